@@ -13,7 +13,7 @@ export const BUILT_IN = { name: 'genai-prices 0.1.8', date: '2026-09-23' }
 /** The same in one text. */
 const SOURCE = sourceOf(BUILT_IN.name, BUILT_IN.date)
 
-/** The keys of its prices, each with our unit and how many a price is for. */
+/** The keys of its prices, each with the gateway's unit and the number of units that a price is for. */
 const KEYS: Readonly<Record<string, readonly [unit: Unit, per: number]>> = {
   input_mtok: ['input', 1_000_000],
   cache_read_mtok: ['cached_input', 1_000_000],
@@ -36,7 +36,7 @@ type Genai = typeof import('@pydantic/genai-prices')
 
 /** Finds models in the built-in list. */
 export interface BuiltInList {
-  /** Null: the list does not have it. */
+  /** Null if the list does not have it. */
   find(vendor: Vendor, model: string): ListedModel | null
   /** The names of the vendor's models for chats that have a price. */
   ids(vendor: Vendor): readonly string[]
@@ -44,7 +44,7 @@ export interface BuiltInList {
 
 /**
  * Loads the built-in list (45 ms, 18 MiB).
- * @param today the prices of this day count
+ * @param today prices are of this day
  */
 export async function loadBuiltInList(today: Date): Promise<BuiltInList> {
   const genai = (await import(MODULE)) as Genai
@@ -68,7 +68,7 @@ export async function loadBuiltInList(today: Date): Promise<BuiltInList> {
 }
 
 function findIn(genai: Genai, provider: string, name: string, today: Date): ListedModel | null {
-  // An empty usage costs nothing: the call finds the model, by the list's own rules.
+  // An empty usage costs nothing; the call finds the model by the list's own rules.
   const result = genai.calcPrice({}, name, { providerId: provider, timestamp: today })
   if (result === null) return null
   const { model } = result
@@ -92,7 +92,7 @@ function findIn(genai: Genai, provider: string, name: string, today: Date): List
   }
 }
 
-/** Names that the list has for other places where a vendor's models are sold, by its name for the vendor. */
+/** The list's names for models sold by other vendors, by its name for the vendor. */
 const NOT_SOLD: Readonly<Record<string, RegExp>> = {
   openai: /gpt-oss|:|^gpt-\d-\d(?!\d{3})|^gpt-35|-(high|extended)$/,
   anthropic: /\.|claude-v/,
@@ -100,14 +100,14 @@ const NOT_SOLD: Readonly<Record<string, RegExp>> = {
   aws: /^regional\.|^[^.]*$/,
 }
 
-/** Names of models with prices for tokens that answer no chats. */
+/** Names of models that have token prices but do not answer chats. */
 export const NO_CHATS =
   /(^|[/.@:-])(realtime|live|transcribe|tts|sonic|voice|whisper|embed|embedding|embeddings|moderation|image|dall-e|imagen|veo|sora|omni|instruct-completion)(?![a-z])|^(ada|babbage|curie|davinci)$|^text-davinci|^gpt-3\.5-turbo-instruct|^ft:|\.ft-$/
 
 const hasTokens = (price: Price): boolean =>
   price.some(({ unit }) => unit === 'input') && price.some(({ unit }) => unit === 'output')
 
-/** The names by which the list finds a model for certain. */
+/** The names by which the list finds exactly this model. */
 function namesOf({ id, match }: ModelInfo): string[] {
   const equals: string[] = []
   const walk = (logic: ModelInfo['match']): void => {
@@ -118,7 +118,7 @@ function namesOf({ id, match }: ModelInfo): string[] {
   return [...new Set([id, ...equals])]
 }
 
-/** Whether the list finds the model by how its name begins, with any day behind it. */
+/** Whether the list finds the model by the beginning of its name, with any date after it. */
 function isDated(genai: Genai, provider: string, name: string, model: ModelInfo): boolean {
   if ('equals' in model.match || ('or' in model.match && model.match.or.every(each => 'equals' in each))) return false
   return ['-20260101', '-2026-01-01', '@20260101'].some(
@@ -129,7 +129,7 @@ function isDated(genai: Genai, provider: string, name: string, model: ModelInfo)
 const isHourly = ({ prices }: ModelInfo): boolean =>
   Array.isArray(prices) && prices.some(({ constraint }) => constraint?.type === 'time_of_date')
 
-/** The prices of the hours of a day. */
+/** The different prices within a day. */
 function pricesOn(genai: Genai, provider: string, name: string, today: Date): ModelPrice[] {
   const day = Math.floor(today.getTime() / DAY_MS) * DAY_MS
   const every = Array.from({ length: 48 }, (_, half) => new Date(day + half * (DAY_MS / 48) + 1000))

@@ -1,8 +1,8 @@
-/** One price that covers several. */
+/** Combines several prices into one that covers them. */
 import { type Price, type PriceRule, ruleFor, TIERS, UNIT_NAMES, UNITS, type Unit } from '#contract'
 import { nanosFor } from './listed-model.ts'
 
-/** The dearest of several prices in each unit, for every length of prompt and class of service. No usage costs less than at one of them. */
+/** The highest of several prices in each unit, for every prompt length and service tier. No usage costs less than at any of them. */
 export function dearest(prices: readonly Price[]): Price {
   const [first, ...others] = prices
   if (first === undefined) return []
@@ -10,7 +10,7 @@ export function dearest(prices: readonly Price[]): Price {
   const rules = prices.flat()
   const own = new Set(rules.map(({ unit }) => unit))
   const tiers = [undefined, ...TIERS.filter(tier => rules.some(rule => rule.tier === tier))]
-  // Without a step first: a rule for any length counts above a step too, where the step has none.
+  // The price without a step comes first: it counts above a step too, if the step has no own price.
   const lengths = rules.flatMap(({ above }) => above ?? [])
   const steps = [undefined, ...[...new Set(lengths)].sort((a, b) => a - b)]
   return tiers.flatMap(tier =>
@@ -20,7 +20,7 @@ export function dearest(prices: readonly Price[]): Price {
         const reached = prices.flatMap(price => ruleFor(price, unit, (above ?? -1) + 1, tier) ?? [])
         const most = reached.toSorted((a, b) => compare(b, a))[0]
         const whole = UNITS[unit].wholes.map(each => best.get(each)).find(each => each !== undefined)
-        // A part that costs what its whole costs needs no rule of its own, unless it has one under another condition.
+        // A part with the price of its whole needs no rule, unless it has one under another condition.
         if (most === undefined || (!own.has(unit) && whole !== undefined && compare(most, whole) === 0)) continue
         const { source } = most
         own.add(unit)
@@ -51,7 +51,6 @@ const isSame = (a: Price, b: Price): boolean =>
     )
   })
 
-/** By the price of one. */
 function compare(a: PriceRule, b: PriceRule): number {
   const difference = a.nanos * BigInt(b.per) - b.nanos * BigInt(a.per)
   return difference > 0n ? 1 : difference < 0n ? -1 : 0

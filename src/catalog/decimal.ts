@@ -1,9 +1,9 @@
-/** Exact decimals: prices per token to prices per million, without a float in between. */
+/** Exact decimals: converts prices per token to prices per million without floats. */
 
 /** `-?digits[.digits][e±digits]`, as YAML and Python write numbers. */
 const NUMBER = /^([+-]?)(\d[\d_]*)?(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?$/
 
-/** A number as digits and the power of ten behind them; null: the text is not a number. */
+/** A number as digits and a power of ten; null if the text is not a number. */
 export function decimalOf(text: string): { readonly digits: bigint; readonly exponent: number } | null {
   const match = NUMBER.exec(text.trim())
   if (!match || (match[2] === undefined && !match[3])) return null
@@ -13,7 +13,7 @@ export function decimalOf(text: string): { readonly digits: bigint; readonly exp
   return { digits, exponent: Number(match[4] ?? 0) - decimals.length }
 }
 
-/** Times a power of ten as a whole number, rounded up; null: the text is not a number, or is less than zero. */
+/** The number times a power of ten as an integer, rounded up; null if the text is not a number or is negative. */
 export function scaled(text: string, power: number): { readonly value: bigint; readonly exact: boolean } | null {
   const decimal = decimalOf(text)
   if (decimal === null || decimal.digits < 0n) return null
@@ -29,7 +29,7 @@ export function perMillion(text: string): { readonly value: bigint; readonly exa
   return scaled(text, 15)
 }
 
-/** A whole number, written as one or as `128000.0`; null: the text is not one. */
+/** An integer, also written like `128000.0`; null if the text is not one. */
 export function wholeOf(text: string): number | null {
   const number = scaled(text, 0)
   if (number === null || !number.exact || number.value > BigInt(Number.MAX_SAFE_INTEGER)) return null

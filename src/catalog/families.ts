@@ -1,4 +1,4 @@
-/** Families of models: the longest answer and whether they reason, which the built-in price list does not have, and the context. */
+/** Families of models: maximum output and reasoning, which the built-in price list does not have, and the context. */
 import { isModelName } from './listed-model.ts'
 
 interface Family {
@@ -6,7 +6,7 @@ interface Family {
   /** Tokens. */
   readonly maxOutput: number
   readonly reasoning: boolean
-  /** Tokens of prompt and answer together; left out: it differs between the models of the family. */
+  /** Tokens of prompt and answer together. Omitted if it differs within the family. */
   readonly context?: number
 }
 
@@ -17,7 +17,7 @@ const family = (name: RegExp, maxOutput: number, reasoning = false, context?: nu
   ...(context === undefined ? {} : { context }),
 })
 
-/** The first that fits counts. From the pages about models of OpenAI, Anthropic, Google, DeepSeek, Mistral, xAI and Amazon. */
+/** The first match counts. From the model pages of OpenAI, Anthropic, Google, DeepSeek, Mistral, xAI and Amazon. */
 const FAMILIES: readonly Family[] = [
   family(/gpt-3\.?5-(turbo-)?(0301|0613|instruct)/, 4096, false, 4096),
   family(/gpt-3\.?5/, 4096, false, 16_385),
@@ -57,9 +57,9 @@ const FAMILIES: readonly Family[] = [
   family(/llama-?3[.-][13]/, 8192, false, 131_072),
 ]
 
-/** The family of a model, by its name; null: its family is not in the table. */
+/** The family of a model, by its name; null if the table has none. */
 export function familyOf(model: string): Pick<Family, 'maxOutput' | 'reasoning' | 'context'> | null {
-  // The time of some expressions is the square of the length.
+  // Some of the expressions take quadratic time.
   if (!isModelName(model)) return null
   const name = model.toLowerCase()
   return FAMILIES.find(each => each.name.test(name)) ?? null

@@ -1,23 +1,23 @@
-/** Where the members of a JSON text are. */
+/** Finds the positions of members in a JSON text. */
 
 /** A member of an object, at any depth. */
 export interface MemberPlace {
   readonly name: string
-  /** The index of its key, and of the first character of its value. */
+  /** The index of the first character of its key, and of its value. */
   readonly key: number
   readonly value: number
-  /** Whether the object has an earlier member of this name, which `JSON.parse` drops. */
+  /** Whether the object has an earlier member with this name, which `JSON.parse` drops. */
   readonly isRepeated: boolean
-  /** The names, and the indexes in lists, from the outermost object to this member; only while it is visited. */
+  /** The names and list indexes from the outermost object to this member. Valid only during the visit. */
   path(): string[]
 }
 
-/** Objects and lists in one another. Price lists have 6. */
+/** Maximum nesting of objects and lists. Price lists have 6 levels. */
 export const MAX_DEPTH = 64
 
 /**
- * Visits all members, in the order of the text, in one pass. The text must be JSON.
- * Answers whether it saw the whole text: it stops where the nesting is deeper than `MAX_DEPTH`.
+ * Visits all members in the order of the text, in one pass. The text must be JSON. Returns false if it stopped at a nesting deeper than
+ * `MAX_DEPTH`.
  */
 export function eachMember(text: string, visit: (member: MemberPlace) => void): boolean {
   const open: { readonly names: Set<string> | null; name: string | number }[] = []
@@ -49,7 +49,7 @@ export function eachMember(text: string, visit: (member: MemberPlace) => void): 
   return true
 }
 
-/** The index of the quote that ends a string. */
+/** The index of the closing quote of a string. */
 function endOfString(text: string, start: number): number {
   let index = start + 1
   while (index < text.length && text[index] !== '"') index += text[index] === '\\' ? 2 : 1
@@ -63,8 +63,8 @@ function afterBlanks(text: string, start: number): number {
 }
 
 /**
- * The index of the value at each path, by its parts with `\0` between them; a path that the text does not have is missing.
- * The text must be JSON, unless all paths are empty.
+ * The index of the value at each path; keys are the parts of the path joined by `\0`. Paths that do not exist are missing. The text
+ * must be JSON, unless all paths are empty.
  */
 export function valuesAt(text: string, paths: readonly (readonly string[])[]): Map<string, number> {
   const found = new Map<string, number>()
@@ -80,13 +80,13 @@ export function valuesAt(text: string, paths: readonly (readonly string[])[]): M
   return found
 }
 
-/** The line and the column, from 1, at which a text stops being JSON; null: it is JSON. */
+/** The line and column (from 1) where a text stops being JSON; null if it is JSON. */
 export function brokenAt(text: string): { readonly line: number; readonly column: number } | null {
   const whole = failureOf(text)
   if (whole === null) return null
   let at = whole
   if (Number.isNaN(at)) {
-    // An unexpected token has no position in the error: it is the last character of the shortest start that has the error.
+    // For an unexpected token the error has no position. It is the last character of the shortest prefix with this error.
     let [sound, broken] = [0, text.length]
     while (broken - sound > 1) {
       const middle = Math.floor((sound + broken) / 2)
@@ -100,7 +100,7 @@ export function brokenAt(text: string): { readonly line: number; readonly column
   return { line: before.length, column: before.at(-1)!.length + 1 }
 }
 
-/** The index at which a text is not JSON; NaN: at an unexpected token; null: it is JSON. */
+/** The index where a text is not JSON; NaN at an unexpected token; null if it is JSON. */
 function failureOf(text: string): number | null {
   try {
     JSON.parse(text)

@@ -1,64 +1,64 @@
-/** A model as a price list has it. */
+/** A model in a price list. */
 import { type NanoUsd, type Price, type PriceRule, UNITS, type Unit } from '#contract'
 import { decimalOf } from './decimal.ts'
 
 /** A mistake in a price list, at a path of its JSON. */
 export interface ListProblem {
   readonly path: readonly string[]
-  /** Its index in the text, where that is not the value at `path`. */
+  /** Index in the text, if it is not the value at `path`. */
   readonly offset?: number
   /** Whether the operator can accept it for the model. */
   readonly isAcceptable?: true
   readonly message: string
   readonly suggestion?: string
-  /** The text is perhaps not a price list, so no line of it is shown. */
+  /** The text may not be a price list, so no line of it is shown. */
   readonly concealed?: boolean
 }
 
-/** When a model stops, and the provider's name of the model that takes its place. */
+/** The end of a model, and the provider's name of its successor. */
 export interface Deprecation {
-  /** The day on which the provider turns the model off, as YYYY-MM-DD; null: the list does not say it. */
+  /** The day on which the provider turns the model off, as YYYY-MM-DD; null if the list does not have it. */
   readonly date: string | null
   readonly successor: string | null
 }
 
-/** One model of a price list. A field is null where the list does not have it. */
+/** One model of a price list. Null fields are missing in the list. */
 export interface ListedModel {
-  /** The provider's name for it. */
+  /** The provider's name of the model. */
   readonly id: string
-  /** In nano-dollars; null: the list has no price for the tokens of a chat. */
+  /** In nano-dollars; null if the list has no token prices for chats. */
   readonly price: Price | null
-  /** The next day on which the list has another price, as YYYY-MM-DD. */
+  /** The next day on which the price changes, as YYYY-MM-DD. */
   readonly changes: string | null
-  /** Whether the price depends on the hour of the day; `price` is the dearest of the day. */
+  /** Whether the price depends on the hour; `price` is then the highest of the day. */
   readonly hourly: boolean
   readonly context: number | null
   readonly maxOutput: number | null
   readonly reasoning: boolean | null
-  /** Whether the list has the same price for each name with a day behind this one. */
+  /** Whether the price also applies to each name with a date after this one. */
   readonly dated: boolean
   /** Whether it answers chats. */
   readonly chat: boolean
   readonly deprecation: Deprecation | null
-  /** Priced by the list, and not counted by the gateway. */
+  /** Prices in the list for units that the gateway does not count. */
   readonly uncounted: readonly string[]
-  /** Where the model is in the JSON of its list. */
+  /** Path of the model in the JSON of its list. */
   readonly path: readonly string[]
   readonly problems: readonly ListProblem[]
 }
 
-/** A list in a file has the prices of one day, and each name in full. */
+/** A list in a file has the prices of one day, and full names only. */
 export const WITHOUT_TIME = { changes: null, hourly: false, dated: false } as const
 
-/** The price of as many units as YAML has a price for. @param unit the rule's own, or a part of it */
+/** The price for as many units as a price in YAML. @param unit the rule's own, or a part of it */
 export const nanosFor = ({ nanos, per, unit: own }: PriceRule, unit: Unit = own): NanoUsd =>
   (nanos * BigInt(UNITS[unit].per)) / BigInt(per)
 
-/** Dollars for one `per` of tokens, or for one of another unit: more is a slip of the pen. */
+/** Maximum price for one `per` of tokens, or for one of another unit. A higher one is a typing error. */
 export const MAX_DOLLARS = 100_000
 
 /**
- * The price of one unit as a rule, for as many as YAML has it; rounded up to the nano-dollar.
+ * The price of a unit as a rule, in YAML's quantity, rounded up to the nano-dollar.
  * @param per the number of units that `dollars` are for
  */
 export function ruleOf(
@@ -74,12 +74,12 @@ export function ruleOf(
   return { unit, nanos: (numerator + divisor - 1n) / divisor, per: own, ...condition }
 }
 
-/** The mistake in a price; null: it is sound. `dollars` are for `per`. */
+/** Why a price is invalid; null if it is valid. `dollars` are for `per`. */
 export function faultOf(dollars: unknown, unit: Unit, per: number): string | null {
   if (typeof dollars !== 'number' || !Number.isFinite(dollars)) {
-    return `${JSON.stringify(dollars)} is not a price: a price is a number of dollars`
+    return `${JSON.stringify(dollars)} is not a price: it must be a number of dollars`
   }
-  if (dollars < 0) return `${dollars} is not a price: a price is not below 0`
+  if (dollars < 0) return `${dollars} is not a price: it must not be below 0`
   const shown = (dollars / per) * UNITS[unit].per
   if (shown > MAX_DOLLARS) {
     return `${dollars} is $${Math.round(shown)} ${UNITS[unit].per === 1_000_000 ? 'for 1M tokens' : `a ${UNITS[unit].one}`}: a price is at most $${MAX_DOLLARS}`
@@ -87,45 +87,43 @@ export function faultOf(dollars: unknown, unit: Unit, per: number): string | nul
   return null
 }
 
-/** The members of a JSON object. */
 export type Members = Readonly<Record<string, unknown>>
 
-/** Whether a value is a JSON object. */
 export const isMap = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Whether a text is a day of the calendar, as YYYY-MM-DD. */
+/** Whether a text is a calendar day, as YYYY-MM-DD. */
 export function isDay(text: unknown): text is string {
   if (typeof text !== 'string') return false
   const day = new Date(`${text}T00:00:00Z`)
   return !Number.isNaN(day.getTime()) && day.toISOString().slice(0, 10) === text
 }
 
-/** Whether a provider's model can be named so: 1 to 200 printable characters without blanks. */
+/** Whether a provider's model can have this name: 1 to 200 printable characters without spaces. */
 export const isModelName = (name: string): boolean => /^[!-~]{1,200}$/.test(name)
 
-/** A whole number of tokens; null: the list has none that makes sense. */
+/** An integer number of tokens; null if the list has no plausible one. */
 export function tokensOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 100_000_000 ? value : null
 }
 
-/** The mistake in the day on which a model ends, the member `key` of a row at `path`; null: it is a day, or left out. */
+/** Why the end day in the member `key` of a row at `path` is invalid; null if it is valid or missing. */
 export function endFault(row: Members, key: string, path: readonly string[]): ListProblem | null {
   const date = row[key] ?? null
   if (date === null || date === '' || isDay(date)) return null
-  const message = `${path.at(-1)}: ${key}: ${JSON.stringify(date)} is not a day of the calendar`
+  const message = `${path.at(-1)}: ${key}: ${JSON.stringify(date)} is not a calendar day`
   return { path: [...path, key], message, suggestion: 'write it as YYYY-MM-DD' }
 }
 
-/** The end of a model on a day of a list; null: the list has no such day. */
+/** The end of a model; null if the list has no valid day. */
 export function deprecationOf(date: unknown, successor: string | null = null): Deprecation | null {
   return isDay(date) ? { date, successor } : null
 }
 
-/** Whether a rule holds for ordinary requests of any length. */
+/** Whether a rule applies to ordinary requests of any length. */
 export const isOrdinary = ({ above, tier }: PriceRule): boolean => above === undefined && tier === undefined
 
-/** One rule for each unit and condition: lists have some prices under two names, of which the dearer counts. */
+/** One rule for each unit and condition: some lists have a price under two names, of which the higher counts. */
 export function merged(rules: readonly PriceRule[]): PriceRule[] {
   const found = new Map<string, PriceRule>()
   for (const rule of rules) {
@@ -136,7 +134,7 @@ export function merged(rules: readonly PriceRule[]): PriceRule[] {
   return [...found.values()]
 }
 
-/** Adds a model under its name in lower case. A second row of one name with another price of chats is a mistake of the model. */
+/** Adds a model under its name in lower case. A second row with the same name and another chat price is a problem of the model. */
 export function addModel(models: Map<string, ListedModel>, model: ListedModel): void {
   const key = model.id.toLowerCase()
   const other = models.get(key)
@@ -147,17 +145,17 @@ export function addModel(models: Map<string, ListedModel>, model: ListedModel): 
   const problems = [...other.problems, ...model.problems]
   const isChat = other.chat || model.chat
   if (isChat && other.price !== null && model.price !== null && priceKey(other.price) !== priceKey(model.price)) {
-    const message = `"${model.path.join('.')}" has another price than "${other.path.join('.')}", which is the same model`
+    const message = `"${model.path.join('.')}" has another price than "${other.path.join('.')}", but is the same model`
     const suggestion = 'remove one of them, or accept the model: the later one then counts'
     problems.push({ path: model.path, message, suggestion, isAcceptable: true })
   }
   models.set(key, { ...(model.price === null ? other : model), problems })
 }
 
-/** Units for which lists have 0 where a provider bills nothing of the kind. */
+/** Units for which some lists have 0 if the provider does not bill them. */
 export const CACHES: readonly Unit[] = ['cached_input', 'cache_write', 'cache_write_1h', 'cached_audio']
 
-/** The same for the same rules, in any order. */
+/** A key that is equal for equal rules in any order. */
 const priceKey = (price: Price): string =>
   price
     .filter(({ unit, nanos }) => nanos > 0n || !CACHES.includes(unit))
@@ -165,8 +163,8 @@ const priceKey = (price: Price): string =>
     .sort()
     .join()
 
-/** The member of a list in which `tollgate prices update` writes its day and where it comes from. */
+/** The member in which `tollgate prices update` writes the day and the source of a list. */
 export const MARK = '_tollgate'
 
-/** A price list and its day, as receipts name them. */
+/** A price list and its day, as in receipts. */
 export const sourceOf = (name: string, date: string): string => `${name} of ${date}`

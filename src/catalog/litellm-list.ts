@@ -1,4 +1,4 @@
-/** LiteLLM's `model_prices_and_context_window.json`: models by name, with prices in dollars for one token. */
+/** Reads LiteLLM's `model_prices_and_context_window.json`: models by name, with prices in dollars for one token. */
 import { type PriceRule, TIERS, type Tier, type Unit } from '#contract'
 import { NO_CHATS } from './built-in-list.ts'
 import {
@@ -18,7 +18,7 @@ import {
   WITHOUT_TIME,
 } from './listed-model.ts'
 
-/** Its keys of prices, without their endings. Of two for a unit the second one is older. */
+/** Its keys of prices without suffixes. If a unit has two keys, the second one is older. */
 export const LITELLM_KEYS: Readonly<Record<string, Unit>> = {
   input_cost_per_token: 'input',
   cache_read_input_token_cost: 'cached_input',
@@ -39,15 +39,15 @@ const TIER_OF: Readonly<Record<string, Tier>> = {
   batches: 'batch',
   ...Object.fromEntries(TIERS.map(tier => [tier, tier])),
 }
-/** The price for a long prompt, and then that of a class of service, in either order. */
+/** Suffixes for the price of a long prompt and of a service tier, in either order. */
 const ABOVE = /_above_(\d+)k_tokens/
 const TIER = /_(flex|priority|batches|batch)$/
 
-/** Fields about cost that no request to a chat model uses. */
+/** Keys of costs that chat requests do not have. */
 const NOT_OF_CHATS =
   /(per_(image|pixel|second|character|video|page|query|session|1k|gb|hour)|_per_document|annotation|vector_store|file_search|code_interpreter|computer_use|ocr|_dbu_)/
 
-/** The models by LiteLLM's name of the provider, then by the provider's name for the model in lower case. */
+/** The models by LiteLLM's name of the provider, then by the provider's name of the model in lower case. */
 export function litellmModels(list: Members): Map<string, Map<string, ListedModel>> {
   const providers = new Map<string, Map<string, ListedModel>>()
   for (const [key, row] of Object.entries(list)) {
@@ -75,7 +75,7 @@ function modelOf(key: string, id: string, row: Members, provider: string): Liste
   const rulesOf = (members: Members, path: readonly string[], least = 0): PriceRule[] =>
     Object.entries(members).flatMap(([name, value]): PriceRule[] => {
       if (!/cost|pricing/.test(name) || value === null) return []
-      // An older name for the same price.
+      // An older name of the same price.
       if (name === 'input_cost_per_token_cache_hit' && 'cache_read_input_token_cost' in members) return []
       const priced = unitOf(name)
       if (priced === null) {
@@ -101,21 +101,21 @@ function modelOf(key: string, id: string, row: Members, provider: string): Liste
   const chat = mode === undefined ? !NO_CHATS.test(id) : mode === 'chat' || mode === 'responses'
   if (chat && has('input') !== has('output') && problems.length === 0) {
     const missing = has('input') ? 'output_cost' : 'input_cost'
-    // Models for videos have a price of a second in its place.
+    // Video models have a price per second instead.
     if (!Object.entries(row).some(([name, value]) => name.startsWith(`${missing}_per_`) && Number(value) > 0)) {
       problems.push({ path: [key], message: `${key} has no ${missing}_per_token`, suggestion: 'a price has both' })
     }
   }
   const end = endFault(row, 'deprecation_date', [key])
   if (end !== null) problems.push(end)
-  const thinks = row['supports_reasoning']
+  const reasons = row['supports_reasoning']
   return {
     id,
     price: has('input') && has('output') ? rules : null,
     ...WITHOUT_TIME,
     context: contextOf(row),
     maxOutput: tokensOf(row['max_output_tokens'] ?? row['max_tokens']),
-    reasoning: chat && typeof thinks === 'boolean' ? thinks : null,
+    reasoning: chat && typeof reasons === 'boolean' ? reasons : null,
     chat,
     deprecation: deprecationOf(row['deprecation_date'], successorIn(row['successor_model'], provider)),
     uncounted,
@@ -127,7 +127,7 @@ function modelOf(key: string, id: string, row: Members, provider: string): Liste
 const isEmpty = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.keys(value).length === 0
 
-/** `tiered_pricing`: prices by the length of the prompt, each for a `range` of tokens; null: they depend on something else. */
+/** `tiered_pricing`: prices by prompt length, each for a `range` of tokens; null if they depend on something else. */
 function tiersIn(value: unknown): { readonly from: number; readonly costs: Members }[] | null {
   if (!Array.isArray(value)) return null
   const tiers = value.map(tier => {
@@ -165,7 +165,7 @@ function unitOf(name: string): Priced | null {
   return Object.hasOwn(LITELLM_KEYS, rest) ? { unit: LITELLM_KEYS[rest]!, condition } : null
 }
 
-/** A search has prices by its size, which answers do not report: the dearest. */
+/** A search has prices by size, which answers do not report, so the highest counts. */
 function searchRule(value: unknown): PriceRule[] {
   const sizes = isMap(value) ? Object.values(value) : []
   const prices = sizes.filter(price => faultOf(price, 'search', 1) === null) as number[]
@@ -175,5 +175,5 @@ function searchRule(value: unknown): PriceRule[] {
 const successorIn = (name: unknown, provider: string): string | null =>
   typeof name === 'string' && name !== '' ? withoutPrefix(name, provider) : null
 
-/** The window is prompt and answer together; the list has the longest prompt. */
+/** The context includes the answer, but the list has the maximum prompt. */
 const contextOf = (row: Members): number | null => tokensOf(row['max_input_tokens'] ?? row['max_tokens'])

@@ -1,4 +1,4 @@
-/** models.dev's `api.json`: providers with models, and prices in dollars for a million tokens. */
+/** Reads models.dev's `api.json`: providers with models, and prices in dollars for a million tokens. */
 import type { PriceRule, Unit } from '#contract'
 import { NO_CHATS } from './built-in-list.ts'
 import {
@@ -26,11 +26,11 @@ const KEYS: Readonly<Record<string, Unit>> = {
   reasoning: 'reasoning',
   output_audio: 'output_audio',
 }
-/** Prices for prompts above a length are maps, such as `context_over_200k`, or entries of the list `tiers`. */
+/** Prices above a prompt length are maps such as `context_over_200k`, or entries of the list `tiers`. */
 const STEP = /^context_over_(\d+)k$/
 const PER = 1_000_000
 
-/** The models by the list's name of the provider, then by the provider's name for the model in lower case. */
+/** The models by the list's name of the provider, then by the provider's name of the model in lower case. */
 export function modelsDevModels(list: Members): Map<string, Map<string, ListedModel>> {
   const providers = new Map<string, Map<string, ListedModel>>()
   for (const [provider, row] of Object.entries(list)) {
@@ -96,11 +96,11 @@ function modelOf(provider: string, id: string, row: Members): ListedModel {
 interface Tier {
   readonly above: number
   readonly costs: Members
-  /** Its index, in a list. */
+  /** Its index if it is in a list. */
   readonly at: readonly string[]
 }
 
-/** The prices above lengths of the prompt in a member of `cost`; null: it is something else. */
+/** The prices above prompt lengths in a member of `cost`; null for any other member. */
 function tiersIn(key: string, value: unknown): Tier[] | null {
   const step = STEP.exec(key)
   if (step) {

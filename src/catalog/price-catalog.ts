@@ -1,6 +1,6 @@
 /**
- * The price catalog: prices, sizes and deprecations of providers' models, by their lists. The operator's own list comes first, then
- * the built-in one, then the family of the model's name, then a default.
+ * The price catalog: prices, sizes and deprecations of providers' models. The operator's own list has precedence, then the built-in
+ * one, then the family of the model's name, then a default.
  */
 
 import { isToken, type Price } from '#contract'
@@ -13,7 +13,7 @@ import { type Deprecation, isModelName, type ListedModel, type ListProblem, sour
 import { jumpsBetween } from './price-jumps.ts'
 import { allListedIn, listedIn, type PriceList } from './price-list.ts'
 
-/** A value, and the list that has it, or `family` or `default`. */
+/** A value and its source: the name of a list, `family` or `default`. */
 export interface Sourced<T> {
   readonly value: T
   readonly source: string
@@ -22,9 +22,9 @@ export interface Sourced<T> {
 /** A provider's model in the catalog. */
 export interface CatalogModel {
   readonly id: string
-  /** Null: no list has a price for the tokens of a chat. Each rule names its list. */
+  /** Null if no list has token prices for chats. Each rule names its list. */
   readonly price: Price | null
-  /** The list of the price, and its day. */
+  /** The list that the price is from, and its day. */
   readonly source: string
   readonly date: string | null
   readonly changes: string | null
@@ -38,30 +38,30 @@ export interface CatalogModel {
   readonly reasoning: Sourced<boolean>
   readonly chat: boolean
   readonly deprecation: Deprecation | null
-  /** Mistakes in the operator's list, of this model. */
+  /** Problems of this model in the operator's list. */
   readonly problems: readonly ListProblem[]
 }
 
 /** Finds models by vendor and the provider's name. */
 export interface PriceCatalog {
-  /** The operator's list; null: the configuration names none. */
+  /** The operator's list; null if the configuration has none. */
   readonly list: PriceList | null
-  /** The model; null: no list has it. */
+  /** The model; null if no list has it. */
   find(vendor: Vendor, model: string): CatalogModel | null
-  /** The names of the models for chats with a price that a dialect can ask of a vendor. */
+  /** The names of a vendor's chat models with a price that a dialect can use. */
   ids(vendor: Vendor, dialect: DialectName): readonly string[]
-  /** The nearest known name; undefined: none is near. */
+  /** The nearest known name; undefined if no name is near. */
   nearest(vendor: Vendor, model: string): string | undefined
 }
 
-/** Its models are sold at Azure, whose list has few of them. */
+/** Azure sells OpenAI's models, but its list has few of them. */
 const OPENAI = vendorNamed('openai')!
 
-/** Sizes where no list and no family has them, in tokens. */
+/** Sizes if neither a list nor a family has them, in tokens. */
 const DEFAULT = { context: 128 * 1024, longContext: 1024 * 1024, maxOutput: 8192 }
 
-/** The models that a dialect can ask for, at vendors with models of several makers. */
-const ASKED_BY: Readonly<Partial<Record<DialectName, RegExp>>> = {
+/** The models that a dialect can use, at vendors with models of several makers. */
+const MODELS_OF_DIALECT: Readonly<Partial<Record<DialectName, RegExp>>> = {
   gemini: /^(gemini|gemma)/,
   vertex: /^(gemini|gemma)/,
   'vertex-anthropic': /^claude/,
@@ -72,8 +72,8 @@ const ASKED_BY: Readonly<Partial<Record<DialectName, RegExp>>> = {
  * Loads the catalog: 45 ms and 18 MiB, so only for configurations that need it.
  * @param list the operator's list
  * @param accept `VENDOR/MODEL` whose price may be 0 or far from the built-in one
- * @param today the prices of this day count
- * @param anyPrice whether such a price is taken, so that lists can be compared
+ * @param today prices are of this day
+ * @param anyPrice whether such prices are accepted, to compare lists
  */
 export async function loadPriceCatalog(
   list: PriceList | null,
@@ -98,7 +98,7 @@ export async function loadPriceCatalog(
       const mistakes = (own?.problems ?? []).filter(({ isAcceptable }) => !(isAcceptable && isAccepted))
       return combined(model, list, own, other, [...mistakes, ...jumps])
     },
-    ids: (vendor, dialect) => idsOf(vendor).filter(id => ASKED_BY[dialect]?.test(id) ?? true),
+    ids: (vendor, dialect) => idsOf(vendor).filter(id => MODELS_OF_DIALECT[dialect]?.test(id) ?? true),
     nearest: (vendor, model) =>
       nearest(model, [...idsOf(vendor), ...(vendor.dialect === 'azure' ? idsOf(OPENAI) : [])]),
   }
@@ -114,20 +114,20 @@ function allIds(
   const listed = list === null ? [] : allListedIn(list, vendor)
   const offered = listed.filter(({ id, chat, price, problems }) => {
     if (!chat || isRegional(vendor, id)) return false
-    // A model with a mistake is kept, so that a wildcard reports it.
+    // A model with a problem is kept, so that a wildcard reports it.
     if (price === null) return problems.length > 0
-    // Only models with a name of their own in gateway.yaml ask the operator whether they are free.
+    // The operator is asked to confirm a free model only if gateway.yaml names the model.
     return !isFree(price) || problems.length > 0 || accept.includes(`${vendor.name}/${id}`)
   })
   const day = today.toISOString().slice(0, 10)
   const ended = new Set(listed.filter(({ deprecation }) => (deprecation?.date ?? day) < day).map(({ id }) => id))
   return [...new Set([...offered.map(({ id }) => id), ...builtIn.ids(vendor)])].filter(
-    // A fine-tuned model has the operator's own name behind these.
+    // Names of fine-tuned models end with the operator's own name.
     id => isModelName(id) && !ended.has(id) && !id.startsWith('ft:'),
   )
 }
 
-/** LiteLLM's names for regions and contracts, such as `eu/gpt-4o`: no provider answers to them. */
+/** LiteLLM's names for regions and contracts, such as `eu/gpt-4o`, which no provider accepts. */
 const isRegional = ({ name }: Vendor, id: string): boolean => /^(azure|bedrock)/.test(name) && id.includes('/')
 
 function combined(
@@ -150,11 +150,11 @@ function combined(
     const second = other === null ? null : of(other)
     return second === null ? rest : { value: second, source: BUILT_IN.name }
   }
-  // A price for long prompts means that they fit.
+  // A price for long prompts implies that they fit.
   const hasSteps = priced.price?.some(({ above = 0 }) => above >= DEFAULT.context) === true
   const otherwise = hasSteps ? DEFAULT.longContext : DEFAULT.context
   const first = sourced(model => model.context, ofFamily(family?.context, otherwise))
-  // LiteLLM has the longest prompt, which is less than the window: a longer one in the built-in list is the window.
+  // LiteLLM has the maximum prompt, which is less than the context. A larger value in the built-in list is the context.
   const context =
     other?.context != null && other.context > first.value ? { value: other.context, source: BUILT_IN.name } : first
   const maxOutput = sourced(model => model.maxOutput, ofFamily(family?.maxOutput, DEFAULT.maxOutput))
@@ -168,7 +168,7 @@ function combined(
     dated: priced.dated,
     uncounted: priced.uncounted,
     context,
-    // Lists have windows that are smaller than the longest answer, where the window is of the prompt alone.
+    // Some lists have a context below the maximum output, if the context is of the prompt only.
     maxOutput: { ...maxOutput, value: Math.min(maxOutput.value, context.value) },
     reasoning: sourced(model => model.reasoning, ofFamily(family?.reasoning, false)),
     chat: priced.chat,
@@ -179,7 +179,7 @@ function combined(
 
 const isFree = (price: Price): boolean => price.every(({ unit, nanos }) => nanos === 0n || !isToken(unit))
 
-/** A price of 0, or ten times another, is taken for a mistake until the operator accepts it. */
+/** A price of 0, or ten times another, is treated as a mistake until the operator accepts it. */
 function jumpsOf(
   vendor: Vendor,
   own: ListedModel,
@@ -188,7 +188,7 @@ function jumpsOf(
 ): ListProblem[] {
   const name = `${vendor.name}/${own.id}`
   if (own.price === null || accept.includes(name)) return []
-  const suggestion = `where that is right, write "accept: [${name}]" below catalog`
+  const suggestion = `if the price is right, write "accept: [${name}]" below catalog`
   const before = other?.price ?? null
   if (before === null && isFree(own.price)) {
     return [{ path: own.path, message: `${name} is free in the price list`, suggestion }]

@@ -1,19 +1,19 @@
-/** Prices of a list that are probably mistakes: 0, or far from those of the built-in list. */
+/** Finds prices that are probably mistakes: 0, or far from those of the built-in list. */
 import { formatMoney, isToken, type NanoUsd, type Price, type PriceRule, ruleFor, UNITS, type Unit } from '#contract'
 import { CACHES, nanosFor } from './listed-model.ts'
 
 /**
- * The prices of a model that are 0, or more than ten times higher or lower than in the built-in list, for any length of prompt
- * and class of service: a sentence for each rule.
- * @param before null: the built-in list has no price of the model
- * @param name of the model, for people
+ * A sentence for each price of a model that is 0, or more than ten times higher or lower than in the built-in list. Compares
+ * every prompt length and service tier.
+ * @param before null if the built-in list has no price of the model
+ * @param name of the model, for messages
  */
 export function jumpsBetween(price: Price, before: Price | null, name: string): string[] {
   const found = new Map<PriceRule, string>()
   for (const { unit, above, tier } of [...price, ...(before ?? [])]) {
     const input = (above ?? -1) + 1
     const rule = ruleFor(price, unit, input, tier)
-    // The price of a whole is compared as that of the whole.
+    // A price that comes from its whole is compared with the whole.
     if (rule === undefined || rule.unit !== unit || found.has(rule)) continue
     const now = nanosFor(rule)
     const known = before === null ? undefined : ruleFor(before, unit, input, tier)

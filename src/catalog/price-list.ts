@@ -1,4 +1,4 @@
-/** A price list in a file: LiteLLM's `model_prices_and_context_window.json`, or models.dev's `api.json`. */
+/** Reads a price list from a file: LiteLLM's `model_prices_and_context_window.json`, or models.dev's `api.json`. */
 import { hash } from 'node:crypto'
 import type { Vendor } from '../providers/dialects/vendors.ts'
 import { brokenAt, eachMember, MAX_DEPTH } from './json-places.ts'
@@ -6,29 +6,28 @@ import { isDay, isMap, type ListedModel, type ListProblem, MARK, sourceOf } from
 import { litellmModels } from './litellm-list.ts'
 import { modelsDevModels } from './models-dev-list.ts'
 
-/** A price list that was read. */
 export interface PriceList {
-  /** The file's name, for people. */
+  /** The file's name, for messages. */
   readonly name: string
-  /** The day of the list, as YYYY-MM-DD; null: the file has no `_tollgate.date`. */
+  /** The day of the list, as YYYY-MM-DD; null without `_tollgate.date`. */
   readonly date: string | null
-  /** The name, with the day or a digest of the text: receipts name the list so. */
+  /** The name with the day, or with a digest of the text. Receipts have it. */
   readonly source: string
   readonly format: 'LiteLLM' | 'models.dev'
-  /** By the list's name for a provider, then by the provider's name for the model, in lower case. */
+  /** By the list's name of the provider, then by the provider's name of the model, in lower case. */
   readonly providers: ReadonlyMap<string, ReadonlyMap<string, ListedModel>>
-  /** Mistakes that make the whole list unusable. */
+  /** Problems that make the whole list unusable. */
   readonly problems: readonly ListProblem[]
 }
 
 /**
  * Reads a price list. Never throws.
- * @param name for people
+ * @param name for messages
  */
 export function readPriceList(name: string, text: string): PriceList {
   const digest = hash('sha256', text, 'hex').slice(0, 8)
   const empty = { name, date: null, source: `${name} (${digest})`, format: 'LiteLLM', providers: new Map() } as const
-  // It may be another file, with secrets.
+  // It may be another file that contains secrets.
   const failed = (message: string): PriceList => ({
     ...empty,
     problems: [{ path: [], message, suggestion: FORMATS, concealed: true }],
@@ -48,7 +47,7 @@ export function readPriceList(name: string, text: string): PriceList {
   const written = isMap(mark) ? mark['date'] : undefined
   const date = isDay(written) ? written : null
   if (written !== undefined && date === null) {
-    const message = `the date of the price list is ${JSON.stringify(written)}, which is not a day of the calendar`
+    const message = `the date of the price list is ${JSON.stringify(written)}, which is not a calendar day`
     problems.push({ path: [MARK, 'date'], message, suggestion: 'write it as YYYY-MM-DD' })
   }
   const list = { ...empty, ...(date === null ? {} : { date, source: sourceOf(name, date) }), problems }
@@ -64,7 +63,7 @@ export function readPriceList(name: string, text: string): PriceList {
 const FORMATS =
   "write a file in the format of LiteLLM's model_prices_and_context_window.json or of models.dev's api.json"
 
-/** The model of a vendor in a list; null: the list does not have it. */
+/** The model of a vendor in a list; null if the list does not have it. */
 export function listedIn({ format, providers }: PriceList, vendor: Vendor, model: string): ListedModel | null {
   const name = model.toLowerCase()
   for (const provider of namesIn(format, vendor)) {
@@ -74,7 +73,6 @@ export function listedIn({ format, providers }: PriceList, vendor: Vendor, model
   return null
 }
 
-/** All models of a vendor in a list. */
 export function allListedIn({ format, providers }: PriceList, vendor: Vendor): ListedModel[] {
   return namesIn(format, vendor).flatMap(provider => [...(providers.get(provider)?.values() ?? [])])
 }
@@ -84,7 +82,7 @@ export function namesIn(format: PriceList['format'], vendor: Vendor): readonly s
   return format === 'LiteLLM' ? vendor.litellm : [vendor.modelsDev ?? vendor.name]
 }
 
-/** Keys that an object has twice: `JSON.parse` takes the last one without a word. Null: the text is nested too deeply. */
+/** Duplicate keys, of which `JSON.parse` silently takes the last one. Null if the text is nested too deeply. */
 function repeatedKeys(text: string): ListProblem[] | null {
   const problems: ListProblem[] = []
   const isWhole = eachMember(text, ({ path, key, isRepeated }) => {

@@ -1,4 +1,4 @@
-/** The plugins that come with the gateway: the only place in `src` that knows them. */
+/** The built-in plugins. No other file in `src` imports plugins. */
 import type { AnyPlugin } from '#contract'
 import apiKey from '../../plugins/api-key/index.ts'
 import cache from '../../plugins/cache/index.ts'

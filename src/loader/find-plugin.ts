@@ -1,6 +1,6 @@
 /**
- * Plugins from outside the gateway: a file of one's own, or a package from npm. One that cannot be loaded is an error,
- * never left out: it may be the one that guards something.
+ * Loads plugins from outside the gateway: a file, or a package from npm. A plugin that cannot be loaded is an error; it is never
+ * skipped, because it may protect something.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile, realpath } from 'node:fs/promises'
@@ -22,17 +22,17 @@ import { npmSpecifier, registerResolveHook } from './resolve-hook.ts'
 export interface FoundPlugin {
   readonly plugin: AnyPlugin
   readonly origin: 'built-in' | 'file' | 'npm'
-  /** A Koa middleware that knows nothing of the exchange; its settings are unchecked. */
+  /** A Koa middleware without access to the exchange; its settings are not checked. */
   readonly foreign: boolean
-  /** Absolute path of a plugin that is a file of its own; null otherwise. */
+  /** Absolute path of a plugin in a file; null otherwise. */
   readonly file: string | null
 }
 
 const EXTENSIONS = ['.ts', '.mts', '.js', '.mjs', '.cjs']
-/** Longer than that no plugin takes to load. */
+/** Maximum time for loading a plugin. */
 export const LOAD_LIMIT_MS = 10_000
 
-/** Loads what `use` says. Rejects with a sentence for the one who wrote it. */
+/** Loads the plugin of `use`. Rejects with a sentence for the author of the policy. */
 export async function findPlugin(
   use: string,
   { saidIn, configFile }: { readonly saidIn: string; readonly configFile: string },
@@ -52,14 +52,14 @@ async function findFile(
   if (!EXTENSIONS.includes(extname(file))) {
     throw new Error(await withMeantFile(`${use} must end in ${EXTENSIONS.join(', ')}`, use, file))
   }
-  // Behind a symlink Node runs the file by its real path, and so what it imports has to be known by that.
+  // Node runs a file behind a symlink by its real path, so its imports are tracked by that path.
   const unreadable = async (error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw new Error(`${file} cannot be read: ${error.code}`)
-    throw new Error(await withMeantFile(`there is no file ${file}`, use, file))
+    throw new Error(await withMeantFile(`${file} does not exist`, use, file))
   }
   const real = await realpath(file).catch(unreadable)
   const text = await readFile(real).catch(unreadable)
-  // Named by its content, so that a reload runs a changed file and an unchanged one keeps its module.
+  // The URL contains a digest of the text: a reload runs a changed file, and an unchanged one keeps its module.
   const url = `${pathToFileURL(real).href}?content=${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
   followPlugin(file, url)
   const plugin = await importDefault(url, { use, configFile, where: file, real, npm: null }, limitMs)
@@ -67,7 +67,7 @@ async function findFile(
   throw new Error(`the default export of ${file} was not made by definePlugin`)
 }
 
-/** A sentence with the file that was probably meant: the same with an ending, the one of a folder, or one with a like name. */
+/** Adds the probable file to a message: the name with an extension, the index file of a folder, or a similar name. */
 async function withMeantFile(message: string, use: string, file: string): Promise<string> {
   const name = basename(file)
   const [beside, inside] = [await filesIn(dirname(file)), await filesIn(file)]
@@ -95,7 +95,7 @@ async function findPackage(name: string, configFile: string, limitMs: number): P
   const place: Place = { use: `npm:${name}`, configFile, where: folder, real: folder, npm }
   const found = await importDefault(npmSpecifier(name, parent), place, limitMs)
   if (isPlugin(found)) return { plugin: found, origin: 'npm', foreign: false, file: null }
-  // A CommonJS module compiled from an ES module has its default export one level further down.
+  // A CommonJS module compiled from an ES module has its default export in `default`.
   const factory = typeof found === 'object' && found !== null && 'default' in found ? found.default : found
   if (isPlugin(factory)) return { plugin: factory, origin: 'npm', foreign: false, file: null }
   if (typeof factory !== 'function') {
@@ -106,7 +106,7 @@ async function findPackage(name: string, configFile: string, limitMs: number): P
 
 type KoaFactory = (settings: unknown) => unknown
 
-/** A Koa middleware factory as a plugin: called with the step's settings as its only argument. */
+/** Wraps a Koa middleware factory as a plugin. The factory gets the step's settings as its only argument. */
 function wrapKoa(name: string, factory: KoaFactory): AnyPlugin {
   return definePlugin<Record<string, unknown>>({
     name,
@@ -120,18 +120,18 @@ function wrapKoa(name: string, factory: KoaFactory): AnyPlugin {
   })
 }
 
-/** What of a package.json says where the package can run. */
+/** The members of package.json about compatibility. */
 interface Manifest {
   readonly engines?: Readonly<Record<string, unknown>>
   readonly peerDependencies?: Readonly<Record<string, unknown>>
 }
 
-/** `npm:@acme/tools/limit` is in the package @acme/tools. */
+/** The package of a specifier: `npm:@acme/tools/limit` is in @acme/tools. */
 function packageOf(name: string): string {
   return name.split('/', name.startsWith('@') ? 2 : 1).join('/')
 }
 
-/** The package.json of the package where Node will find it; null without one. */
+/** The package.json that Node will find for the package; null if not found. */
 async function manifestOf(name: string, folder: string): Promise<Manifest | null> {
   for (let at = folder; ; at = dirname(at)) {
     const file = join(at, 'node_modules', packageOf(name), 'package.json')
@@ -140,37 +140,39 @@ async function manifestOf(name: string, folder: string): Promise<Manifest | null
     try {
       return text === null ? null : (JSON.parse(text) as Manifest)
     } catch {
-      // Node says it better.
+      // Node reports the error better.
       return null
     }
   }
 }
 
-/** Refuses a package that says by itself that it is for another version of this gateway. */
+/** Refuses a package that declares another version of this gateway. */
 async function checkGateway(name: string, manifest: Manifest | null): Promise<void> {
   const range = manifest?.engines?.['tollgate'] ?? manifest?.peerDependencies?.['tollgate']
   if (typeof range !== 'string') return
   const own = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
   const { version } = JSON.parse(own) as { readonly version: string }
   if (!(await excludes(range, version))) return
-  throw new Error(`npm:${name} says that it is for tollgate ${range}, and this is ${version}; install a version for it`)
+  throw new Error(
+    `npm:${name} is for tollgate ${range}, but this is ${version}; install a version of it for ${version}`,
+  )
 }
 
-/** Who is imported, from where, for the sentence when it fails. */
+/** The plugin being imported and its location, for error messages. */
 interface Place {
   readonly use: string
   /** gateway.yaml. */
   readonly configFile: string
-  /** The file; of a package the folder of the configuration. */
+  /** The plugin's file, or the folder of the configuration for a package. */
   readonly where: string
-  /** Where that is without symlinks, as Node says it. */
+  /** The same without symlinks, as in Node's messages. */
   readonly real: string
   readonly npm: { readonly name: string; readonly manifest: Manifest | null } | null
 }
 
 async function importDefault(specifier: string, place: Place, limitMs: number): Promise<unknown> {
   registerResolveHook()
-  // One that waits for something at its top level must not keep the gateway from starting without a word.
+  // A module that waits at its top level must not block the start silently.
   const late = `it did not finish loading in ${limitMs / 1000} s`
   try {
     const module = (await withinLimit(import(specifier), limitMs, late)) as { default?: unknown }
@@ -181,7 +183,7 @@ async function importDefault(specifier: string, place: Place, limitMs: number): 
   throw new Error(`${place.use} (${place.where}) has no default export`)
 }
 
-/** What to do about what Node's own sentence leaves to be found out. */
+/** Advice for errors whose message from Node has none. */
 const HINTS: Readonly<Record<string, string>> = {
   ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX:
     'Node.js runs TypeScript by leaving the types out: write it without what has to be compiled (an enum as a constant object), or compile it',
@@ -190,12 +192,12 @@ const HINTS: Readonly<Record<string, string>> = {
   ERR_PACKAGE_PATH_NOT_EXPORTED: 'the "exports" of its package.json must name what a policy uses',
 }
 
-/** What Node says of `import` and `export` in a file that a package.json declares to be CommonJS (as `npm init` does). */
+/** Node's message for `import` and `export` in a file that a package.json declares to be CommonJS (as `npm init` does). */
 const NOT_A_MODULE = /Cannot use import statement outside a module|Unexpected token 'export'/
 const SAY_MODULE =
-  'the package.json above it must say "type": "module": npm pkg set type=module; a gateway that runs has to be started again then'
+  'the package.json above it must have "type": "module": npm pkg set type=module; then restart the gateway if it is running'
 
-/** The first line of what went wrong, where, and what to do where that is known. */
+/** The first line of the error, its place, and advice if known. */
 async function reason(error: unknown, place: Place): Promise<string> {
   const { code } = Object(error) as { code?: string }
   const line = firstLineOf(error)
@@ -208,27 +210,27 @@ async function reason(error: unknown, place: Place): Promise<string> {
   return `${use} (${placeIn(error, place)}) failed to load: ${line}${hint ? ` (${hint})` : ''}`
 }
 
-/** That may be why. Many packages say less than they can, so by itself it is no reason to refuse one. */
+/** A hint if the package declares another Node.js version. Many packages declare too little, so this alone is not an error. */
 async function olderNode(manifest: Manifest | null): Promise<string | null> {
   const range = manifest?.engines?.['node']
   if (typeof range !== 'string' || !(await excludes(range, process.versions.node))) return null
-  return `it says that it is for Node.js ${range}, and this is ${process.versions.node}`
+  return `it is for Node.js ${range}, but this is ${process.versions.node}`
 }
 
-/** Whether a range of versions leaves a version out. A text that is no range (a tag, an address) excludes nothing. */
+/** Whether a version range excludes a version. A text that is not a range (a tag, a URL) excludes nothing. */
 async function excludes(range: string, version: string): Promise<boolean> {
-  // Imported when a package names a range: the module takes 8 ms and half a megabyte of each start otherwise.
+  // Imported only if a package declares a range: the module takes 8 ms and half a megabyte.
   const { satisfies, validRange } = await import('semver')
   return validRange(range) !== null && !satisfies(version, range, { includePrerelease: true })
 }
 
-/** Where the error's stack says that it is; without that, the file. */
+/** The place in the error's stack; without one, the file. */
 function placeIn(error: unknown, { configFile, where, real }: Place): string {
   const place = placeOfMistake(error)
   return place === null ? where : shownPlace({ ...place, file: place.file === real ? where : place.file }, configFile)!
 }
 
-/** Waits for what other people's code has begun; rejects with `late` when it takes longer. */
+/** Waits for a plugin's code; rejects with `late` after the limit. */
 export async function withinLimit<T>(work: Promise<T>, limitMs: number, late: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const over = new Promise<never>((_, reject) => {

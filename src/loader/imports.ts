@@ -1,53 +1,53 @@
 /**
- * What the files of plugins import from beside them. Node keeps such a module as it was first loaded for the life of the
- * process, so a change in one of them would be half there: it has to be noticed.
+ * Tracks the local files that plugins import. Node caches such a module for the life of the process, so a change in one of them would
+ * not take effect. It must be detected.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 export interface ImportedFile {
-  /** Absolute path; of a file behind a symlink that of the link. */
+  /** Absolute path; for a symlink the path of the link. */
   readonly file: string
-  /** Whether its text is another one than that which runs. */
+  /** Whether its text differs from the one in use. */
   readonly changed: boolean
-  /** There was no such file when Node wanted it, in the last load of a plugin. */
+  /** The file did not exist when Node wanted it, in the last load of a plugin. */
   readonly wasMissing: boolean
 }
 
-/** By the URL of a module at or below a plugin: what it imports by a relative path, by URL, with the URL that Node gave it. */
+/** The relative imports of each module at or below a plugin: by its URL, the wanted URL with the one that Node resolved. */
 const imports = new Map<string, Map<string, string | null>>()
-/** By the URL of such a module: the digest of the text that Node loaded. */
+/** The digest of the text that Node loaded, by module URL. */
 const loaded = new Map<string, string>()
-/** By the path of a plugin: the URL under which it was last imported. */
+/** The URL under which each plugin was last imported, by its path. */
 const plugins = new Map<string, string>()
-/** The URLs where Node found nothing since a plugin was last imported. */
+/** URLs not found since a plugin was last imported. */
 const missing = new Set<string>()
 
-/** A plugin's file is about to be imported under this URL, which has its real path: so Node calls it to what it imports. */
+/** A plugin's file will be imported under this URL. The URL has its real path, which Node uses as the parent of its imports. */
 export function followPlugin(file: string, url: string): void {
   plugins.set(file, url)
   missing.clear()
   for (const module of [url, plainOf(url)]) if (!imports.has(module)) imports.set(module, new Map())
 }
 
-/** CommonJS modules are known without the query. */
+/** CommonJS modules are recorded without the query. */
 const plainOf = (url: string) => url.replace(/\?content=.*$/, '')
 
-/** A module imports another, which is at `url`; null where there is none. */
+/** A module imports another one, resolved to `url`; null if it was not found. */
 export function followImport(parent: string | undefined, specifier: string, url: string | null): void {
   const below = parent === undefined ? undefined : imports.get(parent)
   if (below === undefined || !/^\.{1,2}\//.test(specifier)) return
   const wanted = new URL(specifier, parent).href
   if (!(url ?? wanted).startsWith('file:')) return
-  // A folder is there, and still nothing that could be imported.
+  // An existing folder may also have nothing to import.
   if (url === null && !existsSync(new URL(wanted))) missing.add(wanted)
   below.delete(wanted)
   below.set(url === null || isLinkTo(wanted, url) ? wanted : url, url)
   if (url !== null && !imports.has(url)) imports.set(url, new Map())
 }
 
-/** Whether what was wanted is a symlink, which may lead elsewhere later; CommonJS may have completed a name only. */
+/** Whether the wanted path is a symlink, which may change its target. CommonJS may also have completed the name only. */
 function isLinkTo(wanted: string, url: string): boolean {
   try {
     return realpathSync(fileURLToPath(wanted)) === fileURLToPath(url)
@@ -56,26 +56,26 @@ function isLinkTo(wanted: string, url: string): boolean {
   }
 }
 
-/** Node loads a module: the first time, or again because it could not be read or parsed before. */
+/** Node loads a module: for the first time, or again because it could not be read or parsed before. */
 export function noteLoaded(url: string, format: string | null | undefined): void {
   if (!imports.has(url)) return
-  // Of a CommonJS plugin Node keeps the first text, whatever the query says.
+  // For a CommonJS plugin Node keeps the first text, whatever the query is.
   const isKept = format?.startsWith('commonjs') === true && url.includes('?content=')
   const plain = isKept ? plainOf(url) : url
   if (isKept) imports.get(url)!.set(plain, plain)
   if (!isKept || !loaded.has(plain)) loaded.set(plain, digestOf(plain))
 }
 
-/** The modules below a plugin's file as it was last imported. */
+/** The modules below a plugin's file, as of its last import. */
 export function importsOf(file: string): ImportedFile[] {
   const url = plugins.get(file)
   const modules = new Set(url === undefined ? [] : [url, plainOf(url)])
   const found = new Map<string, ImportedFile>()
-  // What is added on the way is visited too.
+  // Modules added during the loop are visited too.
   for (const module of modules) {
     for (const [wanted, child] of imports.get(module) ?? []) {
       if (child !== null) modules.add(child)
-      // A module that was never loaded runs nowhere.
+      // A module that was never loaded is not running.
       const changed = child !== null && loaded.has(child) && loaded.get(child) !== digestOf(wanted)
       if (changed || !found.has(wanted)) {
         found.set(wanted, { file: fileURLToPath(wanted), changed, wasMissing: missing.has(wanted) })

@@ -1,7 +1,7 @@
-/** A deciding step as the middleware that does the same: for shadow, explain and replay. */
+/** Converts a deciding step to an equivalent middleware: for shadow, explain and replay. */
 import type { StepInstance, StepMiddleware } from '#contract'
 
-/** Takes what `create` has returned. Undefined: it is neither a middleware nor an object with `handle` or `decide`. */
+/** Takes the result of `create`. Undefined if it is neither a middleware nor an object with `handle` or `decide`. */
 export function middlewareOf<Needs extends never>(
   made: StepMiddleware<Needs> | StepInstance<Needs>,
 ): StepMiddleware<Needs> | undefined {
@@ -9,7 +9,7 @@ export function middlewareOf<Needs extends never>(
   if (made?.handle !== undefined) return typeof made.handle === 'function' ? made.handle : undefined
   if (typeof made?.decide !== 'function') return undefined
   return async (ctx, next) => {
-    // The contract does not name `answered`: only the gateway's own handle has it.
+    // The contract does not have `answered`: only the gateway's own handle does.
     const exchange: typeof ctx.exchange & { readonly answered?: boolean } = ctx.exchange
     // A step from npm may have set a status before it called `next()`.
     const wasAnswered = exchange.answered

@@ -1,4 +1,4 @@
-/** A policy made ready to run: its steps created once, in YAML order, frozen. */
+/** A plan: a policy whose steps have been created, in YAML order, frozen. */
 import { dirname, resolve } from 'node:path'
 import {
   type AnyPlugin,
@@ -13,7 +13,7 @@ import { BUILT_IN } from './builtin.ts'
 import { disposeAll, disposeInTime } from './dispose.ts'
 import { middlewareOf } from './middleware-of.ts'
 
-/** What a plan needs to know of a configured step. */
+/** The parts of a configured step that a plan needs. */
 export interface PlannableStep {
   readonly id: string
   readonly plugin: AnyPlugin
@@ -23,47 +23,46 @@ export interface PlannableStep {
   readonly when: { evaluate(facts: Record<string, unknown>): boolean } | null
   readonly mode: 'enforce' | 'shadow' | 'off'
   readonly onError: 'refuse' | 'skip'
-  /** Where the policy says it. */
+  /** Its place in the policy file. */
   readonly position?: { readonly file: string; readonly line: number; readonly column: number }
 }
 
 export interface PlannedStep extends PlannableStep {
   readonly critical: boolean
-  /** Its entry in the trail when it has passed and there is nothing to say: one for all exchanges. */
+  /** Its entry in the trail for an exchange that just passed; shared by all exchanges. */
   readonly passed: TrailEntry
-  /** The whole step as a middleware. */
+  /** The step as a middleware. */
   readonly handle: StepMiddleware
-  /** Of a step that only decides; null: it wraps, or it runs in shadow, where all it does is watched. */
+  /** For a step that only decides; null if it wraps, or runs in shadow, where all its actions are observed. */
   readonly decide: DecidingStep['decide'] | null
   readonly after: Required<DecidingStep>['after'] | null
-  /** Whether it takes a credential of this form; null: any. */
+  /** Whether it takes a credential of this form; null if it takes any. */
   readonly takes: Required<DecidingStep>['takes'] | null
 }
 
 export interface Plan {
   readonly name: string
   readonly steps: readonly PlannedStep[]
-  /** The place of the first step that needs the request's body; the number of steps when none does. */
+  /** The index of the first step that needs the request's body; the number of steps if none does. */
   readonly bodyFrom: number
-  /** Whether a tool that cannot be carried is refused whatever happens on the way: then it can be before credit is held. */
+  /** Whether an unsupported tool is refused in any case, so that it can be refused before credit is held. */
   readonly refusesTools: boolean
   /**
-   * Lets go of what the steps hold, once, when no exchange uses the plan any more. Takes `LET_GO_MS` at most; rejects with
-   * what went wrong in all of them, and names those that had not gone by then.
+   * Releases the resources of the steps, once, when no exchange uses the plan any more. Takes at most `LET_GO_MS`. Rejects with all
+   * errors, and with the names of steps that did not end in time.
    */
   dispose(): Promise<void>
 }
 
-/** A plugin's `create` threw: the policy cannot run. */
 export class PlanError extends Error {
   override readonly name = 'PlanError'
   /** The id of the step. */
   readonly step: string
-  /** Where the step stands; undefined: in no file. */
+  /** The step's place in the policy; undefined without a file. */
   readonly position: PlannableStep['position']
   /** The message without the place in the policy. */
   readonly reason: string
-  /** Resolves when the steps before it are let go of; rejects with what went wrong there. */
+  /** Resolves when the steps before it are released; rejects with their errors. */
   readonly undone: Promise<void>
 
   constructor(policy: string, step: PlannableStep, why: string, cause: unknown, undone: Promise<void>) {
@@ -78,10 +77,10 @@ export class PlanError extends Error {
 }
 
 /**
- * Creates every step of a policy. `servicesFor` gives a step exactly the services that its plugin names in `uses`.
- * Steps that are off are not created.
+ * Creates every step of a policy, except those that are off. `servicesFor` gives a step exactly the services that its plugin
+ * names in `uses`.
  *
- * @param run what a step is told of where it runs
+ * @param run where the steps run
  */
 export function createPlan(
   name: string,
@@ -136,29 +135,29 @@ export function createPlan(
   })
 }
 
-/** For the trail: a step is called as its plugin, or the plugin is named. */
+/** For the trail: names the plugin only if the step has another name. */
 function pluginOf({ id, plugin: { name } }: PlannableStep): Pick<TrailEntry, 'plugin'> {
   return id === name ? {} : { plugin: name }
 }
 
-/** Of a middleware from npm nobody knows what it looks at. */
+/** A middleware from npm may use the body, so it always counts. */
 function needsBody({ plugin, foreign, mode, settings }: PlannedStep): boolean {
   if (mode === 'off') return false
   const needs = plugin.needsBody ?? true
   return foreign || (typeof needs === 'function' ? needs(settings as never) : needs)
 }
 
-/** What a built-in plugin throws is for who wrote the policy, and its own place would say nothing to them. */
+/** The message of a built-in plugin's error is for the author of the policy; its place in the source would not help. */
 function reasonOf({ plugin, position }: PlannableStep, cause: unknown): string {
   return BUILT_IN.includes(plugin) ? (cause as Error).message : mistakeText(cause, position?.file)
 }
 
-/** Begins an error about a step: `policies/standard.yaml:4:10: `. */
+/** The beginning of an error about a step: `policies/standard.yaml:4:10: `. */
 export function placeOf(policy: string, position: PlannableStep['position']): string {
   return position ? `${position.file}:${position.line}:${position.column}: ` : `policy "${policy}": `
 }
 
-/** By the word of whatever step chooses the targets: it must have one. */
+/** All steps that select targets must have this setting. Without such a step it is false. */
 function refusesTools(steps: readonly PlannedStep[]): boolean {
   const words = steps
     .filter(({ plugin }) => plugin.gives?.includes('targets'))

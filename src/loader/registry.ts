@@ -1,4 +1,4 @@
-/** The plugins that policies can name: the built-in ones by name, others by path or package. */
+/** The plugins that policies can use: built-in ones by name, others by path or package. */
 import { type AnyPlugin, FACT_NAMES, type FactName, isPlugin, SERVICE_NAMES } from '#contract'
 import { didYouMean } from '../common/nearest.ts'
 import { type FoundPlugin, findPlugin, LOAD_LIMIT_MS } from './find-plugin.ts'
@@ -7,20 +7,16 @@ import { type ImportedFile, importsOf } from './imports.ts'
 export interface Registry {
   /** Names of the built-in plugins, in alphabetical order. */
   readonly names: readonly string[]
-  /** A built-in plugin. */
   find(name: string): AnyPlugin | undefined
   /** Names of the built-in plugins that give a fact. */
   givers(fact: FactName): readonly string[]
-  /**
-   * The plugin for `use: NAME`, `./path.ts` or `npm:package`. Rejects with an Error whose message is a sentence for the
-   * one who wrote it.
-   */
+  /** The plugin for `use: NAME`, `./path.ts` or `npm:package`. Rejects with an Error whose message is for the author of the policy. */
   load(use: string, place: { readonly saidIn: string; readonly configFile: string }): Promise<FoundPlugin>
-  /** What a plugin's file imports from beside it, as far down as that goes; known once it was loaded. */
+  /** The local files that a plugin's file imports, at any depth. Available after it was loaded. */
   imports(file: string): readonly ImportedFile[]
 }
 
-/** A registry of these built-in plugins. Throws when one of them is not well made: that is a bug of the gateway. */
+/** Creates a registry of these built-in plugins. Throws if one is invalid, which is a bug of the gateway. */
 export function createRegistry(builtIn: readonly AnyPlugin[], loadLimitMs = LOAD_LIMIT_MS): Registry {
   const plugins = new Map<string, AnyPlugin>()
   for (const plugin of builtIn) {
@@ -38,12 +34,10 @@ export function createRegistry(builtIn: readonly AnyPlugin[], loadLimitMs = LOAD
       if (plugin !== undefined) return { plugin, origin: 'built-in', foreign: false, file: null }
       const found = await findPlugin(use, place, loadLimitMs)
       const complaint = found.foreign ? undefined : complaintsAbout(found.plugin)[0]
-      if (complaint !== undefined) throw new Error(`the plugin of ${use} is not well made: ${complaint}`)
+      if (complaint !== undefined) throw new Error(`the plugin of ${use} is invalid: ${complaint}`)
       const { name } = found.plugin
       if (!found.foreign && plugins.has(name)) {
-        throw new Error(
-          `the plugin of ${use} is called "${name}", as one of the gateway's own is: give it another name`,
-        )
+        throw new Error(`the plugin of ${use} is called "${name}", like a built-in plugin: give it another name`)
       }
       return found
     },
@@ -51,7 +45,7 @@ export function createRegistry(builtIn: readonly AnyPlugin[], loadLimitMs = LOAD
   }
 }
 
-/** What the type checker would say about a plugin, for those that never met it. */
+/** The checks that TypeScript makes, for plugins that were not type-checked. */
 export function complaintsAbout(plugin: AnyPlugin): string[] {
   const complaints: string[] = []
   const { name, settings, needs, before, precedes, gives = [], uses = [], check, create } = plugin as Partial<AnyPlugin>
@@ -66,21 +60,21 @@ export function complaintsAbout(plugin: AnyPlugin): string[] {
     complaints.push(`"${word}" must be a list or a function`)
   }
   for (const fact of [needs, before, gives].flatMap(facts => (Array.isArray(facts) ? facts : []))) {
-    if (!known(FACT_NAMES)(fact)) complaints.push(withMeant(`there is no fact "${fact}"`, fact, FACT_NAMES))
+    if (!known(FACT_NAMES)(fact)) complaints.push(withMeant(`the fact "${fact}" does not exist`, fact, FACT_NAMES))
   }
   for (const service of uses) {
     if (known(SERVICE_NAMES)(service)) continue
-    complaints.push(withMeant(`there is no service "${service}"`, service, SERVICE_NAMES))
+    complaints.push(withMeant(`the service "${service}" does not exist`, service, SERVICE_NAMES))
   }
   for (const member of Object.keys(plugin)) {
-    // It may have members of its own; one that is nearly a known name is a slip, and would do nothing.
+    // A plugin may have other members. One that is similar to a known name is a typing error, and would have no effect.
     const meant = MEMBERS.includes(member) ? undefined : didYouMean(member, MEMBERS)
-    if (meant !== undefined) complaints.push(`it says "${member}", which means nothing; ${meant}`)
+    if (meant !== undefined) complaints.push(`it has "${member}", which has no effect; ${meant}`)
   }
   return [...complaints, ...complaintsAboutSettings(settings)]
 }
 
-/** What `definePlugin` takes. */
+/** The members that `definePlugin` takes. */
 const MEMBERS: readonly string[] = Object.keys({
   name: true,
   description: true,
@@ -109,7 +103,7 @@ function complaintsAboutSettings(settings: Partial<AnyPlugin['settings']> | unde
     return ['"settings" must be a JSON Schema of type object with properties']
   }
   const complaints: string[] = []
-  if (settings.additionalProperties !== false) complaints.push('"settings" must say additionalProperties: false')
+  if (settings.additionalProperties !== false) complaints.push('"settings" must have additionalProperties: false')
   for (const [property, schema] of Object.entries(settings.properties)) {
     const { description } = schema as { description?: unknown }
     if (typeof description !== 'string' || description === '') {

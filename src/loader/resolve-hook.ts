@@ -1,15 +1,15 @@
 /**
- * How plugins outside this repository resolve their imports: `tollgate/plugin` always means the contract of the gateway
- * that runs, wherever the plugin lies and whatever is installed beside it; and npm packages named in a policy are looked
- * for beside the configuration, never in the gateway's own node_modules.
+ * Resolves imports of plugins outside this repository. `tollgate/plugin` always means the contract of the running gateway, wherever the
+ * plugin is and whatever is installed beside it. npm packages in a policy are searched beside the configuration, never in the gateway's
+ * own node_modules.
  */
 import { registerHooks } from 'node:module'
 import { followImport, noteLoaded } from './imports.ts'
 
-/** A private URL scheme: `tollgate-npm:PARENT!SPECIFIER` is SPECIFIER as PARENT would resolve it. */
+/** A private URL scheme: `tollgate-npm:PARENT!SPECIFIER` resolves SPECIFIER like PARENT would. */
 const NPM = 'tollgate-npm:'
 
-// `.ts` in a checkout, `.js` in the published package: as this file itself.
+// `.ts` in a checkout, `.js` in the published package, like this file.
 const EXTENSION = /\.[a-z]+$/.exec(new URL(import.meta.url).pathname)![0]
 const OWN: Readonly<Record<string, string>> = {
   'tollgate/plugin': new URL(`../contract/index${EXTENSION}`, import.meta.url).href,
@@ -18,7 +18,7 @@ const OWN: Readonly<Record<string, string>> = {
 
 let registered = false
 
-/** Installs the hook, once for the life of the process. */
+/** Installs the hook once per process. */
 export function registerResolveHook(): void {
   if (registered) return
   registered = true
@@ -27,7 +27,7 @@ export function registerResolveHook(): void {
       const own = OWN[specifier]
       if (own !== undefined) return { url: own, format: formatOf(own), shortCircuit: true }
       if (isOurs(specifier)) {
-        throw new Error(`plugins cannot import "${specifier}": there are ${Object.keys(OWN).join(' and ')}`)
+        throw new Error(`plugins cannot import "${specifier}": they can import ${Object.keys(OWN).join(' and ')}`)
       }
       if (!specifier.startsWith(NPM)) {
         try {
@@ -35,7 +35,7 @@ export function registerResolveHook(): void {
           followImport(context.parentURL, specifier, resolved.url)
           return resolved
         } catch (error) {
-          // Where it is missing, it may appear.
+          // A missing file may be created later.
           followImport(context.parentURL, specifier, null)
           throw error
         }
@@ -51,14 +51,14 @@ export function registerResolveHook(): void {
   })
 }
 
-/** Whatever else is called so is another copy, or the inside of this one. */
+/** Other modules of this package are another copy, or internal. */
 function isOurs(specifier: string): boolean {
   return specifier === 'tollgate' || (specifier.startsWith('tollgate/') && specifier !== 'tollgate/package.json')
 }
 
 const formatOf = (url: string) => (url.endsWith('.ts') ? 'module-typescript' : 'module')
 
-/** What to import so that a package is found as the module at `parentUrl` would find it. */
+/** The specifier to import a package as the module at `parentUrl` would find it. */
 export function npmSpecifier(name: string, parentUrl: string): string {
   return `${NPM}${encodeURIComponent(parentUrl)}!${encodeURIComponent(name)}`
 }

@@ -1,6 +1,6 @@
 /**
- * One try at one target: a request goes out, its answer goes into a sink, and every way in which that can fail becomes
- * one failure of the closed vocabulary, within the provider's deadlines.
+ * One attempt at one target: sends the request, passes the answer to a sink, enforces the provider's deadlines and reports every
+ * failure as an `UpstreamFailure`.
  */
 import type { UpstreamFailure } from '#contract'
 import { ByteCollector } from '../common/bytes.ts'
@@ -27,7 +27,7 @@ export interface AttemptOptions {
     readonly idleMs: number
     readonly totalMs: number
   }
-  /** When it begins, in the time of `deadlineClock`. Left out: now. */
+  /** When it started, in the time of `deadlineClock`. Default: now. */
   readonly startedMs?: number
   /** Whether the answer should be an event stream. */
   readonly stream: boolean
@@ -36,18 +36,18 @@ export interface AttemptOptions {
   onHead(status: number | null, failure: UpstreamFailure | null, atMs: number): void
 }
 
-/** An attempt under way. */
+/** An attempt in progress. */
 export interface RunningAttempt {
   abort(): void
-  /** Continues after the sink has paused it. */
+  /** Continues after the sink paused it. */
   resume(): void
-  /** False while it waits for a connection: what is given up then was never seen by the provider. */
+  /** False while the attempt waits for a connection. The provider has not seen an attempt that is aborted then. */
   readonly isSent: boolean
-  /** Whether the provider may bill it: it has been sent, and no error was answered. Not to be asked when it is over. */
+  /** Whether the provider may bill the attempt: it was sent, and no error status came back. Not valid after its end. */
   readonly isBillable: boolean
-  /** How many bytes a whole answer has, as its head says; NaN: it says nothing. */
+  /** Length of a whole answer in bytes, from `content-length`; NaN if the head has none. */
   readonly expectedBytes: number
-  /** Whether it waits for its client: what runs out meanwhile is not the provider's time. */
+  /** Whether it waits for the client to read. Time spent waiting is not the provider's fault. */
   readonly isPaused: boolean
 }
 
@@ -70,9 +70,9 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   #resumeTransport: (() => void) | null = null
   #status = 0
   #headers: Readonly<Record<string, string>> = {}
-  /** Made for an error only: most answers are none. */
+  /** Created for error answers only. */
   #errorBody: ByteCollector | null = null
-  #headTold = false
+  #headReported = false
 
   constructor(options: AttemptOptions) {
     this.#options = options
@@ -106,7 +106,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
 
   onConnect(abort: (reason?: Error) => void): void {
     this.#abortTransport = abort
-    // Given up while it waited for a connection: it must not go upstream for nobody.
+    // Aborted while it waited for a connection: do not send it.
     if (this.#phase === 'over') abort()
   }
 
@@ -134,7 +134,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
     else if (status >= 400) this.#phase = 'error'
     else {
       this.#phase = this.#options.stream ? 'first' : 'answer'
-      this.#tellHead(null, this.#lastMs)
+      this.#reportHead(null, this.#lastMs)
     }
   }
 
@@ -174,7 +174,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
     if (now - this.#startedMs > timeouts.totalMs) this.#late(`the whole answer took longer than ${timeouts.totalMs} ms`)
     else if (this.#paused) return
     else if (this.#phase === 'answer' || this.#phase === 'error') {
-      if (now - this.#lastMs > timeouts.idleMs) this.#late(`nothing came for ${timeouts.idleMs} ms`)
+      if (now - this.#lastMs > timeouts.idleMs) this.#late(`no data for ${timeouts.idleMs} ms`)
     } else if (now - this.#startedMs > timeouts.firstByteMs) {
       this.#late(`no answer within ${timeouts.firstByteMs} ms`)
     }
@@ -198,17 +198,17 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
     return this.#options.decodeError(this.#status, this.#headers, this.#errorBody?.take() ?? Buffer.alloc(0))
   }
 
-  /** Ends the attempt, and the connection with it unless its answer was read to the end. */
+  /** Ends the attempt. Also closes the connection, unless the answer was read to the end. */
   #fail(failure: UpstreamFailure): void {
     this.#over()
-    this.#tellHead(failure, this.#options.deadlineClock.now())
+    this.#reportHead(failure, this.#options.deadlineClock.now())
     this.#abortTransport?.()
     this.#options.sink.fail(failure)
   }
 
-  #tellHead(failure: UpstreamFailure | null, atMs: number): void {
-    if (this.#headTold) return
-    this.#headTold = true
+  #reportHead(failure: UpstreamFailure | null, atMs: number): void {
+    if (this.#headReported) return
+    this.#headReported = true
     this.#options.onHead(this.#status === 0 ? null : this.#status, failure, atMs)
   }
 
@@ -218,18 +218,18 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   }
 }
 
-/** A transport's error in our vocabulary. `begun`: a good response head had come. */
+/** Maps a transport error to an `UpstreamFailure`. `begun`: a head with a 2xx status was received. */
 export function failureOfError(error: Error, begun: boolean): UpstreamFailure {
   const code = (error as { code?: string }).code ?? error.name
   const detail = `${code}: ${error.message}`
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return { code: 'upstream_timeout', detail }
-  if (code.startsWith('HPE_') || NO_HTTP.has(code)) return { code: 'upstream_invalid', detail }
+  if (code.startsWith('HPE_') || NOT_HTTP.has(code)) return { code: 'upstream_invalid', detail }
   if (begun) return { code: 'upstream_truncated', detail }
   return { code: code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ? 'upstream_invalid' : 'upstream_unreachable', detail }
 }
 
-/** Bytes came that are no HTTP: undici asserts what a status line may say, and has no code for some errors of its parser. */
-const NO_HTTP: ReadonlySet<string> = new Set([
+/** The bytes are not HTTP. undici asserts parts of a status line, and has no code for some parser errors. */
+const NOT_HTTP: ReadonlySet<string> = new Set([
   'UND_ERR_HEADERS_OVERFLOW',
   'UND_ERR_RESPONSE',
   'ERR_ASSERTION',

@@ -1,31 +1,31 @@
 /**
- * The credentials of one provider. Several take turns, so that their limits add up; one that the provider refuses is left
- * out for a while and told to the operator, because nobody else can mend it.
+ * The credentials of one provider, used in rotation so that their limits add up. A credential that the provider refuses is skipped for
+ * a while, and the operator is notified.
  */
 import type { UpstreamFailure } from '#contract'
 import { THE_CREDENTIALS } from './retry.ts'
 
 export interface Credentials<Credential> {
-  /** The next one; of none but those that are out the one whose time is over first. Null when there are none at all. */
+  /** The next usable one. If all are out, the one that is usable again first. Null if the provider has no credentials. */
   next(): Turn<Credential> | null
-  /** How many are not out now. */
+  /** Number of credentials that are usable now. */
   good(): number
-  /** How many the provider has refused, and has not taken since. */
+  /** Number of credentials that the provider refused and has not accepted since. */
   refused(): number
 }
 
-/** A credential on its way to the provider. What the provider makes of it returns how many others are good. */
+/** A credential in use for one request. `refused` and `limited` return how many other credentials are usable. */
 export interface Turn<Credential> {
   readonly credential: Credential
-  /** The provider does not know it, or its quota is used up, for so long if the provider says that. */
+  /** The provider does not accept it, or its quota is used up. `forMs`: for how long, if the provider says so. */
   refused(forMs?: number): number
-  /** The provider takes nothing under it for so long. */
+  /** The provider rate-limits it for this long. */
   limited(forMs: number): number
-  /** The provider has taken it. */
+  /** The provider accepted it. */
   taken(): void
 }
 
-/** Puts a credential out if the failure is its own. Returns whether another one is good. */
+/** Takes a credential out of rotation if the failure is the credential's fault. Returns whether another one is usable. */
 export function blameCredential(
   turn: Pick<Turn<unknown>, 'refused' | 'limited'>,
   { code, retryAfterMs = 0, restMs }: UpstreamFailure,
@@ -34,67 +34,66 @@ export function blameCredential(
   return (code === 'upstream_rate_limited' ? turn.limited(retryAfterMs) : turn.refused(restMs)) > 0
 }
 
-/** A refused credential is tried again after so long: keys are restored without a word to the gateway. */
+/** Time before a refused credential is used again. Providers restore keys without notice. */
 const OUT_MS = 60_000
 
-/** What is known of one credential. */
-interface Standing {
+interface CredentialState {
   outUntilMs: number
-  /** How often it was put out: a turn from before says nothing of the time after. */
+  /** How often it was taken out. A turn that started before the last time is ignored. */
   times: number
   isRefused: boolean
 }
 
 /**
  * @param now monotonic milliseconds
- * @param onRefused called once each time a credential is taken out; `left` is how many are still good
+ * @param onRefused called once each time a credential is refused; `left`: how many are still usable
  */
 export function createCredentials<Credential>(
   all: readonly Credential[],
   now: () => number,
   onRefused: (index: number, left: number) => void,
 ): Credentials<Credential> {
-  const standings = all.map((): Standing => ({ outUntilMs: 0, times: 0, isRefused: false }))
+  const states = all.map((): CredentialState => ({ outUntilMs: 0, times: 0, isRefused: false }))
   let turn = 0
-  const isOut = (standing: Standing) => standing.outUntilMs > now()
-  const putOut = (standing: Standing, forMs: number): number => {
-    standing.outUntilMs = Math.max(standing.outUntilMs, now() + forMs)
-    standing.times++
-    return standings.filter(other => other !== standing && !isOut(other)).length
+  const isOut = (state: CredentialState) => state.outUntilMs > now()
+  const putOut = (state: CredentialState, forMs: number): number => {
+    state.outUntilMs = Math.max(state.outUntilMs, now() + forMs)
+    state.times++
+    return states.filter(other => other !== state && !isOut(other)).length
   }
   const take = (index: number): Turn<Credential> => {
-    const standing = standings[index]!
-    const { times } = standing
+    const state = states[index]!
+    const { times } = state
     return {
       credential: all[index]!,
       refused(forMs = OUT_MS) {
-        const wasOut = isOut(standing)
-        const left = putOut(standing, forMs)
-        standing.isRefused = true
+        const wasOut = isOut(state)
+        const left = putOut(state, forMs)
+        state.isRefused = true
         if (!wasOut) onRefused(index, left)
         return left
       },
-      limited: forMs => putOut(standing, forMs),
+      limited: forMs => putOut(state, forMs),
       taken() {
-        if (standing.times !== times) return
-        standing.outUntilMs = 0
-        standing.isRefused = false
+        if (state.times !== times) return
+        state.outUntilMs = 0
+        state.isRefused = false
       },
     }
   }
   return {
-    good: () => standings.filter(standing => !isOut(standing)).length,
-    refused: () => standings.filter(({ isRefused }) => isRefused).length,
+    good: () => states.filter(state => !isOut(state)).length,
+    refused: () => states.filter(({ isRefused }) => isRefused).length,
     next() {
       if (all.length === 0) return null
       for (let step = 0; step < all.length; step++) {
         const index = (turn + step) % all.length
-        if (isOut(standings[index]!)) continue
+        if (isOut(states[index]!)) continue
         turn = index + 1
         return take(index)
       }
-      const soonest = standings.toSorted((one, other) => one.outUntilMs - other.outUntilMs)[0]!
-      return take(standings.indexOf(soonest))
+      const soonest = states.toSorted((one, other) => one.outUntilMs - other.outUntilMs)[0]!
+      return take(states.indexOf(soonest))
     },
   }
 }

@@ -1,12 +1,11 @@
 /**
- * Access tokens of a Google service account, kept fresh: its key signs an assertion, which Google exchanges for a token of
- * an hour (RFC 7523, 2.1; Google's "OAuth 2.0 for server to server applications"). Requests take the token that is there;
- * none waits for a new one.
+ * Keeps an access token of a Google service account fresh. Its key signs an assertion, which Google exchanges for a token of one hour
+ * (RFC 7523, 2.1; Google's "OAuth 2.0 for server to server applications"). Requests use the current token; none waits for a new one.
  */
 import { createPrivateKey } from 'node:crypto'
 import { ByteCollector } from '../common/bytes.ts'
 
-/** What Google's console gives out as a JSON file, as far as it is needed. */
+/** The fields needed from the JSON file of Google's console. */
 export interface ServiceAccount {
   readonly clientEmail: string
   /** PEM. */
@@ -15,9 +14,9 @@ export interface ServiceAccount {
 }
 
 export interface TokenKeeper {
-  /** Null until the first one has come, and when the last one has run out. */
+  /** Null before the first token, and after the last one expired. */
   current(): string | null
-  /** Resolves when the first try is over, well or not. */
+  /** Resolves when the first attempt has ended, whether it succeeded or not. */
   readonly tried: Promise<void>
   close(): void
 }
@@ -26,20 +25,20 @@ export interface TokenKeeperOptions {
   readonly account: ServiceAccount
   /** Milliseconds since the epoch. */
   now(): number
-  /** Runs something after so many milliseconds, until the returned function is called. */
+  /** Runs `act` after `ms`, unless the returned function is called first. */
   readonly schedule?: (ms: number, act: () => void) => () => void
-  /** Told each time no token could be had; the words hold no secret. */
+  /** Called each time no token could be fetched. `detail` contains no secret. */
   onProblem(detail: string): void
 }
 
 const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
 const LIFETIME_S = 3600
-/** A new token is fetched so long before the old one runs out. */
+/** A new token is fetched this long before the old one expires. */
 const EARLY_MS = 5 * 60_000
 const RETRY_MS = 15_000
 const MIN_MS = 5_000
-const PATIENCE_MS = 10_000
-/** Real answers have some kilobytes. */
+const TIMEOUT_MS = 10_000
+/** Real answers have a few kilobytes. */
 const LARGEST_ANSWER_BYTES = 64 * 1024
 
 export function keepToken({ account, now, schedule = after, onProblem }: TokenKeeperOptions): TokenKeeper {
@@ -69,9 +68,9 @@ export function keepToken({ account, now, schedule = after, onProblem }: TokenKe
   }
 }
 
-/** The signed statement that is exchanged for a token: a JWT (RFC 7519) with RS256. */
+/** The assertion that is exchanged for a token: a JWT (RFC 7519) with RS256. */
 export async function assertionFor(account: ServiceAccount, nowMs: number): Promise<string> {
-  // Loaded with the first token: a gateway without such an account starts without it.
+  // Loaded with the first token, so that a gateway without a service account does not load it.
   const { SignJWT } = await import('jose')
   const issued = Math.floor(nowMs / 1000)
   return new SignJWT({ scope: SCOPE })
@@ -91,16 +90,16 @@ async function fetchToken(account: ServiceAccount, nowMs: number): Promise<{ tex
       assertion: await assertionFor(account, nowMs),
     }),
     redirect: 'error',
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
   })
-  const said = await readJson(response)
-  if (!response.ok) throw new TokenRefused(response.status, said?.['error'])
-  const { access_token: text, expires_in: seconds } = said ?? {}
-  if (typeof text !== 'string' || !/^[\x21-\x7e]+$/.test(text)) throw new Error('the answer holds no access_token')
+  const answer = await readJson(response)
+  if (!response.ok) throw new TokenRefused(response.status, answer?.['error'])
+  const { access_token: text, expires_in: seconds } = answer ?? {}
+  if (typeof text !== 'string' || !/^[\x21-\x7e]+$/.test(text)) throw new Error('the answer has no valid access_token')
   return { text, lifetimeMs: (typeof seconds === 'number' && seconds > 0 ? seconds : LIFETIME_S) * 1000 }
 }
 
-/** Null when it is no JSON. Rejects when it is too long. */
+/** Null if the body is not JSON. Rejects if it is too long. */
 async function readJson({ body }: Response): Promise<Readonly<Record<string, unknown>> | null> {
   const bytes = new ByteCollector()
   for await (const chunk of body ?? []) {
@@ -115,13 +114,13 @@ async function readJson({ body }: Response): Promise<Readonly<Record<string, unk
 }
 
 class TokenRefused extends Error {
-  /** @param error Google's word for it: `invalid_grant` */
+  /** @param error Google's error code: `invalid_grant` */
   constructor(status: number, error: unknown) {
     super(`status ${status}${typeof error === 'string' && /^\w{1,40}$/.test(error) ? `, ${error}` : ''}`)
   }
 }
 
-/** Of what `fetch` throws the cause says more. */
+/** `fetch` puts the useful message into the cause. */
 function detailOf(error: unknown): string {
   const { message, cause } = error as Error
   return cause instanceof Error ? `${message}: ${cause.message}` : message

@@ -1,18 +1,18 @@
-/** What can be said of an answer by its head alone: the same for chat and raw routes. */
+/** Checks of a response head, shared by chat and raw routes. */
 import type { UpstreamFailure } from '#contract'
 
-/** Error bodies beyond this are cut: what matters stands at their beginning. */
+/** Larger error bodies are cut: the important part is at the beginning. */
 export const LARGEST_ERROR_BYTES = 64 * 1024
-/** What is said of a `101 Switching Protocols`: nobody asked for it, so no answer can follow. */
+/** The failure detail for `101 Switching Protocols`. The gateway never asks for it, so no answer can follow. */
 export const SWITCHES = 'status 101: the provider switches to another protocol'
-/** Informational (1xx) responses beyond this are an attack. */
+/** More informational (1xx) responses than this are an attack. */
 export const MAX_INFORMATIONAL = 100
 
 /**
- * What is wrong with an answer before its body was seen; null for a good head, and for an error whose body is to be read.
+ * The failure that a head shows before the body is read. Null for a good head, and for an error whose body is to be read.
  *
  * @param headers with lower-case names
- * @param decodeError makes the failure of an error whose body cannot be read
+ * @param decodeError decodes an error whose body cannot be read
  */
 export function headFailure(
   status: number,
@@ -21,11 +21,11 @@ export function headFailure(
 ): UpstreamFailure | null {
   const encoding = (headers['content-encoding'] ?? '').toLowerCase()
   if (encoding !== '' && encoding !== 'identity') {
-    // An error says what it is by its status; its words are left unread.
+    // An encoded error body is not read: the status is enough.
     if (status >= 400) return decodeError(status, headers, Buffer.alloc(0))
     return {
       code: 'upstream_invalid',
-      detail: `the answer is encoded (${encoding.slice(0, 100)}) though identity was asked for`,
+      detail: `the answer is encoded (${encoding.slice(0, 100)}), but identity was requested`,
     }
   }
   if (status >= 300 && status < 400) {

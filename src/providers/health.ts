@@ -1,25 +1,25 @@
 /**
- * What is known of each target: how it has done lately, how many attempts it has under way, how long its answers take to
- * begin. From that comes the order in which an exchange's targets are tried. A target that fails is put behind the
- * others for a while, never taken away: when all are sick, the first one is asked all the same.
+ * The health of each target: recent results, attempts in progress, latency. It determines the order in which an exchange tries its
+ * targets. A failing target is ejected: it moves behind the others for a while, but is never removed. If all are failing, the first one
+ * is tried anyway.
  */
 import type { ErrorCode, Target, TargetsView, UpstreamFailure } from '#contract'
 
-/** Failures in a row after which a target is put behind the others. */
+/** Consecutive failures that eject a target. */
 const FAILURES_IN_A_ROW = 5
-/** Or: of so many attempts within the window, half failed. */
+/** Or: half of the attempts within the window failed, of at least this many. */
 const MIN_TO_JUDGE = 10
 const WINDOW_MS = 30_000
-/** For the first time; doubled for each further one until an attempt succeeds. */
+/** Length of the first ejection; doubled for each further one until an attempt succeeds. */
 const EJECTED_MS = 15_000
 const MAX_EJECTED_MS = 120_000
-/** How much a new latency counts against the ones before it. */
+/** Weight of a new latency against the average so far. */
 const LATENCY_SHARE = 0.2
 
-/** A latency that was measured longer ago is not believed any more: the target is asked once to learn the new one. */
+/** An older latency is discarded: one request measures it anew. */
 const LATENCY_FRESH_MS = 60_000
 
-/** Failures that say nothing of the target's health: they are the request's own, or the gateway's (no free connection). */
+/** Failures that do not count against the target: the request caused them, or the gateway (no free connection). */
 const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set([
   'overloaded',
   'upstream_forbidden',
@@ -30,26 +30,26 @@ const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set([
   'upstream_too_large',
   'unsupported_parameter',
 ])
-/** Until when a limited target is left alone when it does not say. */
+/** How long a rate-limited target is avoided if the provider does not say. */
 const LIMITED_MS = 1000
 
-/** How a target does. Times are spans from now. */
+/** The health of a target. Times are spans from now. */
 export interface TargetHealth {
   readonly state: TargetState
-  /** For how long it is still put behind the others; 0 when it is not. */
+  /** How long the ejection or the limit still lasts; 0 without one. */
   readonly forMs: number
   readonly inflight: number
   readonly failuresInARow: number
-  /** How often it was put behind the others since the start. */
+  /** Number of ejections since the start. */
   readonly ejections: number
-  /** Of the last 30 seconds. */
+  /** In the last 30 seconds. */
   readonly attempts: number
   readonly failed: number
-  /** To the first event of streams; null: not measured lately. */
+  /** Until the first event of streams; null if not measured recently. */
   readonly latencyMs: number | null
 }
 
-/** `half_open`: its time behind the others is over, and one attempt tries it. */
+/** `half_open`: the ejection is over, and one attempt probes the target. */
 export type TargetState = 'well' | 'limited' | 'ejected' | 'half_open'
 
 class Latency {
@@ -63,19 +63,18 @@ class Latency {
   }
 }
 
-/** What is known of one target. */
-class Knowledge {
+class TargetRecord {
   inflight = 0
   inARow = 0
-  /** The window's attempts, the oldest first. */
+  /** The attempts in the window, oldest first. */
   results: { atMs: number; failed: boolean }[] = []
   ejections = 0
   allEjections = 0
   ejectedUntilMs = 0
   limitedUntilMs = 0
-  /** When the last limit was heard of: what was begun before says nothing against it. */
+  /** When the last rate limit was reported. A success of an attempt that started before it does not end the limit. */
   limitedAtMs = 0
-  /** Half-open: one attempt tries it, and the others wait for what it finds. */
+  /** Half-open: one attempt is probing the target, and the others wait for its result. */
   probing = false
   readonly stream = new Latency()
   readonly whole = new Latency()
@@ -86,7 +85,7 @@ class Knowledge {
     return this.ejections > 0 ? 'half_open' : 'well'
   }
 
-  /** 0: to be asked; 1: limited, which ends soon; 2: sick. */
+  /** 0: usable; 1: rate-limited, which ends soon; 2: ejected, or being probed. */
   rankAt(atMs: number): number {
     const state = this.stateAt(atMs)
     if (state === 'well') return 0
@@ -99,24 +98,24 @@ class Knowledge {
     while (this.results[0]!.atMs < atMs - WINDOW_MS || this.results.length > 200) this.results.shift()
   }
 
-  /** Whether the failures are too many for a target that is asked like the others. */
-  get isSick(): boolean {
+  /** Whether a target that is not ejected has too many failures. */
+  get isFailing(): boolean {
     const failures = this.results.filter(result => result.failed).length
     const half = this.results.length >= MIN_TO_JUDGE && failures * 2 >= this.results.length
     return this.inARow >= FAILURES_IN_A_ROW || half
   }
 }
 
-/** An attempt under way. Exactly one of `good`, `bad` and `dropped` counts: the first. */
+/** An attempt in progress. The first call of `good`, `bad` or `dropped` counts. */
 export class TrackedAttempt {
   readonly #healthTracker: HealthTracker
   readonly #target: string
-  readonly #record: Knowledge
+  readonly #record: TargetRecord
   readonly #startedMs: number
   #isProbe: boolean
   #isOver = false
 
-  constructor(healthTracker: HealthTracker, target: string, record: Knowledge, atMs: number) {
+  constructor(healthTracker: HealthTracker, target: string, record: TargetRecord, atMs: number) {
     this.#healthTracker = healthTracker
     this.#target = target
     this.#record = record
@@ -126,21 +125,21 @@ export class TrackedAttempt {
     record.inflight++
   }
 
-  /** The answer has begun. @param streams whether it is a stream: of whole ones nothing comes before all is made */
+  /** The answer has begun. @param streams whether it is a stream; a whole answer begins only when all of it is ready */
   begun(streams: boolean, atMs = this.#healthTracker.now()): void {
     this.#record[streams ? 'stream' : 'whole'].take(atMs - this.#startedMs, atMs)
   }
 
-  /** Its stream has begun well: a probe has found what it was for, however long the rest takes. */
+  /** The stream has begun without an error. A probe succeeds here, however long the stream takes. */
   streams(): void {
     if (this.#isOver || !this.#isProbe) return
     this.#isProbe = this.#record.probing = false
     this.#record.ejections = 0
   }
 
-  /** It went well as far as the target is concerned. */
+  /** The attempt succeeded as far as the target is concerned. */
   good(atMs = this.#healthTracker.now()): void {
-    // One that was begun before the ejection, or the limit, says nothing about the time after it.
+    // An attempt that started before the ejection or the limit does not end it.
     this.streams()
     if (!this.#ends()) return
     const record = this.#record
@@ -156,11 +155,11 @@ export class TrackedAttempt {
       record.limitedAtMs = this.#healthTracker.now()
       record.limitedUntilMs = record.limitedAtMs + (failure.retryAfterMs ?? LIMITED_MS)
     } else if (!NOT_ITS_FAULT.has(failure.code)) this.#failed()
-    // Who refuses a request lives.
+    // A refusal is a sign of life.
     else if (this.#isProbe && failure.code !== 'overloaded') record.ejections = 0
   }
 
-  /** Given up by us: nothing is learned of the target. */
+  /** The gateway ended the attempt: it says nothing about the target. */
   dropped(): void {
     this.#ends()
   }
@@ -178,7 +177,7 @@ export class TrackedAttempt {
     const atMs = this.#healthTracker.now()
     record.inARow++
     record.note(atMs, true)
-    if (this.#isProbe || (record.stateAt(atMs) === 'well' && record.isSick))
+    if (this.#isProbe || (record.stateAt(atMs) === 'well' && record.isFailing))
       this.#healthTracker.eject(this.#target, record)
   }
 }
@@ -186,13 +185,13 @@ export class TrackedAttempt {
 export class HealthTracker implements TargetsView {
   readonly now: () => number
   readonly #onEjected: (target: string, forMs: number) => void
-  readonly #records = new Map<string, Knowledge>()
-  /** How many configurations have each target. */
+  readonly #records = new Map<string, TargetRecord>()
+  /** Number of configurations that have each target. */
   readonly #users = new Map<string, number>()
 
   /**
    * @param now monotonic milliseconds
-   * @param onEjected told of a target that is put behind the others, and for how long
+   * @param onEjected called when a target is ejected, with the duration
    */
   constructor(now: () => number, onEjected: (target: string, forMs: number) => void = () => {}) {
     this.now = now
@@ -200,12 +199,12 @@ export class HealthTracker implements TargetsView {
   }
 
   /**
-   * Those that may be asked now, best first: the given order, with the sick and the limited behind. A target with as many
-   * attempts under way as it takes is left out.
+   * The targets that may be tried now, best first: in the given order, with the ejected and the rate-limited ones last. Omits a target
+   * at its `max_inflight`.
    */
   arrange(targets: readonly Target[]): readonly Target[] {
     const atMs = this.now()
-    // Nearly always all are well: then nothing moves.
+    // The usual case: all are healthy, so the order stays.
     if (targets.every(target => this.#isOpen(target) && this.#recordOf(target.id).rankAt(atMs) === 0)) return targets
     const rankOf = ({ id }: Target) => this.#recordOf(id).rankAt(atMs)
     return targets.filter(target => this.#isOpen(target)).sort((one, other) => rankOf(one) - rankOf(other))
@@ -215,12 +214,12 @@ export class HealthTracker implements TargetsView {
     return new TrackedAttempt(this, id, this.#recordOf(id), atMs)
   }
 
-  /** A configuration with these targets begins to be used. */
+  /** A configuration with these targets is now in use. */
   keep(targets: readonly Pick<Target, 'id'>[]): void {
     for (const { id } of targets) this.#users.set(id, (this.#users.get(id) ?? 0) + 1)
   }
 
-  /** A configuration with these targets is used no more. The last one that has a target takes its record along. */
+  /** A configuration with these targets is not in use any more. The last user of a target deletes its record. */
   release(targets: readonly Pick<Target, 'id'>[]): void {
     for (const { id } of targets) {
       const left = this.#users.get(id)! - 1
@@ -232,7 +231,7 @@ export class HealthTracker implements TargetsView {
     }
   }
 
-  /** What is known of a target now, for operators; undefined when it was never asked. */
+  /** The current health of a target, for operators; undefined if it was never tried. */
   look(target: string): TargetHealth | undefined {
     const record = this.#records.get(target)
     if (!record) return undefined
@@ -255,13 +254,13 @@ export class HealthTracker implements TargetsView {
     const record = this.#records.get(target)
     if (!record) return null
     const latency = record[streams ? 'stream' : 'whole']
-    // One request is enough to learn it anew: until its answer begins, the old value stands for the others.
+    // One request is enough to measure it anew. Until its answer begins, the old value is used for the others.
     const isStale = this.now() - latency.measuredAtMs >= LATENCY_FRESH_MS
     return isStale && record.inflight === 0 ? null : latency.ms
   }
 
-  /** Puts a target behind the others for a while: longer each time. */
-  eject(target: string, record: Knowledge): void {
+  /** Ejects a target, longer each time. */
+  eject(target: string, record: TargetRecord): void {
     const forMs = Math.min(EJECTED_MS * 2 ** record.ejections, MAX_EJECTED_MS)
     record.ejections++
     record.allEjections++
@@ -275,10 +274,10 @@ export class HealthTracker implements TargetsView {
     return this.#recordOf(id).inflight < maxInflight
   }
 
-  #recordOf(target: string): Knowledge {
+  #recordOf(target: string): TargetRecord {
     let record = this.#records.get(target)
     if (!record) {
-      record = new Knowledge()
+      record = new TargetRecord()
       this.#records.set(target, record)
     }
     return record

@@ -1,27 +1,27 @@
 /**
- * Informational (1xx) responses that nobody asked for. RFC 9110, 15.2 tells clients to ignore them; undici destroys the
- * connection at a `100 Continue`. So they are dropped before undici reads them.
+ * Drops unsolicited informational (1xx) responses. RFC 9110, 15.2 requires clients to ignore them, but undici destroys the connection
+ * at a `100 Continue`. So they are dropped before undici reads them.
  */
 import type { Socket } from 'node:net'
 import { ByteCollector } from '../common/bytes.ts'
 import { MAX_INFORMATIONAL, SWITCHES } from './head.ts'
 
 const START = Buffer.from('HTTP/1.1 1')
-/** A head that is longer is left to undici, which refuses it. */
+/** A longer head is passed to undici, which refuses it. */
 const MAX_HEAD_BYTES = 16 * 1024
 const HEAD_END = '\r\n\r\n'
 const NOTHING: Buffer = Buffer.alloc(0)
 
 /**
- * Drops them from what is read of a connection to a provider; the first bytes that come after something was written are
- * the beginning of a head. Destroys the connection with the code `UND_ERR_RESPONSE` after more than 100 of them, and at a
- * `101 Switching Protocols`. What is not certainly such a head passes unchanged.
+ * Filters the data read from a connection to a provider. The first bytes after a write are the beginning of a head. Destroys the
+ * connection with the code `UND_ERR_RESPONSE` after more than 100 informational heads, and at a `101 Switching Protocols`. Everything
+ * that may be something else passes unchanged.
  */
 export function withoutInformational<Connection extends Socket>(socket: Connection): Connection {
   const readAny = socket.read.bind(socket)
   const writeAny = socket.write.bind(socket) as (...args: unknown[]) => boolean
   const filter = new Filter(socket, readAny)
-  // Node reads 0 bytes to begin reading; undici reads all that is there.
+  // Node reads 0 bytes to start reading; undici reads everything available.
   const read = (size?: number): Buffer | null => (size === undefined ? filter.read() : readAny(size))
   const write = (bytes: unknown, encoding?: unknown, done?: unknown): boolean => {
     filter.expectHead()
@@ -37,9 +37,9 @@ class Filter {
   readonly #read: () => Buffer | null
   #expectsHead = true
   #count = 0
-  /** The beginning of a head whose end has not come. */
+  /** The incomplete head. */
   readonly #kept = new ByteCollector()
-  /** Its last bytes: the end may begin in them. */
+  /** Its last bytes: the end of the head may start in them. */
   #last: Buffer = NOTHING
 
   constructor(socket: Socket, read: () => Buffer | null) {
@@ -55,13 +55,13 @@ class Filter {
     return null
   }
 
-  /** The next bytes may be a head. Each request is written at once, and before its answer comes. */
+  /** Called before a request is written. Each request is written at once, before its answer comes. */
   expectHead(): void {
     this.#count = 0
     this.#expectsHead = true
   }
 
-  /** What follows the informational heads; null when that has not come. */
+  /** The bytes after the informational heads; null if they have not arrived. */
   #afterHeads(bytes: Buffer): Buffer | null {
     if (this.#kept.size >= START.length && !this.#mayEnd(bytes)) return null
     this.#kept.add(bytes)
@@ -74,7 +74,7 @@ class Filter {
         return null
       }
       const head = rest.toString('latin1', 0, Math.max(end, 0))
-      // Two readers must agree where a head ends: by a bare line feed undici may see another end.
+      // Both parsers must agree on the end of a head: undici might end it at a bare line feed.
       if (!/^HTTP\/1\.1 1\d\d(?:[ \r]|$)/.test(head) || /(?<!\r)\n/.test(head)) return this.#pass(rest)
       const why = this.#whyRefused(head)
       if (why !== null) {
@@ -86,7 +86,7 @@ class Filter {
     return null
   }
 
-  /** Keeps bytes that do not end the head. A head may come byte by byte: only what is new is looked at. */
+  /** Keeps bytes that do not end the head. It may arrive byte by byte, so only the new bytes are searched. */
   #mayEnd(bytes: Buffer): boolean {
     const seam = Buffer.concat([this.#last, bytes])
     if (seam.includes(HEAD_END) || this.#kept.size + bytes.length > MAX_HEAD_BYTES) return true
@@ -111,7 +111,7 @@ class Filter {
   }
 }
 
-/** Whether the bytes are the beginning of such a head, or may become it. */
+/** Whether the bytes are the beginning of such a head, or a prefix of one. */
 function startsInformational(bytes: Buffer): boolean {
   const length = Math.min(bytes.length, START.length)
   return bytes.compare(START, 0, length, 0, length) === 0

@@ -1,11 +1,11 @@
 /**
- * Raw routes (`/v1/embeddings` and the like): the body goes to the provider as it came and the answer comes back, byte
- * for byte, over http-proxy. The answer is collected here, or handed on piece by piece where the gateway asks for that;
- * what leaves when is the gateway's business.
+ * Raw routes (`/v1/embeddings` and others): the body goes to the provider unchanged, and the answer comes back byte for byte,
+ * over http-proxy. The answer is collected here, or passed on piece by piece if the gateway asks for that. The gateway
+ * decides when it is sent to the client.
  *
- * http-proxy copies the request's headers and, when the provider dies, destroys the response it was given. Neither may
- * happen to the client's own, so it gets a prepared pair: a request that holds nothing but the headers built below, and
- * a response that nobody reads. Closing that response is how http-proxy is told that the client has left.
+ * http-proxy copies the request's headers and destroys its response when the provider dies. Neither may happen to the
+ * client's own pair. So it gets a request with only the headers built below, and a response without a reader. Closing that
+ * response signals http-proxy that the client disconnected.
  */
 import { type ClientRequest, Agent as HttpAgent, IncomingMessage, ServerResponse } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
@@ -19,15 +19,15 @@ import { failureOfError } from './attempt.ts'
 import { headFailure, LARGEST_ERROR_BYTES, MAX_INFORMATIONAL, SWITCHES } from './head.ts'
 
 export interface RawRequest extends AnswerRoom {
-  /** The client's: its method and its content type go upstream, nothing else of it. */
+  /** The client's request. Only its method and its content type are sent upstream. */
   readonly request: Pick<IncomingMessage, 'method' | 'headers'>
-  /** The body, read already. */
+  /** The body, already read. */
   readonly bytes: Buffer
   readonly provider: {
     readonly name: string
     /** Without a trailing slash. */
     readonly baseUrl: string
-    /** Sockets at most. */
+    /** Maximum number of sockets. */
     readonly connections: number
     readonly timeouts: {
       readonly connectMs: number
@@ -36,7 +36,7 @@ export interface RawRequest extends AnswerRoom {
       readonly totalMs: number
     }
   }
-  /** Who we are at this provider, as in `Upstream`; lower-case names. */
+  /** The gateway's credentials at this provider, as in `Upstream`; lower-case names. */
   readonly headers: Readonly<Record<string, string>>
   /** Appended to the base URL's path. */
   readonly path: string
@@ -45,38 +45,38 @@ export interface RawRequest extends AnswerRoom {
   readonly signal: AbortSignal
   readonly deadlineClock: DeadlineClock
   /**
-   * Asked at a head with a 2xx status: where the body goes as it comes, or null to have it collected.
-   * @param resume goes on after the sink has paused it
+   * Called at a head with a 2xx status. Returns the sink for the body, or null to have it collected.
+   * @param resume continues after the sink paused the answer
    */
   begin?(head: RawHead, resume: () => void): RawSink | null
   decodeError(status: number, headers: Readonly<Record<string, string>>, body: Buffer): UpstreamFailure
 }
 
-/** Of an answer with a 2xx status. */
+/** The head of an answer with a 2xx status. */
 export interface RawHead {
   readonly status: number
-  /** `content-type` and `content-disposition`, where the provider sent them. */
+  /** `content-type` and `content-disposition`, if the provider sent them. */
   readonly headers: Readonly<Record<string, string>>
-  /** Of the body in bytes, where the provider says it. */
+  /** Length of the body in bytes, if the provider sent it. */
   readonly length: number | null
 }
 
-/** Takes a piece of the body. False pauses the answer until it is resumed; what it throws ends the answer. */
+/** Takes a piece of the body. Returning false pauses the answer until it is resumed; throwing ends it. */
 export type RawSink = (bytes: Buffer) => boolean
 
 /** A complete answer with a 2xx status. */
 export interface RawAnswer extends RawHead {
-  /** Empty where a sink has taken it. */
+  /** Empty if a sink took it. */
   readonly body: Buffer
 }
 
-/** Anything but a complete answer with a 2xx status. The message is for the log. */
+/** Any result except a complete answer with a 2xx status. The message is for the log. */
 export class RawFailure extends Error {
   override readonly name = 'RawFailure'
   readonly failure: UpstreamFailure
-  /** The provider's, or null when no response head came. */
+  /** The provider's status, or null if no head came. */
   readonly status: number | null
-  /** Whether the answer waited for its client: what ran out meanwhile was not the provider's time. */
+  /** Whether the answer waited for the client to read. Time spent waiting is not the provider's fault. */
   readonly isPaused: boolean
 
   constructor(failure: UpstreamFailure, status: number | null, isPaused = false) {
@@ -87,33 +87,30 @@ export class RawFailure extends Error {
   }
 }
 
-/** The signal has aborted: the request was given up. */
+/** The signal was aborted, so the request was ended. */
 export class RawAbort extends Error {
   override readonly name = 'AbortError'
-  /** Whether the provider may bill it: all of the request had gone out, and no error had come back. */
+  /** Whether the provider may bill the request: all of it was sent, and no error status came back. */
   readonly isBillable: boolean
 
   constructor({ reason }: AbortSignal, isBillable: boolean) {
-    super(`The request was given up: ${String(reason?.message ?? reason)}`)
+    super(`The request was aborted: ${String(reason?.message ?? reason)}`)
     this.isBillable = isBillable
   }
 }
 
-/** The way to one provider. */
+/** The connections to one provider. */
 export interface RawProxy {
   /** Rejects with a `RawFailure`, or with a `RawAbort` when the signal aborts. */
   send(request: RawRequest): Promise<RawAnswer>
-  /** Ends every connection; what is under way fails. */
+  /** Closes every connection; requests in progress fail. */
   close(): void
 }
 
-/**
- * Without an agent http-proxy 1.x sent `connection: close`, at twice the CPU per request; the timeout is that of idle
- * sockets, and does not touch the ones at work.
- */
+/** Without an agent http-proxy 1.x sent `connection: close`, at twice the CPU per request. The timeout closes idle sockets only. */
 const AGENT = { keepAlive: true, maxFreeSockets: 32, timeout: 30_000 }
 
-/** One for each provider: all its requests share the sockets of the first one's settings. */
+/** Creates the proxy of one provider. All requests share the sockets of the first request's settings. */
 export function createRawProxy(): RawProxy {
   let agent: HttpAgent | null = null
   return {
@@ -122,7 +119,7 @@ export function createRawProxy(): RawProxy {
       const { baseUrl, connections } = options.provider
       const target = new URL(baseUrl)
       agent ??= new (target.protocol === 'https:' ? HttpsAgent : HttpAgent)({ ...AGENT, maxSockets: connections })
-      const { status, headers, body } = await new Passage(options, target, agent).answer
+      const { status, headers, body } = await new ProxiedRequest(options, target, agent).answer
       if (status > 299) throw new RawFailure(options.decodeError(status, headers, body), status)
       return { ...headOf(status, headers), body }
     },
@@ -139,8 +136,8 @@ interface Collected {
   readonly body: Buffer
 }
 
-/** One request on its way through http-proxy. */
-class Passage {
+/** One request through http-proxy. */
+class ProxiedRequest {
   readonly answer: Promise<Collected>
   readonly #options: RawRequest
   readonly #settle: PromiseWithResolvers<Collected>
@@ -171,7 +168,7 @@ class Passage {
     this.#dispatch(request, target, agent)
   }
 
-  /** A proxy of its own for each request, which is cheap: so its events need not be told apart. */
+  /** One proxy per request, which is cheap: its events then belong to that request. */
   #dispatch(request: IncomingMessage, { protocol, hostname, port, pathname }: URL, agent: HttpAgent): void {
     const proxy = createProxyServer()
     const failed = (error: Error) => this.#failed(error)
@@ -180,7 +177,7 @@ class Passage {
     proxy.on('error', failed)
     proxy.on('econnreset', failed)
     const options = {
-      // Not the URL itself: node:http takes an IPv6 address without the brackets.
+      // The URL itself does not work: node:http wants an IPv6 address without brackets.
       target: { protocol, hostname: hostname.replace(/^\[|\]$/g, ''), port, pathname },
       agent,
       buffer: Readable.from([this.#options.bytes], { objectMode: false }),
@@ -194,7 +191,7 @@ class Passage {
   #gotSocket(outgoing: ClientRequest): void {
     this.#outgoing = outgoing
     outgoing.on('information', () => this.#gotInformation())
-    // Without a listener Node closes the connection and says nothing.
+    // Without a listener Node closes the connection silently.
     outgoing.on('upgrade', (_, socket) => this.#switched(socket))
     const { socket } = outgoing
     const secure = 'secureConnecting' in (socket ?? {}) ? (socket as { secureConnecting?: unknown }) : null
@@ -234,7 +231,7 @@ class Passage {
     answer.on('close', () => this.#gotEnd(answer.complete))
   }
 
-  /** Asks where a good answer goes; one that is collected must not be too large. */
+  /** Asks for the sink of a good answer. An answer without a sink must not be too large. */
   #begin(answer: IncomingMessage): UpstreamFailure | null {
     if (this.#status! > 299) return null
     const resume = () => {
@@ -281,7 +278,7 @@ class Passage {
 
   #failed(error: Error): void {
     if (this.#phase === 'over') return
-    // Of an error's body the beginning is enough.
+    // The beginning of an error body is enough.
     if (this.#status !== null && this.#status > 299) this.#cutShort()
     else this.#fail(failureOfError(error, this.#phase === 'body'))
   }
@@ -291,13 +288,12 @@ class Passage {
     return tooMuch(Number(bytes), this.#options)
   }
 
-  /** Deadlines, in the order of an answer's life. */
   #look(now: number): void {
     const { connectMs, firstByteMs, idleMs, totalMs } = this.#options.provider.timeouts
     if (now - this.#startedMs > totalMs) this.#late(`the whole answer took longer than ${totalMs} ms`)
     else if (this.#phase === 'body') {
-      // Whoever was told to wait is not late.
-      if (!this.#paused && now - this.#lastMs > idleMs) this.#late(`nothing came for ${idleMs} ms`)
+      // The gateway paused this answer itself.
+      if (!this.#paused && now - this.#lastMs > idleMs) this.#late(`no data for ${idleMs} ms`)
     } else if (now - this.#startedMs > firstByteMs) this.#late(`no answer within ${firstByteMs} ms`)
     else if (this.#connectingSinceMs !== null && now - this.#connectingSinceMs > connectMs) {
       this.#late(`no connection within ${connectMs} ms`)
@@ -340,18 +336,19 @@ class Passage {
     this.#options.signal.removeEventListener('abort', this.#onAbort)
   }
 
-  /** As if the client had closed its connection: http-proxy then destroys the request and what came of the answer. */
+  /** Emits what a closed client connection emits: http-proxy then destroys the request and its answer. */
   #closeUpstream(): void {
     this.#body.clear()
     this.#response.emit('close')
   }
 }
 
-/** The request as http-proxy sees it: its headers are built here, and it copies no others. */
+/** The request that http-proxy gets: it copies all headers, so it gets only the ones built here. */
 function preparedRequest({ request, bytes, headers, path, requestId }: RawRequest): IncomingMessage {
-  // What the body is, only the client knows; a signature covers what was said of it when it was made.
-  const { 'content-type': said, ...ours } = headers
-  const contentType = request.headers['content-type'] ?? (Object.hasOwn(ours, SIGNED) ? said : undefined)
+  // Only the client knows the type of the body. If the request was signed, the signed type is used.
+  const { 'content-type': signedType, ...ours } = headers
+  const contentType =
+    request.headers['content-type'] ?? (Object.hasOwn(ours, SIGNATURE_HEADER) ? signedType : undefined)
   const prepared = new IncomingMessage(new Socket())
   prepared.method = request.method ?? 'POST'
   prepared.url = path
@@ -368,8 +365,8 @@ function preparedRequest({ request, bytes, headers, path, requestId }: RawReques
   return prepared
 }
 
-/** There where the headers are signed (AWS). */
-const SIGNED = 'x-amz-date'
+/** A header that signed requests (AWS) have. */
+const SIGNATURE_HEADER = 'x-amz-date'
 
 function flatHeaders({ headers }: IncomingMessage): Record<string, string> {
   const flat: Record<string, string> = Object.create(null)

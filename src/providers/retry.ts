@@ -1,22 +1,22 @@
 /**
- * Whether an attempt that failed is followed by another one. Retries help against one bad answer and make an outage worse,
- * so there is a budget for all exchanges together, and only failures that were quick and that another try may mend count.
+ * Decides whether a failed attempt is followed by another one. Retries help against a single bad answer but make an outage worse. So
+ * all exchanges share one budget, and only quick failures that another attempt may fix are retried.
  */
 import type { ErrorCode, UpstreamFailure } from '#contract'
 
-/** Of all exchanges, so many may be asked a second time (reliability.md U4: at most 1.2 attempts an exchange). */
+/** Share of exchanges that may be retried (reliability.md U4: at most 1.2 attempts an exchange). */
 const BUDGET_SHARE = 0.2
-/** So many retries may come together before the share is felt. */
+/** The maximum burst of retries before the share applies. */
 const BUDGET_MOST = 20
-/** A failure that took longer than this is not tried again: who waits so long again gets nothing better. */
+/** Slower failures are not retried: another long wait would not help the client. */
 export const SLOW_MS = 10_000
-/** The first pause before the same target is asked again; doubled each time, and a lot drawn between half and all of it. */
+/** Pause before the same target is tried again. Doubles each time; the actual pause is random, from half of it to all of it. */
 const PAUSE_MS = 200
-/** Longer waits are the client's affair: it is told Retry-After. */
+/** Longer waits are left to the client, which gets Retry-After. */
 export const MAX_PAUSE_MS = 2000
 
-/** Mended by asking again, anybody. */
-const PASSING: ReadonlySet<ErrorCode> = new Set([
+/** Failures that the same or another target may not repeat. */
+const TRANSIENT: ReadonlySet<ErrorCode> = new Set([
   'upstream_unreachable',
   'upstream_timeout',
   'upstream_error',
@@ -25,8 +25,8 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'upstream_invalid',
   'upstream_truncated',
 ])
-/** Mended only by asking somebody else: this target will say the same again. */
-const ITS_OWN: ReadonlySet<ErrorCode> = new Set([
+/** Failures that only another target can fix: this one would fail again. */
+const TARGET_FAILURES: ReadonlySet<ErrorCode> = new Set([
   'upstream_auth',
   'upstream_forbidden',
   'upstream_quota',
@@ -34,7 +34,7 @@ const ITS_OWN: ReadonlySet<ErrorCode> = new Set([
   'loop_detected',
   'overloaded',
 ])
-/** Of the credential and not of the target: the same one under another may take the request. */
+/** Failures of the credential, not of the target: another credential may work. */
 export const THE_CREDENTIALS: ReadonlySet<ErrorCode> = new Set([
   'upstream_auth',
   'upstream_quota',
@@ -42,9 +42,9 @@ export const THE_CREDENTIALS: ReadonlySet<ErrorCode> = new Set([
 ])
 
 export interface RetryBudget {
-  /** An exchange has made its first attempt. */
+  /** An exchange made its first attempt. */
   earn(): void
-  /** Takes one retry; false when there is none left. */
+  /** Takes one retry from the budget; false if none is left. */
   spend(): boolean
 }
 
@@ -62,7 +62,7 @@ export function createRetryBudget(): RetryBudget {
   }
 }
 
-/** What may still be done after a failure. */
+/** The next step after a failure. */
 export type Retry =
   /** Another target, at once. */
   | { readonly where: 'elsewhere' }
@@ -74,14 +74,14 @@ export type Retry =
 export interface FailedAttempt {
   readonly failure: UpstreamFailure
   readonly tookMs: number
-  /** How often this target was asked, this attempt included. */
+  /** Number of attempts at this target, including this one. */
   readonly attempts: number
   readonly hasOther: boolean
-  /** Whether the same provider can be asked under another credential. */
+  /** Whether the provider has another usable credential. */
   readonly hasCredential: boolean
 }
 
-/** Null: this failure is the answer. `random` in [0, 1). */
+/** Returns null if the client gets this failure. `random` in [0, 1). */
 export function retryAfterFailure(
   { failure, tookMs, attempts, hasOther, hasCredential }: FailedAttempt,
   random: () => number,
@@ -89,8 +89,8 @@ export function retryAfterFailure(
   const { code, retryAfterMs = 0 } = failure
   if (tookMs > SLOW_MS) return null
   if (hasCredential && THE_CREDENTIALS.has(code)) return { where: 'as_another' }
-  if (hasOther) return PASSING.has(code) || ITS_OWN.has(code) ? { where: 'elsewhere' } : null
-  if (!PASSING.has(code)) return null
+  if (hasOther) return TRANSIENT.has(code) || TARGET_FAILURES.has(code) ? { where: 'elsewhere' } : null
+  if (!TRANSIENT.has(code)) return null
   const pauseMs = PAUSE_MS * 2 ** (attempts - 1) * (0.5 + random() / 2)
   const wanted = Math.max(Math.min(pauseMs, MAX_PAUSE_MS), retryAfterMs)
   return wanted <= MAX_PAUSE_MS ? { where: 'here', pauseMs: wanted } : null

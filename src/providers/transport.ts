@@ -1,7 +1,6 @@
 /**
- * The road to the providers: one undici pool each, driven by callbacks (web streams cost 4 to 6 times the CPU here).
- * Redirects are not followed, compression is not asked for, and no two requests share a connection at once: with
- * pipelining a whole answer would wait behind a stream.
+ * HTTP connections to the providers: one undici pool each, driven by callbacks (web streams cost 4 to 6 times the CPU here). It does
+ * not follow redirects, does not ask for compression, and does not pipeline: a whole answer would wait behind a stream.
  */
 import type { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
@@ -10,7 +9,7 @@ import type { WorkOwner } from '#contract'
 import type { AnswerHandler } from './handler.ts'
 import { withoutInformational } from './informational.ts'
 
-/** Where a provider is and how it may be used. */
+/** The address of a provider and the limits of its connections. */
 export interface Endpoint {
   readonly name: string
   /** Without a trailing slash. */
@@ -24,21 +23,21 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
-  /** Whose work the answer is, for a provider inside this process. */
+  /** The client that the work is counted for, if the provider runs inside this process. */
   readonly owner?: WorkOwner | undefined
 }
 
-/** A handler that also hears when its request goes out. A transport without a queue calls none of these. */
+/** A handler that also learns when its request is sent. A transport without a queue calls none of these. */
 export interface QueuedHandler extends AnswerHandler {
-  /** The request waits for others that hold all connections. */
+  /** All connections are in use, so the request waits. */
   onQueued?(): void
-  /** It is its turn: a connection is taken, or opened. */
+  /** The request left the queue: a connection is taken or opened. */
   onTurn?(): void
-  /** It has a connection, and is being written. */
+  /** The request has a connection and is being written. */
   onSent?(): void
 }
 
-/** Sends one request and drives the handler with its answer. Never throws: what fails goes to `onError`. */
+/** Sends one request and passes the answer to the handler. Never throws: failures go to `onError`. */
 export type Transport = (request: UpstreamRequest, handler: QueuedHandler) => void
 
 export interface HttpTransport {
@@ -46,11 +45,10 @@ export interface HttpTransport {
   close(): Promise<void>
 }
 
-/** A body of this size is written in pieces. */
+/** A longer body is written in pieces. */
 const LONG_BODY_BYTES = 512 * 1024
 const PIECE_BYTES = 256 * 1024
 
-/** Response headers beyond this are refused. */
 const LARGEST_HEADERS_BYTES = 64 * 1024
 
 export function createHttpTransport(endpoint: Endpoint): HttpTransport {
@@ -59,7 +57,7 @@ export function createHttpTransport(endpoint: Endpoint): HttpTransport {
     connections: endpoint.connections,
     pipelining: 1,
     connect: connectorOf(endpoint),
-    // The attempt keeps the deadlines itself, with one clock for all of them.
+    // The attempt enforces the deadlines, with one clock for all of them.
     headersTimeout: 0,
     bodyTimeout: 0,
     keepAliveTimeout: 30_000,
@@ -84,10 +82,10 @@ export function createHttpTransport(endpoint: Endpoint): HttpTransport {
   }
 }
 
-/** A long body would hold the event loop while the kernel copies it: others run between two pieces. */
+/** A long body would block the event loop while the kernel copies it. Other work runs between two pieces. */
 function writeInPieces(options: Dispatcher.DispatchOptions, body: Buffer): void {
   options.headers = { ...(options.headers as Record<string, string>), 'content-length': String(body.length) }
-  // undici takes anything that can be iterated; its types do not say so.
+  // undici accepts any iterable, but its types do not.
   options.body = piecesOf(body) as unknown as Readable
 }
 
@@ -108,8 +106,8 @@ function connectorOf({ connectMs }: Endpoint): buildConnector.connector {
 }
 
 /**
- * The queue before the pool. undici has one of its own, but what waits there cannot be given up: it keeps its body, and
- * goes upstream for nobody when its turn comes. Deadlines and `max_inflight` bound this one.
+ * The queue before the pool. undici has its own queue, but a request in it cannot be removed: it keeps its body, and is sent when its
+ * turn comes. Deadlines and `max_inflight` limit this one.
  */
 class Slots {
   readonly pool: Pool
@@ -135,7 +133,7 @@ class Slots {
     dispatch.send()
   }
 
-  /** A request has its answer, or was given up. */
+  /** A request has its answer or was aborted. */
   over(dispatch: Dispatch): void {
     if (!dispatch.isSent) {
       this.#waiting.delete(dispatch)
@@ -151,8 +149,8 @@ class Slots {
 }
 
 /**
- * One request, in undici's older handler shape, which hands headers over raw; its newer one was measured at 10 % more CPU
- * a request. Nothing in here may throw: undici would take the process with it.
+ * One request, in undici's older handler interface, which passes raw headers; the newer one was measured at 10 % more CPU a request.
+ * Nothing in here may throw: undici would crash the process.
  */
 class Dispatch implements Dispatcher.DispatchHandler {
   readonly handler: QueuedHandler
@@ -177,16 +175,16 @@ class Dispatch implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** After the end undici's abort must not be called any more: it would throw where nobody catches. */
+  /** After the end undici's abort must not be called: it would throw an error that no code catches. */
   giveUp(reason?: Error): void {
     if (this.isOver) return
     this.#end()
-    this.#stop?.(reason ?? new Error('given up'))
+    this.#stop?.(reason ?? new Error('aborted'))
   }
 
   onConnect(stop: (error?: Error) => void): void {
     this.#stop = stop
-    if (this.isOver) stop(new Error('given up'))
+    if (this.isOver) stop(new Error('aborted'))
     else this.handler.onSent?.()
   }
 
@@ -223,12 +221,12 @@ class Dispatch implements Dispatcher.DispatchHandler {
 }
 
 /**
- * Raw header pairs as a record with lower-case names; repeated ones are joined as RFC 9110 5.3 says. Of a good answer only those
- * that say what its body is: nobody asks for the others, and each is two strings.
+ * Raw header pairs as a record with lower-case names; repeated ones are joined as RFC 9110 5.3 requires. A good answer keeps only the
+ * headers of its body: the others are not used, and each would cost two strings.
  */
 function headersOf(status: number, raw: readonly Buffer[]): Record<string, string> {
   const isGood = status < 300
-  // An object without a prototype is a hash table, and takes many times the memory.
+  // An object without a prototype is a hash table, which takes much more memory.
   const headers: Record<string, string> = isGood ? {} : Object.create(null)
   for (let index = 0; index + 1 < raw.length; index += 2) {
     const bytes = raw[index]!
@@ -247,10 +245,10 @@ function nameOfBody(bytes: Buffer): string | undefined {
   return undefined
 }
 
-/** Whether a name is that one, in any case. */
+/** Compares a header name, ignoring case. */
 function isNamed(bytes: Buffer, name: string): boolean {
   if (bytes.length !== name.length) return false
-  // Of the bytes that a name may have, a hyphen alone becomes a hyphen.
+  // Of the bytes allowed in a name, only a hyphen becomes a hyphen.
   for (let at = 0; at < name.length; at++) if ((bytes[at]! | 0x20) !== name.charCodeAt(at)) return false
   return true
 }

@@ -1,22 +1,22 @@
-/** What a changed configuration changes: verdicts before and after, for whom, and what it costs. Pure counting. */
+/** Counts what a changed configuration changes: verdicts before and after, by account and key, and costs. */
 import type { ErrorCode, NanoUsd } from '#contract'
 import type { Decision, LogLine } from './line.ts'
 
-/** What a configuration makes of a line. */
+/** The verdict of a configuration on a line. */
 export interface Verdict extends Decision {
   readonly held: NanoUsd
   readonly charged: NanoUsd
-  /** The charge is for an answer that nobody has given yet. */
+  /** The charge is for an answer that was not recorded. */
   readonly isEstimate: boolean
-  /** The charge is for a prompt that steps have made longer or shorter than the recorded one: its size is estimated. */
+  /** The charge is for a prompt whose size is estimated, because steps made it longer or shorter than the recorded one. */
   readonly isResized: boolean
-  /** Why nobody can say it; the rest means nothing then. */
+  /** Why the verdict is unknown; the other members are invalid then. Null if it is known. */
   readonly unknown: string | null
-  /** What steps in shadow would have refused. */
+  /** Refusals of steps in shadow. */
   readonly shadow: readonly { readonly step: string; readonly code: ErrorCode | null }[]
 }
 
-/** A verdict as it is compared. */
+/** The compared parts of a verdict. */
 export interface Side {
   readonly status: number | null
   readonly code: ErrorCode | null
@@ -26,14 +26,14 @@ export interface Side {
 
 export type Direction = 'refused' | 'admitted' | 'other'
 
-/** Lines whose verdict changes in one way. */
+/** Lines with the same change of verdict. */
 export interface Change {
   readonly before: Side
   readonly after: Side
-  /** Whether they are refused now, let in now, or told something else. */
+  /** Whether they are now refused, now admitted, or have another verdict. */
   readonly direction: Direction
   lines: number
-  /** Lines by account and by key, ids with names. */
+  /** Lines by account and by key: ids with names. */
   readonly accounts: Map<string, Counted>
   readonly keys: Map<string, Counted>
   readonly examples: string[]
@@ -44,30 +44,29 @@ export interface Counted {
   lines: number
 }
 
-/** Charges before and after, of the same lines. */
+/** Charges of the same lines before and after. */
 export interface Cost {
   before: NanoUsd
   after: NanoUsd
-  /** Of `after`: for answers that nobody has given yet. */
+  /** The part of `after` for answers that were not recorded. */
   estimated: NanoUsd
 }
 
-/** Everything that is counted. */
 export interface Comparison {
   lines: number
   changed: number
   refused: number
   admitted: number
   estimated: number
-  /** Lines that are charged for a prompt of an estimated size: steps make it another one than was recorded. */
+  /** Lines charged for a prompt of an estimated size, because steps changed it. */
   resized: number
-  /** Lines of which nobody can say what would become of them, by the reason. */
+  /** Lines whose verdict is unknown, by the reason. */
   readonly unknown: Map<string, number>
   readonly changes: Map<string, Change>
   readonly cost: Cost
   readonly accounts: Map<string, Cost & { readonly name: string }>
   readonly models: Map<string, Cost>
-  /** What steps in shadow would have refused, by step and code. */
+  /** Refusals of steps in shadow, by step and code. */
   readonly shadow: Map<string, { readonly step: string; readonly code: ErrorCode | null; lines: number }>
 }
 
@@ -90,7 +89,7 @@ export function emptyComparison(): Comparison {
   }
 }
 
-/** What is compared with, as the log has it. */
+/** The recorded verdict, for a comparison with the log. */
 export function recorded(line: LogLine): Verdict {
   const { outcome, status, code, decidedBy, charged } = line
   return {
@@ -131,24 +130,24 @@ export function compare(into: Comparison, line: LogLine, before: Verdict, after:
   if (change.direction === 'refused') into.refused++
   if (change.direction === 'admitted') into.admitted++
   if (change.examples.length < MAX_EXAMPLES) change.examples.push(line.id)
-  count(change.accounts, line.who?.account ?? NOBODY)
-  count(change.keys, line.who?.key ?? NOBODY)
+  count(change.accounts, line.who?.account ?? ANONYMOUS)
+  count(change.keys, line.who?.key ?? ANONYMOUS)
 }
 
-/** Why a line is unknown, before the id of the step. */
+/** The beginning of the reason why a line is unknown; the id of the step follows. */
 export const NOT_RUN = 'not run: '
 
-/** How many lines were not compared because of a step that looks at what is not here: it may refuse them. */
+/** Number of lines that were not compared because a step needs data that is not in the log: it may refuse them. */
 export function mayBeRefusedOf({ unknown }: Comparison): number {
   return [...unknown].reduce((sum, [why, lines]) => sum + (why === 'words' || why.startsWith(NOT_RUN) ? lines : 0), 0)
 }
 
-/** How many lines were not compared, whatever the reason. */
+/** Number of lines that were not compared, for any reason. */
 export function unknownOf({ unknown }: Comparison): number {
   return [...unknown.values()].reduce((sum, lines) => sum + lines, 0)
 }
 
-const NOBODY = { id: '', name: '' }
+const ANONYMOUS = { id: '', name: '' }
 
 function isSame(one: Side, other: Side): boolean {
   return (
@@ -194,7 +193,7 @@ function count(into: Map<string, Counted>, { id, name }: { readonly id: string; 
 
 function addCosts(into: Comparison, line: LogLine, before: Verdict, after: Verdict): void {
   if (before.charged === 0n && after.charged === 0n) return
-  const account = line.who?.account ?? NOBODY
+  const account = line.who?.account ?? ANONYMOUS
   const model = line.model ?? line.request.model ?? line.route
   let ofAccount = into.accounts.get(account.id)
   if (!ofAccount) into.accounts.set(account.id, (ofAccount = { ...noCost(), name: account.name }))

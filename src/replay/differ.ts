@@ -1,17 +1,17 @@
-/** Steps of two configurations side by side: which are the same, and which look at what a log does not hold. */
+/** Compares the steps of two configurations, and finds steps that need data that is not in a log. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Configuration, StepConfig } from '../config/configuration.ts'
 
 /**
- * What a step is beside the one of the same route and id in another configuration: `same`; `words`: the same plugin and
- * settings with another mode, condition or `on_error`; `other`; `alone`: there is none to compare with.
+ * A step compared with the one of the same route and id in another configuration. `same`; `words`: same plugin and settings, but
+ * another mode, condition or `on_error`; `other`; `alone`: the other configuration does not have it.
  */
 export type Likeness = 'same' | 'words' | 'other' | 'alone'
 
-/** Says it of the path of a route and the id of a step. */
+/** Returns the likeness for the path of a route and the id of a step. */
 export type LikenessOf = (route: string, step: string) => Likeness
 
-/** Compares each route's steps with those of the route of the same path. */
+/** Compares each route's steps with those of the route with the same path. */
 export function likenessOf(one: Configuration, other: Configuration | null): LikenessOf {
   const theirs = new Map(other?.routes.map(({ path, steps }) => [path, steps.steps]))
   const known = new Map(
@@ -28,7 +28,7 @@ export function likenessOf(one: Configuration, other: Configuration | null): Lik
   return (route, step) => known.get(route)?.get(step) ?? 'alone'
 }
 
-/** A plugin of somebody's own is loaded once for each side: it is known by its name. */
+/** Plugins are compared by name, because a plugin outside the gateway is loaded once for each configuration. */
 function likenessTo(one: StepConfig, other: StepConfig): Likeness {
   if (one.plugin.name !== other.plugin.name || !isDeepStrictEqual(one.settings, other.settings)) return 'other'
   return isDeepStrictEqual(placeOf(one), placeOf(other)) ? 'same' : 'words'
@@ -44,17 +44,17 @@ interface GuardRules {
   readonly rules?: readonly { readonly on: string; readonly action: string }[]
 }
 
-/** Whether it is a guard that looks at answers, whose words are in no log. */
+/** Whether it is a guard that checks answers, whose text is in no log. */
 export function looksAtAnswers({ plugin, settings }: Step): boolean {
   return plugin.name === 'guard' && ((settings as GuardRules).rules ?? []).some(({ on }) => on !== 'request')
 }
 
-/** Whether it is a guard that looks at requests. */
+/** Whether it is a guard that checks requests. */
 export function looksAtRequests({ plugin, settings }: Step): boolean {
   return plugin.name === 'guard' && ((settings as GuardRules).rules ?? []).some(({ on }) => on !== 'answer')
 }
 
-/** Whether it comes with the gateway and makes another request of the one that came. */
+/** Whether it is a built-in step that rewrites requests. */
 export function rewritesRequests({ plugin, settings }: Step): boolean {
   const redacts = ({ on, action }: { readonly on: string; readonly action: string }) =>
     on !== 'answer' && action === 'redact'

@@ -1,4 +1,4 @@
-/** What a replay cannot know: each with a sentence, and only where this log and this configuration meet it. */
+/** The limits of a replay: a sentence for each, if this log and this configuration are affected. */
 import type { Configuration, PolicyConfig } from '../config/configuration.ts'
 import { didYouMean } from '../config/yaml/problem.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
@@ -8,14 +8,14 @@ import type { BalanceOf } from './ledger.ts'
 import type { LogLine } from './line.ts'
 import { wasSent } from './provider.ts'
 
-/** Something that is not known. */
+/** Something that a replay cannot determine. */
 export interface Gap {
   readonly about: string
   readonly sentence: string
 }
 
-/** What the lines hold and lack. */
-export class Seen {
+/** Counts of the lines of a log and of data they lack. */
+export class LogCounts {
   lines = 0
   withoutBody = 0
   withoutAddress = 0
@@ -26,7 +26,7 @@ export class Seen {
   charged = 0
   atKeysCap = 0
   overBudget = 0
-  /** Lines of exchanges that came so far that there was, or could have been, an answer. */
+  /** Lines of exchanges that had, or could have had, an answer. */
   sent = 0
   readonly routes = new Set<string>()
   /** Names by id. */
@@ -53,146 +53,148 @@ export class Seen {
   }
 }
 
-/** What a replay was told beside the log. */
-export interface Told {
+/** Information besides the log. */
+export interface ReplayInput {
   readonly against: Configuration | null
   readonly hasBalances: boolean
   readonly balanceOf: BalanceOf
   readonly balancesFor: readonly string[] | null
 }
 
-export function gapsOf(configuration: Configuration, seen: Seen, told: Told): Gap[] {
-  const { against } = told
+export function gapsOf(configuration: Configuration, counts: LogCounts, input: ReplayInput): Gap[] {
+  const { against } = input
   const isAlone = against === null
-  const steps = reachedSteps(configuration, seen)
-  const both = [...steps, ...(against ? reachedSteps(against, seen) : [])]
+  const steps = reachedSteps(configuration, counts)
+  const both = [...steps, ...(against ? reachedSteps(against, counts) : [])]
   const onAnswers = both.filter(looksAtAnswers)
   const using = (name: string) => steps.filter(({ plugin }) => plugin.name === name)
   const gaps: (Gap | false)[] = [
     ...ownGaps(steps),
     using('jwt').length > 0 && {
       about: 'jwt',
-      sentence: 'Tokens are not in a log: who was let in then is let in now, as the same account.',
+      sentence: 'Tokens are not in a log: clients admitted then are admitted now, as the same account.',
     },
-    seen.withoutBody > 0 &&
+    counts.withoutBody > 0 &&
       using('guard').length > 0 && {
         about: 'guard',
-        sentence: `${of(seen.withoutBody, seen)} have no words: what a guard has said of them then stands, in shadow too, of requests where it looks at both sides. Lines of which it has said nothing are not compared.`,
+        sentence: `${of(counts.withoutBody, counts)} have no text: the recorded verdicts of a guard are used, in shadow too, and for requests if it checks both sides. Lines without a verdict of it are not compared.`,
       },
-    seen.sent > 0 &&
+    counts.sent > 0 &&
       onAnswers.length > 0 && {
         about: 'answers',
-        sentence: `Their words are in no log: what ${names(onAnswers)} has said of them stands where it is the same step, and what it would say otherwise is not known.`,
+        sentence: `Their text is in no log: the recorded verdicts of ${names(onAnswers)} are used if the step is the same; otherwise its verdicts are not known.`,
       },
-    ...rewriteGaps(steps, seen, isAlone),
-    seen.withoutBody > 0 &&
+    ...rewriteGaps(steps, counts, isAlone),
+    counts.withoutBody > 0 &&
       using('cache').length > 0 && {
         about: 'cache',
-        sentence: `${of(seen.withoutBody, seen)} have no words: they are the same question when their digests are, and none without.`,
+        sentence: `${of(counts.withoutBody, counts)} have no text: equal digests count as the same question, and lines without a digest never match.`,
       },
-    seen.translated > 0 && {
+    counts.translated > 0 && {
       about: 'messages, responses',
-      sentence: `${of(seen.translated, seen)} are of another format and have no words: the size of their translation is taken for theirs.`,
+      sentence: `${of(counts.translated, counts)} are of another format and have no text: the size of their translation is used.`,
     },
-    seen.refusedForBody > 0 && {
+    counts.refusedForBody > 0 && {
       about: 'schema',
-      sentence: `${of(seen.refusedForBody, seen)} were refused for what stood in their bodies, which was not kept: they are again.`,
+      sentence: `${of(counts.refusedForBody, counts)} were refused because of their bodies, which were not kept: they are refused again.`,
     },
-    seen.withoutAddress > 0 &&
+    counts.withoutAddress > 0 &&
       steps.some(isAboutAddress) && {
         about: 'addresses',
-        sentence: `${of(seen.withoutAddress, seen)} have no address: each key counts as one address.`,
+        sentence: `${of(counts.withoutAddress, counts)} have no address: each key counts as one address.`,
       },
     steps.some(({ when }) => when?.source.includes('header(')) && {
       about: 'headers',
       sentence:
-        seen.withoutHeaders > 0
-          ? `${of(seen.withoutHeaders, seen)} have no headers: a condition on header() sees an empty text.`
-          : 'A condition on header() sees the headers that are in the log, and of others an empty text.',
+        counts.withoutHeaders > 0
+          ? `${of(counts.withoutHeaders, counts)} have no headers: a condition on header() gets an empty text.`
+          : 'A condition on header() gets the headers that are in the log, and an empty text for others.',
     },
-    ...creditGaps(seen, told),
+    ...creditGaps(counts, input),
     isAlone &&
       using('rate-limit').length > 0 && {
         about: 'rate-limit',
-        sentence:
-          'Its buckets are full at the first line, which they may not have been. --against is not touched by that.',
+        sentence: 'Its buckets are full at the first line, but may not have been then. This does not affect --against.',
       },
   ]
   return gaps.filter(gap => gap !== false)
 }
 
-/** Steps that do not come with the gateway. */
+/** Steps of plugins that are not built in. */
 function ownGaps(steps: readonly Step[]): (Gap | false)[] {
   const own = steps.filter(({ plugin, foreign }) => foreign || !BUILT_IN.includes(plugin))
   const [ran, notRun] = [own.filter(runsDry), own.filter(step => !runsDry(step) && !step.plugin.records)]
   return [
     ran.length > 0 && {
       about: 'plugins of your own',
-      sentence: `${names(ran)} ran as they are (dryRun: true): what they ask of others they have asked now.`,
+      sentence: `${names(ran)} ran unchanged (dryRun: true): their requests to other services were made now.`,
     },
     notRun.length > 0 && {
       about: 'not run',
-      sentence: `${names(notRun)}: what the log has of them stands. Lines of which they said nothing are not compared. A plugin that says dryRun: true runs.`,
+      sentence: `${names(notRun)}: their recorded verdicts are used. Lines without a verdict of them are not compared. A plugin with dryRun: true runs.`,
     },
   ]
 }
 
-function creditGaps(seen: Seen, told: Told): (Gap | false)[] {
-  const { hasBalances } = told
+function creditGaps(counts: LogCounts, input: ReplayInput): (Gap | false)[] {
+  const { hasBalances } = input
   return [
     !hasBalances &&
-      seen.charged > 0 && {
+      counts.charged > 0 && {
         about: 'credit',
-        sentence: `No balances were given: every account has enough${seen.shortOfCredit > 0 ? `, but for ${of(seen.shortOfCredit, seen)} that were short of it` : ''}. Say --balance or --balances.`,
+        sentence: `No balances were given: every account has enough${counts.shortOfCredit > 0 ? `, but for ${of(counts.shortOfCredit, counts)} that were short of it` : ''}. Use --balance or --balances.`,
       },
     hasBalances &&
-      seen.charged > 0 && { about: 'credit', sentence: 'What was added to accounts on the way is not in a log.' },
-    ...balanceGaps(seen, told),
-    seen.atKeysCap > 0 && {
+      counts.charged > 0 && {
+        about: 'credit',
+        sentence: 'Credit that was added to accounts in the meantime is not in a log.',
+      },
+    ...balanceGaps(counts, input),
+    counts.atKeysCap > 0 && {
       about: "keys' spending caps",
-      sentence: `${of(seen.atKeysCap, seen)} had reached theirs: they have again. No other key has one here.`,
+      sentence: `${of(counts.atKeysCap, counts)} had reached theirs, and reach it again. Other keys have none here.`,
     },
-    seen.overBudget > 0 && {
+    counts.overBudget > 0 && {
       about: 'budgets of accounts and keys',
-      sentence: `${of(seen.overBudget, seen)} had exhausted a budget. A replay has those of plans and policies, from the first line on; those that accounts and keys have themselves are not in a log.`,
+      sentence: `${of(counts.overBudget, counts)} had exhausted a budget. A replay has the budgets of plans and policies, from the first line on. Budgets of accounts and keys themselves are not in a log.`,
     },
   ]
 }
 
 type Step = PolicyConfig['steps'][number]
 
-/** Those that the lines came to. */
-function reachedSteps({ routes }: Configuration, seen: Seen): Step[] {
-  const reached = routes.filter(({ path }) => seen.routes.has(path))
+/** The steps that the lines reached. */
+function reachedSteps({ routes }: Configuration, counts: LogCounts): Step[] {
+  const reached = routes.filter(({ path }) => counts.routes.has(path))
   return [...new Set(reached.map(({ steps }) => steps))].flatMap(policy =>
     policy.steps.filter(({ mode }) => mode !== 'off'),
   )
 }
 
-function rewriteGaps(steps: readonly Step[], seen: Seen, isAlone: boolean): Gap[] {
+function rewriteGaps(steps: readonly Step[], counts: LogCounts, isAlone: boolean): Gap[] {
   const rewriting = steps.filter(rewritesRequests)
-  if (rewriting.length === 0 || seen.sent === 0) return []
+  if (rewriting.length === 0 || counts.sent === 0) return []
   if (isAlone) {
-    const sentence = `Whether ${names(rewriting)} rewrote the requests then, too, is not in a log: prompts are taken to be as long as they were. --against knows the difference.`
+    const sentence = `A log does not show whether ${names(rewriting)} rewrote the requests then: the recorded prompt lengths are used. --against computes the difference.`
     return [{ about: 'prompts', sentence }]
   }
   const asking = rewriting.filter(({ settings }) => {
     const { only_if_missing, position } = settings as { only_if_missing?: boolean; position?: string }
     return only_if_missing === true || position === 'replace'
   })
-  if (asking.length === 0 || seen.withoutBody === 0) return []
-  const sentence = `${of(seen.withoutBody, seen)} have no words: for ${names(asking)} they bring no instructions of their own.`
+  if (asking.length === 0 || counts.withoutBody === 0) return []
+  const sentence = `${of(counts.withoutBody, counts)} have no text: for ${names(asking)} they have no instructions of their own.`
   return [{ about: 'prompts', sentence }]
 }
 
 const MAX_NAMES = 5
 
-/** Who has a balance and no line, and who has a line and no balance: names are easily mistyped. */
-function balanceGaps({ accounts }: Seen, { balancesFor, balanceOf }: Told): Gap[] {
+/** Accounts with a balance but no line, and with a line but no balance, because names are easily mistyped. */
+function balanceGaps({ accounts }: LogCounts, { balancesFor, balanceOf }: ReplayInput): Gap[] {
   if (balancesFor === null) return []
-  const [said, ids, theirs] = [new Set(balancesFor), new Set(accounts.keys()), new Set(accounts.values())]
-  const strangers = [...said].filter(each => !ids.has(each) && !theirs.has(each))
-  const without = [...accounts].filter(([id, name]) => !said.has(id) && !said.has(name))
+  const [given, ids, theirs] = [new Set(balancesFor), new Set(accounts.keys()), new Set(accounts.values())]
+  const strangers = [...given].filter(each => !ids.has(each) && !theirs.has(each))
+  const without = [...accounts].filter(([id, name]) => !given.has(id) && !given.has(name))
   const gaps: Gap[] = []
   if (strangers.length > 0) {
     const near = strangers.length === 1 ? didYouMean(strangers[0]!, [...theirs, ...ids]) : null
@@ -201,8 +203,8 @@ function balanceGaps({ accounts }: Seen, { balancesFor, balanceOf }: Told): Gap[
   }
   if (without.length > 0) {
     const [[id, name]] = without as [[string, string]]
-    const has = balanceOf({ id, name }) === null ? 'enough' : 'what --balance says'
-    const sentence = `${some(without.map(([id, name]) => name || id))} of the log ${are(without)} not in --balances: there is ${has}.`
+    const has = balanceOf({ id, name }) === null ? 'enough' : 'the amount of --balance'
+    const sentence = `${some(without.map(([id, name]) => name || id))} of the log ${are(without)} not in --balances: the balance is ${has}.`
     gaps.push({ about: 'balances', sentence })
   }
   return gaps
@@ -227,6 +229,6 @@ function names(steps: readonly Step[]): string {
   return [...new Set(steps.map(({ id }) => `"${id}"`))].join(', ')
 }
 
-function of(some: number, { lines }: Seen): string {
+function of(some: number, { lines }: LogCounts): string {
   return some === lines ? 'all lines' : `${some} of ${lines} lines`
 }

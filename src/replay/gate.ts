@@ -1,4 +1,4 @@
-/** `--fail-on`: what a replay must not find, for CI. */
+/** `--fail-on`: limits for the findings of a replay, for CI. */
 import { formatMoney, type NanoUsd, parseMoney, UnitError } from '../contract/quantities.ts'
 import { mayBeRefusedOf, unknownOf } from './compare.ts'
 import type { ReplayResult } from './replay.ts'
@@ -6,7 +6,7 @@ import type { ReplayResult } from './replay.ts'
 const WORDS = ['changed', 'refused', 'admitted', 'cost', 'skipped', 'unknown'] as const
 type Word = (typeof WORDS)[number]
 
-/** A limit: so many lines, so many dollars, or a share of what was before. */
+/** A limit: a number of lines, an amount, or a share of the total before. */
 export interface Gate {
   readonly text: string
   readonly word: Word
@@ -17,7 +17,7 @@ export interface Gate {
     | { readonly unit: 'share'; readonly millionths: bigint }
 }
 
-/** A gate that is none; the message is a sentence. */
+/** An invalid gate; the message is a sentence. */
 export class GateError extends Error {
   override readonly name = 'GateError'
 }
@@ -29,7 +29,7 @@ const SHARE = /^(\d{1,6})(?:\.(\d{1,4}))?%$/
 export function parseGate(text: string): Gate {
   const [, word, most] = GATE.exec(text.replaceAll(' ', '')) ?? []
   if (!WORDS.includes(word as Word)) {
-    throw new GateError(`"${text}" is none of ${WORDS.join(', ')}, each with a limit or without: refused>1%, cost>$3.`)
+    throw new GateError(`"${text}" is not one of ${WORDS.join(', ')}, with or without a limit: refused>1%, cost>$3.`)
   }
   return { text, word: word as Word, most: mostOf(text, word as Word, most) }
 }
@@ -51,12 +51,12 @@ function mostOf(text: string, word: Word, most: string | undefined): Gate['most'
   }
 }
 
-/** What a gate looks at. */
+/** The findings that a gate checks. */
 export type Gated = Pick<ReplayResult, 'found' | 'taken' | 'passedBy' | 'skippedCount'>
 
 /**
- * Why the gate does not let it pass, or null. A line whose words a step would look at, and nobody knows, or that came to a step
- * that was not run, counts as one that may be refused, unless a gate says how many may be unknown.
+ * Why the gate fails, or null. A line that is unknown because a step needs its text, or was not run, counts as possibly refused, unless
+ * a gate limits unknown lines.
  */
 export function exceeds(gate: Gate, gated: Gated, all: readonly Gate[] = [gate]): string | null {
   const { text, word, most } = gate
@@ -70,7 +70,7 @@ export function exceeds(gate: Gate, gated: Gated, all: readonly Gate[] = [gate])
         : most.unit === 'share' && more * 1_000_000n > cost.before * most.millionths
     return isMore ? `cost: $${formatMoney(more)} more than $${formatMoney(cost.before)} (--fail-on "${text}")` : null
   }
-  // What could not be read may have been of anybody: its share is that of all lines.
+  // Unreadable lines may be of any account, so their share is of all lines.
   const [some, of, what] =
     word === 'skipped'
       ? [skippedCount, taken + passedBy + skippedCount, 'lines']
@@ -80,17 +80,16 @@ export function exceeds(gate: Gate, gated: Gated, all: readonly Gate[] = [gate])
     most.unit === 'lines'
       ? some + mayBe > most.lines
       : most.unit === 'share' && BigInt(some + mayBe) * 1_000_000n > BigInt(of) * most.millionths
-  const more =
-    mayBe > 0 ? `, and ${mayBe} more may be: a step looks at words that are not in the log, or was not run` : ''
+  const more = mayBe > 0 ? `, and ${mayBe} more may be: a step needs text that is not in the log, or was not run` : ''
   return isMore ? `${word}: ${some} of ${of} ${what}${more} (--fail-on "${text}")` : null
 }
 
 /**
- * Why no gate lets it pass: what was compared says little when most could not be. Null when it could, where there is no
- * gate, and where one of them says how many may be unknown.
+ * Why the gates fail if most lines could not be compared: the comparison has little meaning then. Null if most could be, without gates,
+ * and if a gate limits unknown lines.
  */
 export function tooLittle(gates: readonly Gate[], { found }: Pick<Gated, 'found'>): string | null {
   const unknown = unknownOf(found)
   if (gates.length === 0 || gates.some(({ word }) => word === 'unknown') || 2 * unknown <= found.lines) return null
-  return `unknown: ${unknown} of ${found.lines} exchanges were not compared, so the gates say little (--fail-on "unknown>N" to let so many pass)`
+  return `unknown: ${unknown} of ${found.lines} exchanges were not compared, so the gates have little meaning (--fail-on "unknown>N" allows N unknown ones)`
 }

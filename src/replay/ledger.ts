@@ -1,12 +1,12 @@
 /**
- * The ledger of a replay: holds and charges as the real one keeps them, in memory. What is not in a usage log (what an
- * account owns, what a key may spend) is what somebody says, or what the recorded verdict lets one conclude.
+ * The ledger of a replay: holds and charges like the real one, in memory. Balances and spending caps are not in a usage log. They come
+ * from the options, or follow from the recorded verdict.
  */
 import type { HoldBudget, HoldResult, Ledger, NanoUsd } from '#contract'
 import type { LogLine } from './line.ts'
 
 interface Purse {
-  /** Null: as much as it takes. */
+  /** Null: unlimited. */
   posted: NanoUsd | null
   held: NanoUsd
 }
@@ -22,10 +22,10 @@ interface BudgetUse {
   held: NanoUsd
 }
 
-/** What an account begins with, by its id or name; null: as much as it takes. */
+/** The initial balance of an account, by its id or name; null: unlimited. */
 export type BalanceOf = (account: { readonly id: string; readonly name: string }) => NanoUsd | null
 
-/** No account owns more: a hold beyond it is refused by every ledger. */
+/** The maximum balance. Every ledger refuses a larger hold. */
 const LARGEST: NanoUsd = 2n ** 63n - 1n
 
 /** @param lineOf the line of an exchange that is being replayed */
@@ -87,13 +87,13 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
   }
 }
 
-/** What was refused for a reason that the log does not hold is refused again. */
+/** Repeats a recorded refusal whose reason is not in the log. */
 function recorded({ code }: LogLine, { posted, held }: Purse): HoldResult | null {
   if (code === 'account_frozen') return { held: false, reason: 'frozen' }
   if (code === 'spending_cap_reached') return { held: false, reason: 'short', of: 'key', available: 0n, onHold: 0n }
   if (posted !== null) return null
   if (code === 'insufficient_quota') return { held: false, reason: 'short', of: 'account', available: 0n, onHold: 0n }
-  // As much is held as any request may need.
+  // The hold is as large as any request may need.
   if (code === 'credit_on_hold') {
     return { held: false, reason: 'short', of: 'account', available: 0n, onHold: held > LARGEST ? held : LARGEST }
   }

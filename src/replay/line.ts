@@ -1,4 +1,4 @@
-/** A line of a usage log (plugins/usage-log/README.md), read and checked: what was asked, and what became of it. */
+/** Reads and checks a line of a usage log (plugins/usage-log/README.md): the request and its outcome. */
 import {
   type Attempt,
   ERRORS,
@@ -14,16 +14,16 @@ import {
   withoutZeros,
 } from '#contract'
 
-/** Who asked, as far as it is in the log. */
-export interface Who {
+/** The caller, as far as the log has it. */
+export interface Caller {
   readonly account: { readonly id: string; readonly name: string; readonly plan: string }
   readonly key: { readonly id: string; readonly name: string; readonly models: readonly string[] | null }
 }
 
-/** What is known of the body. */
-export interface AskedShape {
+/** The recorded properties of the body. */
+export interface RequestShape {
   readonly bytes: number
-  /** Whether the body was read at all: then the counts below mean something. */
+  /** Whether the body was read; otherwise the counts below are invalid. */
   readonly isRead: boolean
   readonly model: string | null
   readonly n: number | null
@@ -33,14 +33,14 @@ export interface AskedShape {
   readonly tools: number
   readonly unsized: boolean
   readonly sha256: string | null
-  /** The body itself, where it was kept. */
+  /** The body itself, if it was kept. */
   readonly body: unknown
 }
 
-/** What was decided, and by whom. */
+/** The outcome, and what decided it. */
 export interface Decision {
   readonly outcome: Outcome
-  /** Null: the client had left. */
+  /** Null if the client disconnected. */
   readonly status: number | null
   readonly code: ErrorCode | null
   readonly decidedBy: string | null
@@ -55,22 +55,22 @@ export interface LogLine extends Decision {
   readonly route: string
   readonly kind: RouteKind
   readonly method: string
-  readonly who: Who | null
-  /** Null: its policy gave none. */
+  readonly who: Caller | null
+  /** Null if its policy gave none. */
   readonly tags: Readonly<Record<string, string>> | null
   readonly model: string | null
   readonly stream: boolean
   readonly usage: MeteredUsage | null
   readonly charged: bigint
   readonly attempts: readonly Attempt[]
-  /** What each step has said, in their order; empty in lines of gateways that did not write it. */
+  /** The entry of each step, in order; empty in lines of gateways that did not write it. */
   readonly trail: readonly TrailEntry[]
   readonly address: string | null
   readonly headers: Readonly<Record<string, string>> | null
-  readonly request: AskedShape
+  readonly request: RequestShape
 }
 
-/** A line that is none; the message says why. */
+/** An invalid line; the message is the reason. */
 export class LineError extends Error {
   override readonly name = 'LineError'
 }
@@ -88,15 +88,16 @@ const KINDS: readonly string[] = [
   'raw',
 ]
 
-/** Throws a `LineError` for a text that is no line of this version. */
+/** Throws a `LineError` for a text that is not a line of this version. */
 export function parseLine(text: string): LogLine {
   const raw: RawLine = parseObject(text)
   const at = Date.parse(raw.at as string)
-  if (Number.isNaN(at)) throw new LineError('`at` is no time')
+  if (Number.isNaN(at)) throw new LineError('`at` is not a time')
   const { id, route, kind, method, outcome, status, code } = raw
   if (!isText(id) || !isText(route) || !isText(method)) throw new LineError('`id`, `route` or `method` is missing')
-  if (!KINDS.includes(kind as string)) throw new LineError(`\`kind\` is ${shown(kind)}, which is none`)
-  if (!OUTCOMES.includes(outcome as string)) throw new LineError(`\`outcome\` is ${shown(outcome)}, which is none`)
+  if (!KINDS.includes(kind as string)) throw new LineError(`\`kind\` is ${shown(kind)}, which is not a kind`)
+  if (!OUTCOMES.includes(outcome as string))
+    throw new LineError(`\`outcome\` is ${shown(outcome)}, which is not an outcome`)
   if (status !== null && !Number.isSafeInteger(status)) throw new LineError('`status` is neither a number nor null')
   if (code !== null && !(isText(code) && Object.hasOwn(ERRORS, code))) {
     throw new LineError(`\`code\` is ${shown(code)}, which this gateway does not have`)
@@ -126,14 +127,14 @@ export function parseLine(text: string): LogLine {
   }
 }
 
-/** A code that this gateway does not have is no entry: nobody can be told it. */
+/** An entry with a code that this gateway does not have is dropped, because it cannot be returned to a client. */
 function isEntry(raw: unknown): raw is TrailEntry {
   if (typeof raw !== 'object' || raw === null) return false
   const { step, verdict, code } = raw as { step?: unknown; verdict?: unknown; code?: unknown }
   return isText(step) && isText(verdict) && (code === undefined || (isText(code) && Object.hasOwn(ERRORS, code)))
 }
 
-/** The fields of a line of this version; throws a `LineError`. */
+/** The fields of a line of this version. Throws a `LineError`. */
 export function parseObject(text: string): Readonly<Record<string, unknown>> {
   let value: unknown
   try {
@@ -142,7 +143,7 @@ export function parseObject(text: string): Readonly<Record<string, unknown>> {
     throw new LineError('it is not JSON; the end of a line may be missing')
   }
   if (typeof value !== 'object' || value === null || !('v' in value)) {
-    throw new LineError('it is no line of a usage log')
+    throw new LineError('it is not a line of a usage log')
   }
   if (value.v !== 1) throw new LineError(`it is of version ${JSON.stringify(value.v)}; this gateway reads version 1`)
   return value as Readonly<Record<string, unknown>>
@@ -150,8 +151,8 @@ export function parseObject(text: string): Readonly<Record<string, unknown>> {
 
 type RawLine = { readonly [field in keyof LogLine | 'v' | 'decided_by' | 'account' | 'key']?: unknown }
 
-function whoOf({ account, key }: RawLine): Who | null {
-  const [of, by] = [account, key] as [Who['account'] | null, Who['key'] | null]
+function whoOf({ account, key }: RawLine): Caller | null {
+  const [of, by] = [account, key] as [Caller['account'] | null, Caller['key'] | null]
   if (!of || !by || !isText(of.id) || !isText(by.id)) return null
   const models = Array.isArray(by.models) ? by.models : null
   return {
@@ -168,7 +169,8 @@ function tagsOf(raw: unknown): LogLine['tags'] {
 
 function usageOf(raw: unknown): MeteredUsage | null {
   if (raw === null || raw === undefined) return null
-  if (typeof raw !== 'object' || Array.isArray(raw)) throw new LineError(`\`usage\` is ${shown(raw)}, which is none`)
+  if (typeof raw !== 'object' || Array.isArray(raw))
+    throw new LineError(`\`usage\` is ${shown(raw)}, which is not an object`)
   const usage = raw as Readonly<Record<string, unknown>>
   const source = usage['source']
   const counts: { [unit in Unit]?: number } = {}
@@ -197,11 +199,11 @@ const MONEY = /^(\d{1,12})\.(\d{9})$/
 function moneyOf(raw: unknown): bigint {
   if (raw === null || raw === undefined) return 0n
   const match = MONEY.exec(String(raw))
-  if (!match) throw new LineError(`\`charged\` is ${shown(raw)}, which is no amount with 9 decimals`)
+  if (!match) throw new LineError(`\`charged\` is ${shown(raw)}, which is not an amount with 9 decimals`)
   return BigInt(match[1]! + match[2]!)
 }
 
-function requestOf(raw: unknown): AskedShape {
+function requestOf(raw: unknown): RequestShape {
   const shape = (typeof raw === 'object' && raw !== null ? raw : {}) as Readonly<Record<string, unknown>>
   const body = shape['body']
   return {
@@ -223,21 +225,21 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-/** More no gateway lets in; a stand-in of such a size would be the end of the replay. */
+/** Limits that no gateway exceeds. A larger stand-in would crash the replay. */
 const LARGEST = { bytes: 64 * 1024 * 1024, messages: 1_000_000, tools: 100_000 }
 
 function count(name: keyof typeof LARGEST, shape: Readonly<Record<string, unknown>>, most: number): number {
   const value = shape[name]
   if (!Number.isSafeInteger(value) || (value as number) <= 0) return 0
-  if ((value as number) > most) throw new LineError(`\`request.${name}\` is ${value}, and ${most} at most can be`)
+  if ((value as number) > most) throw new LineError(`\`request.${name}\` is ${value}, but the maximum is ${most}`)
   return value as number
 }
 
-/** Verdicts and charges hang on these: one that is no count would change them without a word. */
+/** Verdicts and charges depend on these values, so an invalid one must not be ignored. */
 function figure(name: string, value: unknown): number {
   if (value === undefined) return 0
   if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number
-  throw new LineError(`\`${name}\` is ${shown(value)}, which is no whole number from 0`)
+  throw new LineError(`\`${name}\` is ${shown(value)}, which is not an integer of at least 0`)
 }
 
 function shown(value: unknown): string {

@@ -1,4 +1,4 @@
-/** What stands behind the steps of a replay: the provider as the line has seen it, or as others of its model were. */
+/** The provider of a replay: answers as recorded in the line, or like others of the same model. */
 import { type Chunk, type MeteredUsage, mostOutput, type Progress, refuse } from '#contract'
 import { throughTaps } from '../request/answer/taps.ts'
 import { type Exchange, NOTHING_USED } from '../request/exchange.ts'
@@ -6,15 +6,15 @@ import type { Reply } from '../request/finish.ts'
 import { simulatedReply } from '../simulate/exchange.ts'
 import type { LogLine } from './line.ts'
 
-/** How an exchange goes on behind its steps. */
-export interface Sent {
+/** The result of the upstream call. */
+export interface UpstreamResult {
   readonly ms: number
   readonly usage: MeteredUsage | null
-  /** Whether the line does not say it: it was refused before anybody was asked. */
+  /** Whether it is estimated, because the line was refused before the upstream call. */
   readonly isEstimate: boolean
 }
 
-/** What answers of each model took, so far. */
+/** Average answers of each model so far. */
 export class Means {
   readonly #models = new Map<string, Sums>()
   readonly #all: Sums = { count: 0, prompt: 0, bytes: 0, completion: 0, ms: 0 }
@@ -33,8 +33,8 @@ export class Means {
     }
   }
 
-  /** The prompt by its bytes, the answer as long as the mean one. */
-  of(model: string, bytes: number): Sent {
+  /** The prompt in proportion to the bytes, the answer with the average length. */
+  of(model: string, bytes: number): UpstreamResult {
     const sums = this.#models.get(model) ?? this.#all
     const share = sums.bytes > 0 ? sums.prompt / sums.bytes : 0.25
     const count = Math.max(1, sums.count)
@@ -58,65 +58,65 @@ interface Sums {
   ms: number
 }
 
-/** Whether the line says what a provider, or a cache in its place, has answered. */
+/** Whether the line has the answer of a provider or of a cache. */
 export function wasSent({ attempts, usage, decidedBy, outcome }: LogLine): boolean {
   const isOrdinary = outcome === 'answered' && decidedBy === null
   const isCut = outcome === 'client_left' || outcome === 'cut'
   return attempts.length > 0 || usage !== null || isOrdinary || isCut || decidedBy === 'send'
 }
 
-export function sentOf(line: LogLine, means: Means): Sent {
+export function sentOf(line: LogLine, means: Means): UpstreamResult {
   if (!wasSent(line)) return means.of(line.model ?? line.request.model ?? '', line.request.bytes)
   const { usage, ms } = line
-  // What a cache has answered is what the provider would.
+  // A cached answer equals the provider's.
   return { ms, isEstimate: false, usage: usage?.source === 'cached' ? { ...usage, source: 'reported' } : usage }
 }
 
 /**
- * How many bytes longer steps have made the requests of two configurations. The recorded prompts are those of the one
- * that is compared with; what the other one adds to a request beyond that, nobody has counted yet.
+ * The number of bytes that steps add to requests, in two configurations. Recorded prompts belong to the base configuration. No
+ * provider has counted what the other one adds beyond that.
  */
 export class Sizes {
   readonly #then = new Map<string, number>()
-  /** By route, for what only the other side sends: mostly each request grows by the same text. */
+  /** The last growth by route, for requests that only the other side sends: usually each grows by the same text. */
   readonly #last = new Map<string, number>()
 
-  /** For the side that is compared with: its prompts are as they were recorded. */
+  /** For the base configuration, whose prompts are as recorded. */
   readonly recorded: AtSend = ({ id, route }, growth) => {
     this.#then.set(id, growth)
     this.#last.set(route, growth)
     return () => 0
   }
 
-  /** For the other one. */
+  /** For the other configuration. */
   readonly beyond: AtSend =
     ({ id, route }, growth) =>
     () =>
       growth - (this.#then.get(id) ?? this.#last.get(route) ?? growth)
 
-  /** An exchange is over on both sides. */
+  /** Forgets an exchange that has ended on both sides. */
   forget(id: string): void {
     this.#then.delete(id)
   }
 }
 
-/** Told by how many bytes a request has grown on its way; says at its end how many more they are than were recorded. */
+/** Called with the bytes that steps added to a request. Returns a function that gives the difference to the recorded size. */
 export type AtSend = (line: LogLine, growth: number) => () => number
 
-/** By how many bytes the steps have made the request longer. */
+/** The number of bytes that the steps added to the request. */
 export function growthOf(exchange: Exchange): number {
   const { chat } = exchange
   if (!chat) return 0
   const { body, bytes } = exchange.request()
-  // What is rewritten has no spaces between its tokens, which nobody counts.
+  // A rewritten body has no spaces between its tokens, so the original is measured without them too.
   return chat.bytes === bytes ? 0 : chat.bytes.length - Buffer.byteLength(JSON.stringify(body))
 }
 
-/** As where a provider says nothing: four bytes are a token. */
+/** The same estimate as for a provider without usage: four bytes are a token. */
 const BYTES_PER_TOKEN = 4
 
-/** The same with a prompt that is so many bytes longer. */
-export function resized(sent: Sent, bytes: number): Sent {
+/** The same result for a prompt that is longer by `bytes`. */
+export function resized(sent: UpstreamResult, bytes: number): UpstreamResult {
   const { usage } = sent
   if (usage === null || bytes === 0) return sent
   const input = Math.max(
@@ -127,13 +127,13 @@ export function resized(sent: Sent, bytes: number): Sent {
   return { ...sent, usage: { ...usage, input } }
 }
 
-/** Whether a step, and not the provider, has said the recorded refusal, and of an answer that had begun. */
-export function wasSaidOfAnswer({ code, decidedBy, outcome }: LogLine): boolean {
+/** Whether a step, and not the provider, refused the recorded exchange after the answer had begun. */
+export function wasAnswerRefused({ code, decidedBy, outcome }: LogLine): boolean {
   const isBad = outcome === 'refused' || outcome === 'failed'
   return isBad && code !== null && decidedBy !== null && decidedBy !== 'send' && decidedBy !== 'gateway'
 }
 
-/** What has come of the answer when it is over. */
+/** The progress of an answer, filled in when it has ended. */
 export class ReplayProgress implements Progress {
   started = false
   finished = false
@@ -148,8 +148,8 @@ export class ReplayProgress implements Progress {
   }
 
   /**
-   * @param good whether it finished, or was charged all the same
-   * @param stopped whether it was stopped for its client, or by a shutdown: an estimate without a token is its prompt then
+   * @param good whether it finished, or was charged anyway
+   * @param stopped whether it was stopped for its client or by a shutdown; an estimate without output is then only its prompt
    */
   over(usage: MeteredUsage | null, good: boolean, stopped = false): void {
     this.#usage = usage
@@ -160,10 +160,15 @@ export class ReplayProgress implements Progress {
   }
 }
 
-/** How the answer ended, and what the client was told of a bad end. */
-export async function endAs(exchange: Exchange, progress: ReplayProgress, line: LogLine, sent: Sent): Promise<Reply> {
+/** Ends the answer as recorded. Returns the reply with the recorded error, if any. */
+export async function endAs(
+  exchange: Exchange,
+  progress: ReplayProgress,
+  line: LogLine,
+  sent: UpstreamResult,
+): Promise<Reply> {
   const usage = withinCap(exchange, sent.usage)
-  // A refusal behind the steps costs nothing, whoever has decided it.
+  // An estimated upstream call always succeeds.
   const outcome = sent.isEstimate ? 'answered' : line.outcome
   if (sent.isEstimate) progress.over(usage, true)
   else {
@@ -176,7 +181,7 @@ export async function endAs(exchange: Exchange, progress: ReplayProgress, line: 
   return simulatedReply(outcome, usage)
 }
 
-/** A provider stops where it is told to. */
+/** Limits the output to the cap, as the provider would. */
 function withinCap({ chat, model }: Exchange, usage: MeteredUsage | null): MeteredUsage | null {
   if (usage === null || !chat || !model) return usage
   const most = mostOutput(model, chat.choices, chat.cap)
@@ -184,7 +189,7 @@ function withinCap({ chat, model }: Exchange, usage: MeteredUsage | null): Meter
   return { ...usage, output: most, reasoning: Math.min(usage.reasoning ?? 0, most) }
 }
 
-/** For steps that look at answers: one of as many choices as were asked for, whose words nobody knows. */
+/** Chunks for steps that check answers: as many choices as requested, with placeholder text. */
 function chunksOf({ id, chat, model }: Exchange): Chunk[] {
   const head = { id, object: 'chat.completion.chunk', created: 0, model: model?.id ?? '' }
   return Array.from({ length: chat?.choices ?? 1 }, (_, index) => ({

@@ -1,30 +1,30 @@
-/** Reads usage logs: several files one after the other, packed or not, or standard input; with the number of each line. */
+/** Reads usage logs: several files in order, compressed or not, or standard input. Numbers each line. */
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip, type Gunzip } from 'node:zlib'
 import { LineError } from './line.ts'
 
-/** A line, or why it is none. */
+/** A line, or the reason why it is invalid. */
 export type ReadLine<Line> =
   | { readonly line: Line; readonly bytes: number }
   | { readonly file: string; readonly number: number; readonly reason: string }
 
 export interface ReadOptions<Line> {
-  /** What is wanted of a line. Throws a `LineError` for one that is none. */
+  /** Parses a line. Throws a `LineError` for an invalid one. */
   parse(text: string): Line
-  /** What `-` stands for. */
+  /** The stream for `-`. */
   readonly input: Readable
-  /** So many bytes of the files as they are on disk have been read. */
+  /** Called with the number of bytes read from the files (compressed size). */
   read(bytes: number): void
 }
 
-/** A longer line is skipped: it is none. */
+/** A longer line is invalid. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024
 const LINE_FEED = 10
 const CARRIAGE_RETURN = 13
 
-/** In batches of what one read has brought: a promise for each line would cost as much as the line. */
+/** Yields batches of lines, one per read: a promise for each line would cost as much as the line. */
 export async function* readLogs<Line>(
   files: readonly string[],
   options: ReadOptions<Line>,
@@ -40,7 +40,7 @@ async function* readLog<Line>(
   const isPacked = looksPacked(piped ? piped.first : await beginningOf(file))
   const raw = piped ?? createReadStream(file, { highWaterMark: 256 * 1024 })
   const plain = isPacked ? createGunzip() : raw
-  // Ends both with the error of either.
+  // Destroys both streams if either one fails.
   if (isPacked) pipeline(raw, plain as Gunzip, () => {})
   let counted = 0
   let rest: Buffer = Buffer.alloc(0)
@@ -49,7 +49,7 @@ async function* readLog<Line>(
     number++
     if (bytes.length === 0 || (bytes.length === 1 && bytes[0] === CARRIAGE_RETURN)) return null
     try {
-      // Editors put a mark before the first line, which is no part of it.
+      // Editors may write a byte order mark, which is not part of the first line.
       const text = bytes.toString('utf8')
       return { line: parse(number === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text), bytes: bytes.length }
     } catch (error) {
@@ -83,7 +83,7 @@ async function* readLog<Line>(
   if (last) yield [last]
 }
 
-/** By its first bytes (RFC 1952), whatever its name. */
+/** By the first bytes (RFC 1952), not by the name. */
 const looksPacked = (bytes: Buffer) => bytes[0] === 0x1f && bytes[1] === 0x8b
 
 async function beginningOf(file: string): Promise<Buffer> {
@@ -96,7 +96,7 @@ async function beginningOf(file: string): Promise<Buffer> {
   }
 }
 
-/** The same stream, whose first bytes are known. */
+/** The same stream, with its first chunk known. */
 async function peeked(input: Readable): Promise<Readable & { readonly first: Buffer }> {
   const chunks = input[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   const { value, done } = await chunks.next()

@@ -1,12 +1,12 @@
 /**
- * Replays usage logs against a configuration, or against two side by side: lines in the order in which they began, each
- * lasting as long as it did, so that those that were under way together are so again.
+ * Replays usage logs against one configuration, or against two side by side. Lines start in the recorded order and last as long as
+ * recorded, so that concurrent exchanges are concurrent again.
  */
 import type { Configuration } from '../config/configuration.ts'
 import { disposeAll } from '../loader/dispose.ts'
 import { type Comparison, compare, emptyComparison, recorded, type Verdict } from './compare.ts'
 import { likenessOf } from './differ.ts'
-import { type Gap, gapsOf, Seen } from './gaps.ts'
+import { type Gap, gapsOf, LogCounts } from './gaps.ts'
 import type { BalanceOf } from './ledger.ts'
 import type { LogLine } from './line.ts'
 import { Means, Sizes } from './provider.ts'
@@ -16,22 +16,22 @@ import { World } from './world.ts'
 
 export interface ReplayOptions {
   readonly configuration: Configuration
-  /** What it is compared with; null: what the log says. */
+  /** The configuration to compare with; null: the recorded verdicts. */
   readonly against: Configuration | null
   readonly balanceOf: BalanceOf
-  /** Whether somebody has said what accounts own. */
+  /** Whether balances were given. */
   readonly hasBalances: boolean
-  /** Whose balances are said one by one, ids or names; null: nobody's, or it is not to be told who is missing. */
+  /** Accounts with their own balance, by id or name; null: none, or missing ones are not reported. */
   readonly balancesFor?: readonly string[] | null
-  /** Only so many lines; Infinity: all. */
+  /** Maximum number of lines; Infinity for all. */
   readonly limit: number
   /** Only lines of this account, by id or name. */
   readonly account: string | null
-  /** So many lines are done. */
+  /** Called with the number of lines that are done. */
   progress(lines: number): void
-  /** What was found, as soon as it is: a step that does not let go must not keep it. */
+  /** Called with the result before the steps are released: a step that hangs must not delay it. */
   found?(result: ReplayResult): void | Promise<void>
-  /** A sentence about steps that did not let go of what they hold. */
+  /** Called with a sentence about steps that were not released. */
   held?(sentence: string): void
 }
 
@@ -45,29 +45,29 @@ export interface Skipped {
 export interface ReplayResult {
   readonly found: Comparison
   readonly skippedCount: number
-  /** The first of them. */
+  /** The first skipped lines. */
   readonly skipped: readonly Skipped[]
   /** Lines of other accounts, or beyond the limit. */
   readonly passedBy: number
-  /** Accounts whose lines were passed by, names by id. */
+  /** Accounts of these lines: names by id. */
   readonly otherAccounts: ReadonlyMap<string, string>
-  /** How many lines were taken: one may be of an exchange that another is of, too, or have no end. */
+  /** Number of lines taken. Some may be of the same exchange, or unfinished. */
   readonly taken: number
-  /** Lines that came so long after their place in time that the others had passed it. */
+  /** Lines that came after later ones had already started. */
   readonly late: number
-  /** Lines of an exchange that was under way already, which were left out. */
+  /** Lines of an exchange that was already in progress, which were left out. */
   readonly twice: number
-  /** From the first line's begin to the last one's, in milliseconds since the epoch; null without lines. */
+  /** From the start of the first line to that of the last one, in milliseconds since the epoch; null without lines. */
   readonly span: { readonly from: number; readonly to: number } | null
-  /** What a replay of this log against this configuration cannot know. */
+  /** The limits of a replay of this log against this configuration. */
   readonly gaps: readonly Gap[]
 }
 
-/** Lines wait for those that began before them and ended after them: at most so many, so large, and so long at least. */
+/** The reorder buffer: its maximum number of lines and bytes, and the minimum time a line waits. */
 const REORDER = { items: 50_000, bytes: 128 * 1024 * 1024, ms: 60_000 }
 const MAX_SKIPPED = 20
 const MAX_ACCOUNTS = 10_000
-/** About ten seconds. */
+/** Together with `PAUSE_MS` about ten seconds. */
 const MAX_PAUSES = 1_000
 const PAUSE_MS = 10
 
@@ -79,10 +79,10 @@ export async function replay(
   try {
     for await (const batch of batches) {
       for (const read of batch) run.read(read)
-      await run.goOn(false)
+      await run.advance(false)
       if (run.isFull) break
     }
-    await run.goOn(true)
+    await run.advance(true)
     const result = run.result()
     await options.found?.(result)
     return result
@@ -91,7 +91,7 @@ export async function replay(
   }
 }
 
-/** The ids of the last million lines or two: each exchange counts once. */
+/** The ids of the last one to two million lines: each exchange counts once. */
 class LastIds {
   #older = new Set<string>()
   #newer = new Set<string>()
@@ -117,9 +117,9 @@ class Replay {
   readonly #world: World
   readonly #other: World | null
   readonly #found = emptyComparison()
-  readonly #seen = new Seen()
+  readonly #counts = new LogCounts()
   readonly #skipped: Skipped[] = []
-  readonly #underWay = new Set<string>()
+  readonly #inProgress = new Set<string>()
   readonly #ids = new LastIds()
   readonly #others = new Map<string, string>()
   #skippedCount = 0
@@ -170,12 +170,12 @@ class Replay {
       return
     }
     this.#taken++
-    this.#seen.add(read.line)
+    this.#counts.add(read.line)
     this.#order.push(read.line, read.bytes)
   }
 
-  /** Begins whatever can begin. */
-  async goOn(isLast: boolean): Promise<void> {
+  /** Starts every line that can start. */
+  async advance(isLast: boolean): Promise<void> {
     for (let line = this.#order.next(isLast); line; line = this.#order.next(isLast)) {
       if (line.at < this.#timeline.now()) this.#late++
       this.#from = Math.min(this.#from, line.at)
@@ -187,31 +187,31 @@ class Replay {
     this.#options.progress(this.#found.lines)
   }
 
-  /** What is under way ends. A plugin of somebody's own may wait for something real. */
+  /** Ends the exchanges in progress. Plugins outside the gateway may wait for real I/O. */
   async #finish(): Promise<void> {
     for (let left = MAX_PAUSES; ; left--) {
       await this.#timeline.pass(Number.POSITIVE_INFINITY, settled)
-      if (this.#underWay.size === 0 || left === 0) break
+      if (this.#inProgress.size === 0 || left === 0) break
       await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
     }
-    if (this.#underWay.size === 0) return
-    this.#found.unknown.set('unfinished', this.#underWay.size)
-    this.#found.lines += this.#underWay.size
+    if (this.#inProgress.size === 0) return
+    this.#found.unknown.set('unfinished', this.#inProgress.size)
+    this.#found.lines += this.#inProgress.size
   }
 
   async #begin(line: LogLine): Promise<void> {
-    // The same file twice, mostly.
+    // Usually the same file given twice.
     if (this.#ids.has(line.id)) {
       this.#twice++
       return
     }
     this.#ids.add(line.id)
-    this.#underWay.add(line.id)
+    this.#inProgress.add(line.id)
     let before: Verdict | null = this.#other ? null : recorded(line)
     let after: Verdict | null = null
     const both = () => {
       if (!before || !after) return
-      this.#underWay.delete(line.id)
+      this.#inProgress.delete(line.id)
       this.#sizes.forget(line.id)
       compare(this.#found, line, before, after)
     }
@@ -239,7 +239,7 @@ class Replay {
       late: this.#late,
       twice: this.#twice,
       span: this.#to < this.#from ? null : { from: this.#from, to: this.#to },
-      gaps: gapsOf(configuration, this.#seen, { against, hasBalances, balanceOf, balancesFor }),
+      gaps: gapsOf(configuration, this.#counts, { against, hasBalances, balanceOf, balancesFor }),
     }
   }
 
@@ -248,7 +248,7 @@ class Replay {
   }
 }
 
-/** Until nothing moves: everything in a replay is done in microtasks, and this comes after them. */
+/** Resolves when nothing changes any more: a replay runs in microtasks, and this comes after them. */
 function settled(): Promise<void> {
   return new Promise(resolve => setImmediate(resolve))
 }

@@ -1,16 +1,16 @@
-/** What a replay has found, in order and as JSON: the changes that concern most lines first, then those whom they concern. */
+/** The result of a replay, sorted and as JSON: the changes with most lines first, then the affected accounts and keys. */
 import { formatMoney } from '#contract'
 import type { Change, Cost, Counted, Side } from './compare.ts'
 import type { ReplayResult } from './replay.ts'
 
-/** Somebody whom a change concerns. */
+/** An account or a key that a change affects. */
 export interface Concerned {
   readonly id: string
   readonly name: string
   readonly lines: number
 }
 
-/** The changes, the largest first. */
+/** The changes, largest first. */
 export function changesOf({ found }: ReplayResult): Change[] {
   return [...found.changes.values()].sort((one, other) => other.lines - one.lines)
 }
@@ -22,7 +22,7 @@ export function concerned(counted: ReadonlyMap<string, Counted>): Concerned[] {
     .sort((one, other) => other.lines - one.lines || (one.id < other.id ? -1 : 1))
 }
 
-/** Costs by what they are of, the largest difference first. */
+/** Costs by id, largest difference first. */
 export function costsOf<Item extends Cost>(costs: ReadonlyMap<string, Item>): [string, Item][] {
   return [...costs].sort(([, one], [, other]) => {
     const [left, right] = [differenceOf(one), differenceOf(other)]
@@ -34,7 +34,7 @@ function differenceOf({ before, after }: Cost): bigint {
   return after > before ? after - before : before - after
 }
 
-/** For scripts: all of it, amounts as strings with 9 decimals. */
+/** The whole result for scripts; amounts are strings with 9 decimals. */
 export function reportJson(result: ReplayResult, { most }: { readonly most: number }): object {
   const { found, skipped, skippedCount, passedBy, late, twice, span, gaps } = result
   const who = (counted: ReadonlyMap<string, Counted>) => {

@@ -1,4 +1,4 @@
-/** What the steps of a replay are given in place of the gateway's services, and the steps that cannot be what they are. */
+/** The services of a replay, and replacements for steps that cannot run in it. */
 import {
   type Account,
   type AnyPlugin,
@@ -21,20 +21,20 @@ import { identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
 import { createBuckets } from '../state/buckets.ts'
 import { NOT_RUN } from './compare.ts'
 import { looksAtAnswers, looksAtRequests } from './differ.ts'
-import type { LogLine, Who } from './line.ts'
+import type { Caller, LogLine } from './line.ts'
 import { wasSent } from './provider.ts'
 
-/** What a run tells its steps beside the contract. */
-export interface Running {
+/** The state of a line that is being replayed, besides the contract. */
+export interface ReplayedLine {
   readonly line: LogLine
-  /** Nobody can say what would have become of it: the log does not hold what a step asks for. */
+  /** Why the verdict is unknown: the log lacks something that a step needs. Null if it is known. */
   unknown: string | null
 }
 
-/** The runs under way, by the id of the exchange; it is also the token that stands for the recorded key. */
-export type Runs = Map<string, Running>
+/** The lines in progress by exchange id. The id is also the token that represents the recorded key. */
+export type Runs = Map<string, ReplayedLine>
 
-/** Verdicts that say which kind of wrong key it was. */
+/** Error codes for each kind of invalid key. */
 const NOT_LIVE: Readonly<Partial<Record<string, KeyLookup>>> = {
   malformed_api_key: { found: 'malformed' },
   invalid_api_key: { found: 'unknown' },
@@ -42,8 +42,8 @@ const NOT_LIVE: Readonly<Partial<Record<string, KeyLookup>>> = {
   expired_api_key: { found: 'expired' },
 }
 
-/** Verdicts of which no key is known because none, or none that can be read, was shown. */
-export const NOBODY: ReadonlySet<string> = new Set(['missing_api_key', 'unauthorized', 'bad_request'])
+/** Error codes without a known key, because no readable key was sent. */
+export const WITHOUT_KEY: ReadonlySet<string> = new Set(['missing_api_key', 'unauthorized', 'bad_request'])
 
 export interface ServiceParts {
   readonly configuration: Configuration
@@ -78,29 +78,30 @@ export function createServices({ configuration, clock, ledger, runs }: ServicePa
   })
 }
 
-/** What became of the recorded key. */
-function lookup(run: Running): KeyLookup {
+/** The lookup result for the recorded key. */
+function lookup(run: ReplayedLine): KeyLookup {
   const { who, code } = run.line
   if (who) return { found: 'live', key: keyOf(who), account: accountOf(who) }
-  if (code === 'account_frozen') return { found: 'live', key: keyOf(SOMEBODY), account: accountOf(SOMEBODY, true) }
+  if (code === 'account_frozen')
+    return { found: 'live', key: keyOf(UNKNOWN_CALLER), account: accountOf(UNKNOWN_CALLER, true) }
   const found = NOT_LIVE[code ?? '']
   if (found) return found
   run.unknown = 'who'
   return { found: 'unknown' }
 }
 
-const SOMEBODY: Who = { account: { id: '?', name: '?', plan: '' }, key: { id: '?', name: '?', models: null } }
+const UNKNOWN_CALLER: Caller = { account: { id: '?', name: '?', plan: '' }, key: { id: '?', name: '?', models: null } }
 
-function accountOf({ account }: Who, frozen = false): Account {
+function accountOf({ account }: Caller, frozen = false): Account {
   return { id: account.id, name: account.name, plan: account.plan, frozen, createdAt: 0 }
 }
 
-function keyOf({ account, key }: Who): Key {
+function keyOf({ account, key }: Caller): Key {
   const { id, name, models } = key
   return { id, accountId: account.id, name, models, createdAt: 0, expiresAt: null, revokedAt: null }
 }
 
-/** Chance that is the same in every replay. */
+/** Evenly spread numbers, the same in every replay. */
 function evenNumbers(): () => number {
   let last = 0
   return () => {
@@ -109,19 +110,19 @@ function evenNumbers(): () => number {
   }
 }
 
-/** How a recorded verdict of a step is read. */
-export interface Reading {
-  /** Whether it is one of this step, and not of another one with its id. */
-  readonly stands: boolean
-  /** Whether the comparison hangs on it: where both sides have the same step, what is unknown is so on both. */
+/** How a recorded verdict of a step is used. */
+export interface VerdictUse {
+  /** Whether it is a verdict of this step, not of another one with the same id. */
+  readonly applies: boolean
+  /** Whether an unknown verdict affects the comparison: not if both sides have the same step. */
   readonly matters: boolean
 }
 
 /**
- * The step as a replay runs it: itself, or one that does what the log has of it, because it asks somebody else who the client
- * is, decides by words that are in no log, or may not run where nobody asks.
+ * The step for a replay: itself, or one that repeats its recorded verdicts. A step is replaced if it would ask another service for the
+ * client's identity. So are steps that decide by text that is in no log, and steps that may not run outside of the gateway.
  */
-export function replayedStep(step: StepConfig, runs: Runs, readingOf: (route: string) => Reading): StepConfig {
+export function replayedStep(step: StepConfig, runs: Runs, readingOf: (route: string) => VerdictUse): StepConfig {
   const { plugin } = step
   const role = roleOf(step)
   if (role === 'records') return standIn(step, passOn)
@@ -133,15 +134,15 @@ export function replayedStep(step: StepConfig, runs: Runs, readingOf: (route: st
   return step.mode === 'off' ? step : standIn({ ...step, foreign: false }, recordedVerdict(step, runs, readingOf))
 }
 
-/** The recorded identity in place of a step that would ask the network for it. */
+/** Uses the recorded identity for a step that would ask the network for it. */
 function recordedIdentity(plugin: AnyPlugin, runs: Runs): StepMiddleware {
   return async ({ exchange }, next) => {
     const run = runs.get(exchange.id)!
     const found = lookup(run)
     if (found.found !== 'live') {
       const { code } = run.line
-      if (code !== null && NOBODY.has(code)) run.unknown = null
-      throw refuse(code !== null && (NOBODY.has(code) || Object.hasOwn(NOT_LIVE, code)) ? code : 'unauthorized')
+      if (code !== null && WITHOUT_KEY.has(code)) run.unknown = null
+      throw refuse(code !== null && (WITHOUT_KEY.has(code) || Object.hasOwn(NOT_LIVE, code)) ? code : 'unauthorized')
     }
     if (found.account.frozen) throw refuse('account_frozen')
     identify(plugin, exchange, found.key, found.account)
@@ -149,7 +150,7 @@ function recordedIdentity(plugin: AnyPlugin, runs: Runs): StepMiddleware {
   }
 }
 
-/** Whether the tags of a step come from what each line has of its caller. */
+/** Whether the tags of a step come only from the key and the account. */
 function isOfIdentity({ settings }: StepConfig): boolean {
   const { tags } = settings as {
     readonly tags: Readonly<Record<string, { readonly from: string | readonly string[] }>>
@@ -158,8 +159,8 @@ function isOfIdentity({ settings }: StepConfig): boolean {
   return sources.every(source => source === 'key' || source === 'account')
 }
 
-/** The recorded tags in place of a step that reads claims, headers or the body: the log may have none of these. */
-function recordedTags(step: StepConfig, runs: Runs, readingOf: (route: string) => Reading): StepMiddleware {
+/** Uses the recorded tags for a step that reads claims, headers or the body, which may not be in the log. */
+function recordedTags(step: StepConfig, runs: Runs, readingOf: (route: string) => VerdictUse): StepMiddleware {
   const otherwise = recordedVerdict(step, runs, readingOf)
   return (ctx, next) => {
     const { tags } = runs.get(ctx.exchange.id)!.line
@@ -170,10 +171,10 @@ function recordedTags(step: StepConfig, runs: Runs, readingOf: (route: string) =
 }
 
 /**
- * Where the words were not kept, the recorded verdict of the step stands for what it would have said, that of a step in
- * shadow included; without one nobody knows. What it has said of an answer, whose words are in no log, always stands.
+ * Without the request's text, uses the recorded verdict of the step, also for a step in shadow. Without a verdict, the result is
+ * unknown. Verdicts on answers are always used, because their text is in no log.
  */
-function recordedWords(step: StepConfig, runs: Runs, readingOf: (route: string) => Reading): AnyPlugin {
+function recordedWords(step: StepConfig, runs: Runs, readingOf: (route: string) => VerdictUse): AnyPlugin {
   const { plugin, id } = step
   const create = plugin.create.bind(plugin)
   const isEnforced = step.mode === 'enforce'
@@ -188,18 +189,18 @@ function recordedWords(step: StepConfig, runs: Runs, readingOf: (route: string) 
         const run = runs.get(ctx.exchange.id)!
         const { line } = run
         const reading = readingOf(line.route)
-        const said = reading.stands ? saidBy(id, line) : null
-        const code = said?.verdict === 'would_refuse' ? said.code : undefined
+        const recorded = reading.applies ? recordedEntry(id, line) : null
+        const code = recorded?.verdict === 'would_refuse' ? recorded.code : undefined
         const isOfAnswer = ofAnswers && wasSent(line)
         const refused = async () => {
           await next()
           if (isOfAnswer && code !== undefined) throw refuse(code)
         }
         if (line.request.body !== undefined) return real(ctx, refused)
-        if (said?.verdict === 'refused' && said.code && line.attempts.length === 0) throw refuse(said.code)
-        // Said of the request or of its answer, which is not in the log: it is refused in any case.
+        if (recorded?.verdict === 'refused' && recorded.code && line.attempts.length === 0) throw refuse(recorded.code)
+        // A verdict on the request or on its answer, which is not in the log: refused in either case.
         if (code !== undefined && (ofRequests || !isOfAnswer)) throw refuse(code)
-        if (said === null && isEnforced && reading.matters) run.unknown ??= 'words'
+        if (recorded === null && isEnforced && reading.matters) run.unknown ??= 'words'
         await refused()
       }
       return typeof made === 'function' ? handle : { handle, dispose: () => made.dispose?.() }
@@ -207,22 +208,22 @@ function recordedWords(step: StepConfig, runs: Runs, readingOf: (route: string) 
   }
 }
 
-/** In place of a step that is not run: what it has said stands, that of a step in shadow included; else nobody knows. */
+/** Repeats the recorded verdict of a step that is not run, also for a step in shadow. Without a verdict, the result is unknown. */
 function recordedVerdict(
   { plugin, id, mode }: StepConfig,
   runs: Runs,
-  readingOf: (route: string) => Reading,
+  readingOf: (route: string) => VerdictUse,
 ): StepMiddleware {
   return async (ctx, next) => {
     const run = runs.get(ctx.exchange.id)!
     const reading = readingOf(run.line.route)
-    const said = reading.stands ? saidBy(id, run.line) : null
-    const isSaid = said?.code !== undefined && run.line.attempts.length === 0
-    if (isSaid && said.verdict === 'refused') throw refuse(said.code!)
-    if (said?.verdict === 'would_refuse' && said.code) throw refuse(said.code)
-    if (said === null && mode === 'enforce' && reading.matters) run.unknown ??= `${NOT_RUN}${id}`
+    const recorded = reading.applies ? recordedEntry(id, run.line) : null
+    const hasRefusal = recorded?.code !== undefined && run.line.attempts.length === 0
+    if (hasRefusal && recorded.verdict === 'refused') throw refuse(recorded.code!)
+    if (recorded?.verdict === 'would_refuse' && recorded.code) throw refuse(recorded.code)
+    if (recorded === null && mode === 'enforce' && reading.matters) run.unknown ??= `${NOT_RUN}${id}`
     if (plugin.gives?.length) {
-      // Later steps need what it would have given.
+      // Later steps need the facts that it would have given.
       run.unknown ??= `${NOT_RUN}${id}`
       throw refuse('internal_error')
     }
@@ -230,8 +231,8 @@ function recordedVerdict(
   }
 }
 
-/** What the step has said of the exchange; null when it took no part. */
-function saidBy(id: string, { trail, code, decidedBy }: LogLine): Pick<TrailEntry, 'verdict' | 'code'> | null {
+/** The recorded verdict of the step; null if it did not take part. */
+function recordedEntry(id: string, { trail, code, decidedBy }: LogLine): Pick<TrailEntry, 'verdict' | 'code'> | null {
   if (decidedBy === id && code !== null) return { verdict: 'refused', code }
   const entry = trail.find(({ step }) => step === id)
   return entry && ['passed', 'refused', 'would_refuse'].includes(entry.verdict) ? entry : null

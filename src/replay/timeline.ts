@@ -1,9 +1,9 @@
 /**
- * The time of a replay: it stands where the lines put it. Lines are written when an exchange is over, so they come in the
- * order of their ends; here they begin in the order in which they began, and each ends after its own time.
+ * The time of a replay, which the lines determine. Lines are written when an exchange ends, so the log is in the order of ends. Here
+ * they start in the order of their starts, and each ends after its own duration.
  */
 
-/** The earliest first; of equals the one with the smaller id, then the one that came first. */
+/** A priority queue: the earliest first; for equal times the smaller id, then the one added first. */
 export class Heap<Item> {
   readonly #items: (Placed & { readonly item: Item })[] = []
   #count = 0
@@ -12,7 +12,7 @@ export class Heap<Item> {
     return this.#items.length
   }
 
-  /** When the first one is due; Infinity when there is none. */
+  /** The time of the first item; Infinity if the queue is empty. */
   get first(): number {
     return this.#items[0]?.at ?? Number.POSITIVE_INFINITY
   }
@@ -61,17 +61,17 @@ function isBefore(one: Placed, other: Placed): boolean {
   return one.id === other.id ? one.nth < other.nth : one.id < other.id
 }
 
-/** What waits at most, and how long at least for those that may still come. */
+/** Maximum size of the buffer, and the minimum time that items wait for earlier ones. */
 export interface ReorderBounds {
   readonly items: number
   readonly bytes: number
   readonly ms: number
 }
 
-/** One that lasts longer than all before it is not unlikely; one that lasts so many times as long is. */
+/** An item may last longer than all before it, but hardly this many times longer. */
 const LONGER = 4
 
-/** Puts what was written at its end into the order in which it began; ids of one millisecond are in that order too. */
+/** Sorts items written at their end by their start; within a millisecond by id. */
 export class Reorder<Item extends { readonly at: number; readonly ms: number; readonly id: string }> {
   readonly #waiting = new Heap<{ readonly item: Item; readonly bytes: number }>()
   readonly #most: ReorderBounds
@@ -90,7 +90,7 @@ export class Reorder<Item extends { readonly at: number; readonly ms: number; re
     this.#longest = Math.max(this.#longest, item.ms)
   }
 
-  /** The next one that nothing can come before any more; while memory is short, the next one that is there. */
+  /** The next item that no other can precede; if the buffer is full, the next one available. */
   next(isLast: boolean): Item | undefined {
     const { items, bytes, ms } = this.#most
     const isFull = this.#waiting.size > items || this.#bytes > bytes
@@ -102,17 +102,17 @@ export class Reorder<Item extends { readonly at: number; readonly ms: number; re
   }
 }
 
-/** A clock and what falls due on it. */
+/** A clock with scheduled actions. */
 export class Timeline {
   #now = 0
   readonly #due = new Heap<() => void>()
   readonly now = (): number => this.#now
 
-  at(ms: number, deed: () => void): void {
-    this.#due.push(Math.max(ms, this.#now), deed)
+  at(ms: number, action: () => void): void {
+    this.#due.push(Math.max(ms, this.#now), action)
   }
 
-  /** Does what is due until then, one after the other; `settled` resolves when nothing moves any more. */
+  /** Runs all actions up to `until`, one by one. `settled` resolves when nothing changes any more. */
   async pass(until: number, settled: () => Promise<void>): Promise<void> {
     while (this.#due.size > 0 && this.#due.first <= until) {
       this.#now = Math.max(this.#now, this.#due.first)

@@ -1,6 +1,6 @@
 /**
- * One configuration at work on recorded exchanges: its real plans, run by the real runner under the time of the replay,
- * with a ledger in memory and the recorded provider behind the steps. No socket, no database, no network.
+ * Runs recorded exchanges through one configuration. It uses the real plans and the real runner, with the time of the replay, a ledger
+ * in memory and the recorded provider. No socket, no database, no network.
  */
 import {
   asksModel,
@@ -36,12 +36,12 @@ import {
   type Means,
   ReplayProgress,
   resized,
-  type Sent,
   sentOf,
-  wasSaidOfAnswer,
+  type UpstreamResult,
+  wasAnswerRefused,
   wasSent,
 } from './provider.ts'
-import { createServices, NOBODY, type Running, replayedStep } from './services.ts'
+import { createServices, type ReplayedLine, replayedStep, WITHOUT_KEY } from './services.ts'
 import { standIn } from './stand-in.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -49,36 +49,36 @@ export interface WorldParts {
   readonly configuration: Configuration
   readonly timeline: Timeline
   readonly balanceOf: BalanceOf
-  /** Shared by the worlds of one replay. */
+  /** Shared by both configurations of a replay. */
   readonly means: Means
-  /** Null: prompts are as they were recorded. */
+  /** Null: prompts have the recorded size. */
   readonly sizes: AtSend | null
-  /** What each step is beside that of the other configuration. */
+  /** Likeness of each step with the other configuration. */
   readonly likeness: LikenessOf
-  /** Whether this is the configuration that is compared with: what the log says of its steps is said of these. */
+  /** Whether this is the base of the comparison, whose steps the recorded verdicts belong to. */
   readonly isBase: boolean
 }
 
 interface Route {
   readonly config: RouteConfig
   readonly plan: Plan
-  /** Whether all of its steps come with the gateway. */
+  /** Whether all of its steps are built in. */
   readonly isOurs: boolean
-  /** The longest that a step lets anybody wait for its turn. */
+  /** The longest time that a step lets a request wait. */
   readonly waitMs: number
 }
 
-interface Run extends Running {
-  sent: Sent | null
-  /** The step that was waiting when the time for it was over. */
+interface Run extends ReplayedLine {
+  sent: UpstreamResult | null
+  /** The step that was waiting when the maximum time ended. */
   waitedFor: string | null
-  /** What was recorded behind the steps is told as it was recorded. */
+  /** The upstream call has its recorded result. */
   isRecorded: boolean
   isResized: boolean
 }
 
-/** Refusals of a body's words or form, which a body without them cannot earn again. */
-const OF_BODIES: ReadonlySet<ErrorCode> = new Set([
+/** Refusals of a body's content, which a stand-in body cannot trigger again. */
+const BODY_REFUSALS: ReadonlySet<ErrorCode> = new Set([
   'invalid_json',
   'request_too_complex',
   'missing_required_parameter',
@@ -89,10 +89,10 @@ const OF_BODIES: ReadonlySet<ErrorCode> = new Set([
   'context_length_exceeded',
 ])
 
-/** A step has this long when it is over for everybody else; real time, which a replay never needs. */
+/** Time for a step to end after the exchange has ended; real time, which a replay never needs. */
 const GRACE_MS = 5_000
 
-/** Throws a `PlanError` when a step cannot be made. */
+/** Throws a `PlanError` if a step cannot be created. */
 export class World {
   readonly #parts: WorldParts
   readonly #runs = new Map<string, Run>()
@@ -110,15 +110,15 @@ export class World {
       ledger: createLedger(balanceOf, exchange => this.#runs.get(exchange)?.line),
       runs: this.#runs,
     })
-    // Of several routes with one path, the first.
+    // The first of several routes with one path counts.
     this.#routes = new Map(configuration.routes.toReversed().map(config => [config.path, this.#routeOf(config)]))
   }
 
-  /** Begins an exchange now; it goes on until nothing moves, and its verdict comes when it is over. */
+  /** Starts an exchange. `over` is called with the verdict when it has ended. */
   begin(line: LogLine, over: (verdict: Verdict) => void): void {
     const route = this.#routes.get(line.route)
     if (!route?.config.methods.includes(line.method)) {
-      over(told(route ? 'method_not_allowed' : 'unknown_url'))
+      over(refusedByGateway(route ? 'method_not_allowed' : 'unknown_url'))
       return
     }
     const run: Run = { line, unknown: null, sent: null, waitedFor: null, isRecorded: false, isResized: false }
@@ -129,7 +129,7 @@ export class World {
     })
   }
 
-  /** Takes a few seconds at most; rejects with the names of the steps that did not go. */
+  /** Releases the plans. Takes a few seconds at most; rejects with the names of steps that were not released. */
   async dispose(): Promise<void> {
     try {
       await disposeAll([...this.#plans.values()].map(plan => plan.dispose))
@@ -153,9 +153,9 @@ export class World {
     const { likeness, isBase } = this.#parts
     const replayed = steps.steps.map(step =>
       replayedStep(step, this.#runs, route => {
-        // Routes of one policy share its plan, and may stand beside different ones.
+        // Routes of one policy share its plan, but may be compared with different ones.
         const like = likeness(route, step.id)
-        return { stands: isBase || like !== 'other', matters: like !== 'same' }
+        return { applies: isBase || like !== 'other', matters: like !== 'same' }
       }),
     )
     return createPlan(policy, replayed, ({ plugin }) => servicesFor(plugin, this.#services), 'replay')
@@ -163,7 +163,7 @@ export class World {
 
   async #go(route: Route, run: Run): Promise<Verdict> {
     const exchange = this.#open(route, run)
-    if (route.waitMs > 0) this.#giveUpAfter(route.waitMs, run, exchange)
+    if (route.waitMs > 0) this.#endWaitAfter(route.waitMs, run, exchange)
     const error = await exchange.play({ reportStep() {}, stepGraceMs: GRACE_MS })
     const refusal = error === null || isRefusal(error) ? error : refuse('internal_error', { cause: error })
     if (refusal !== null) exchange.broke(refusal)
@@ -202,14 +202,14 @@ export class World {
     })
   }
 
-  /** In a format in which every client must name a cap it is fitted to the model, as its translation does. */
+  /** For a format that requires a cap, limits it to the model's maximum, as its translation does. */
   #fitted(body: unknown, { request, kind }: LogLine): unknown {
     if (kind !== 'messages' || request.body !== undefined || request.cap === null) return body
     const most = this.#services.catalog.find(request.model ?? '')?.maxOutput ?? request.cap
     return { ...(body as object), max_tokens: Math.min(request.cap, most) }
   }
 
-  /** In place of the provider: waits as long as it took, then ends as it ended. */
+  /** Replaces the provider: waits as long as recorded, then ends as recorded. */
   async #send(run: Run, exchange: Exchange, progress: ReplayProgress): Promise<Reply> {
     const { timeline, means, sizes } = this.#parts
     if (exchange.stopped) throw refuse('rate_limit_exceeded')
@@ -220,14 +220,15 @@ export class World {
     timeline.at(timeline.now() + sent.ms, resolve)
     await promise
     run.isRecorded = !sent.isEstimate && run.line.code !== null
-    if (run.isRecorded && wasSaidOfAnswer(run.line) && !this.#isStillSaid(run, exchange)) run.unknown ??= 'answer'
+    if (run.isRecorded && wasAnswerRefused(run.line) && !this.#wouldRefuseAnswer(run, exchange))
+      run.unknown ??= 'answer'
     const bytes = more?.() ?? 0
     run.isResized = bytes !== 0 && sent.usage !== null
     return endAs(exchange, progress, run.line, resized(sent, bytes))
   }
 
-  /** Whether the step that has refused the recorded answer is there, takes part, and has not become another one. */
-  #isStillSaid({ line }: Run, exchange: Exchange): boolean {
+  /** Whether the step that refused the recorded answer still exists, takes part, and is the same. */
+  #wouldRefuseAnswer({ line }: Run, exchange: Exchange): boolean {
     const { likeness, isBase } = this.#parts
     const { route, decidedBy: id } = line
     const step = exchange.plan.steps.find(each => each.id === id)
@@ -236,13 +237,13 @@ export class World {
     return exchange.trail.find(entry => entry.step === id)?.verdict !== 'skipped'
   }
 
-  /** The queue of a step waits in real time; here its time is over when the replay's is. */
-  #giveUpAfter(ms: number, run: Run, exchange: Exchange): void {
+  /** A step's queue waits in real time, so the wait is ended here by the time of the replay. */
+  #endWaitAfter(ms: number, run: Run, exchange: Exchange): void {
     const { timeline } = this.#parts
     timeline.at(timeline.now() + ms, () => {
       if (run.sent !== null || exchange.outcome !== null || !this.#runs.has(run.line.id)) return
       run.waitedFor = exchange.plan.steps[exchange.step]?.id ?? null
-      exchange.stop('cut', 'the time to wait is over')
+      exchange.stop('cut', 'the maximum wait is over')
     })
   }
 }
@@ -269,7 +270,7 @@ function verdictOf(run: Run, exchange: Exchange, refusal: Refusal | null): Verdi
   }
 }
 
-/** Answers of providers have their own; nothing else is known of one that was refused. */
+/** Answers of providers keep their recorded status; others get 200. */
 function statusOf({ status, outcome }: LogLine, { sent }: Run): number {
   return sent && !sent.isEstimate && outcome === 'answered' && status !== null ? status : 200
 }
@@ -281,7 +282,7 @@ function shadowOf(trail: readonly TrailEntry[]): Verdict['shadow'] {
   return trail.flatMap(({ step, verdict, code }) => (verdict === 'would_refuse' ? [{ step, code: code ?? null }] : []))
 }
 
-function told(code: ErrorCode): Verdict {
+function refusedByGateway(code: ErrorCode): Verdict {
   const { status } = refuse(code)
   const nothing = { held: 0n, charged: 0n, isEstimate: false, isResized: false, unknown: null, shadow: NO_SHADOW }
   return { outcome: 'refused', status, code, decidedBy: 'gateway', ...nothing }
@@ -291,11 +292,11 @@ function bodyOf(line: LogLine): { readonly body: unknown; readonly bytes: Buffer
   const { body, bytes } = line.request
   if (body === undefined) return standIn(line)
   const text = Buffer.from(JSON.stringify(body))
-  // Spaces that were between its tokens count among the bytes.
+  // Spaces between its tokens count as bytes.
   return { body, bytes: text.length < bytes ? Buffer.concat([text, Buffer.alloc(bytes - text.length, ' ')]) : text }
 }
 
-/** What a body names by its id is not in the log, so nobody can say what would have become of it. */
+/** A response named by its id is not in the log, so the verdict is unknown. */
 function notInLog(run: Run): KeptAnswers {
   return {
     // biome-ignore lint/correctness/useYield: there is nothing to read.
@@ -314,10 +315,10 @@ function notInLog(run: Run): KeptAnswers {
   }
 }
 
-/** The body where a step looks at it; or the recorded refusal of a body of which nobody knows the words. */
+/** The body for steps that read it; or the recorded refusal of a body that was not kept. */
 function parsed(run: Run, body: unknown): unknown {
   const { request, code, kind } = run.line
-  if (request.body === undefined && code !== null && OF_BODIES.has(code) && !wasSent(run.line)) throw refuse(code)
+  if (request.body === undefined && code !== null && BODY_REFUSALS.has(code) && !wasSent(run.line)) throw refuse(code)
   if (!request.isRead && asksModel(kind)) {
     run.unknown ??= 'body'
     throw refuse('invalid_json')
@@ -325,7 +326,7 @@ function parsed(run: Run, body: unknown): unknown {
   return body
 }
 
-/** Where it is not in the log, each key has an address of its own, and who has none shares it with nobody. */
+/** Without a recorded address, each key gets its own; a request without a key gets a unique one. */
 function addressOf({ address, who, id }: LogLine): string {
   if (address !== null) return address
   let hash = 0
@@ -333,15 +334,15 @@ function addressOf({ address, who, id }: LogLine): string {
   return `10.${(hash >>> 16) & 255}.${(hash >>> 8) & 255}.${hash & 255}`
 }
 
-/** As Node.js has them. */
+/** Headers as Node.js represents them. */
 function headersOf({ headers }: LogLine): LogLine['headers'] {
   return headers && Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, headerBytes(text)]))
 }
 
 function rawHeadersOf({ headers, who, code, id }: LogLine): string[] {
   const raw = headers === null ? [] : Object.entries(headers).flat()
-  if (who === null && code !== null && NOBODY.has(code)) return raw
-  // The id of the exchange: the keys of a replay know whose it was.
+  if (who === null && code !== null && WITHOUT_KEY.has(code)) return raw
+  // The exchange id as token: the replay's key lookup knows its key.
   raw.push('authorization', `Bearer ${id}`)
   return raw
 }

@@ -1,33 +1,33 @@
-/** What a scripted provider says, as the bytes of the chat-completions format. */
+/** The answers of a scripted provider, as bytes of the chat-completions format. */
 
 import type { ChatCompletion, Chunk, WireUsage } from '#contract'
 import { namesOf } from './known-options.ts'
 
-/** What went wrong at the provider. */
+/** A fault of the provider. */
 export type Fault = 'unreachable' | 'reset' | 'silent' | 'garbage'
 
-/** One answer of the provider. Everything left out is as with a provider that is well. */
+/** One answer of the provider. By default the provider is healthy. */
 export interface ScriptedAnswer {
-  /** What it says, a token an element; a text is cut into words. */
+  /** The text, one token per element; a string is split into words. */
   readonly content?: string | readonly string[]
   /** Default: stop. */
   readonly finish?: string
-  /** What it reports; null: nothing. Default: 10 tokens of prompt, and those of the content. */
+  /** The reported usage; null: none. Default: 10 prompt tokens, and the tokens of the content. */
   readonly usage?: ScriptedUsage | null
-  /** An error status comes with an envelope unless `body` says otherwise. */
+  /** An error status has an error envelope unless `body` is set. */
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
-  /** The body as it is, in place of an answer: text, or what becomes JSON. */
+  /** The raw body instead of an answer: a text, or a value that becomes JSON. */
   readonly body?: unknown
-  /** The events of a stream as they are, in place of an answer: text, or what becomes JSON. */
+  /** The raw events of a stream instead of an answer: texts, or values that become JSON. */
   readonly events?: readonly unknown[]
-  /** `unreachable`: no connection; `reset`: it breaks off; `silent`: nothing more comes; `garbage`: what is no JSON. */
+  /** `unreachable`: no connection; `reset`: the connection breaks; `silent`: no more data; `garbage`: invalid JSON. */
   readonly fault?: Fault
-  /** So many events (or halves of a whole answer) come before the fault. */
+  /** Number of events (or halves of a whole answer) before the fault. */
   readonly after?: number
-  /** So much time passes before it begins to answer, in milliseconds. */
+  /** Delay before the answer, in milliseconds. */
   readonly waitMs?: number
-  /** Called behind each piece of it, an event or a half of a whole answer; the first is 1. */
+  /** Called after each piece, an event or a half of a whole answer, with its number from 1. */
   readonly onPiece?: (nth: number) => void | Promise<void>
 }
 
@@ -45,7 +45,7 @@ export const ANSWER_NAMES = namesOf<ScriptedAnswer>({
   onPiece: true,
 })
 
-/** Tokens, as providers count them: prompt with what was cached, completion with reasoning. */
+/** Tokens in OpenAI's counting: the prompt includes cached tokens, the completion includes reasoning. */
 export interface ScriptedUsage {
   readonly prompt: number
   readonly completion: number
@@ -53,8 +53,8 @@ export interface ScriptedUsage {
   readonly reasoning?: number
 }
 
-/** An answer as it leaves. */
-export interface Rendered {
+/** An answer as it is sent. */
+export interface RenderedAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly pieces: readonly string[]
@@ -63,8 +63,8 @@ export interface Rendered {
 const STANDARD_CONTENT = 'Hello from the provider.'
 const ANSWERED_AT = 1_800_000_000
 
-/** @param request the body that was sent to the provider */
-export function render(answer: ScriptedAnswer, request: Readonly<Record<string, unknown>> | null): Rendered {
+/** @param request the body of the request to the provider */
+export function render(answer: ScriptedAnswer, request: Readonly<Record<string, unknown>> | null): RenderedAnswer {
   const { status = 200, headers = {} } = answer
   if (answer.events) return rendered(status, STREAM, headers, answer.events.map(event))
   if (answer.body !== undefined || status > 299) {
@@ -78,7 +78,12 @@ export function render(answer: ScriptedAnswer, request: Readonly<Record<string, 
 const JSON_TYPE = 'application/json'
 const STREAM = 'text/event-stream'
 
-function rendered(status: number, type: string, headers: Rendered['headers'], pieces: readonly string[]): Rendered {
+function rendered(
+  status: number,
+  type: string,
+  headers: RenderedAnswer['headers'],
+  pieces: readonly string[],
+): RenderedAnswer {
   return { status, headers: { 'content-type': type, ...headers }, pieces }
 }
 
@@ -86,7 +91,7 @@ function event(data: unknown): string {
   return `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`
 }
 
-/** So that a whole answer can break in its middle. */
+/** Splits a whole answer, so that it can break in the middle. */
 function halves(text: string): string[] {
   const middle = Math.ceil(text.length / 2)
   return [text.slice(0, middle), text.slice(middle)].filter(half => half !== '')

@@ -1,26 +1,25 @@
-/** A connection without a network: the gateway's end is a stream that Node's HTTP server reads, the client's are calls. */
+/** A connection without a network: a stream for Node's HTTP server at the gateway's end, calls at the client's. */
 import { Duplex } from 'node:stream'
 
-/** What the client hears. */
+/** Receives data at the client's end. */
 export interface WireEnd {
   data(bytes: Buffer): void
-  /** The gateway has said FIN. */
+  /** The gateway sent FIN. */
   end(): void
-  /** Nothing more comes, nor goes. */
+  /** The connection is closed in both directions. */
   closed(): void
 }
 
-/** So much may wait in it before the gateway is told to stop. */
+/** Bytes that may be buffered before the gateway must pause. */
 const HIGH_WATER_BYTES = 2048
 
-/** One connection. */
 export class Wire extends Duplex {
   readonly remoteAddress: string
   readonly remotePort = 1
   readonly #client: WireEnd
   #isTaking = true
   #waiting: { readonly bytes: Buffer; readonly taken: () => void } | null = null
-  /** The process behind it has ended. */
+  /** The client process has ended. */
   #isCut = false
 
   constructor(client: WireEnd, address = '127.0.0.1') {
@@ -30,12 +29,12 @@ export class Wire extends Duplex {
     this.on('error', () => {})
   }
 
-  /** Whether the client has not taken what was written. */
+  /** Whether written data waits for the client. */
   get isBlocked(): boolean {
     return this.#waiting !== null
   }
 
-  /** The client takes nothing from now on. */
+  /** The client stops reading. */
   stall(): void {
     this.#isTaking = false
   }
@@ -53,19 +52,19 @@ export class Wire extends Duplex {
     if (!this.destroyed && !this.#isCut) this.push(bytes)
   }
 
-  /** The client leaves, by FIN or by RST. */
+  /** The client disconnects, by FIN or by RST. */
   leave(how: 'fin' | 'reset'): void {
     if (this.destroyed || this.#isCut) return
     if (how === 'fin') this.push(null)
     else this.destroy(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }))
   }
 
-  /** The process behind it has ended. What it still writes goes nowhere. */
+  /** Simulates the end of the client process. Later writes are discarded. */
   cut(): void {
     this.#isCut = true
   }
 
-  // What follows is what Node's HTTP server asks of a socket.
+  // The methods that Node's HTTP server calls on a socket.
 
   destroySoon(): void {
     if (this.writable) this.end()

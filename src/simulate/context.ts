@@ -1,22 +1,22 @@
 /**
- * The context of an exchange without a client. Steps that come with the gateway need little of Koa's, and making all of it
- * would be a tenth of a replay's time; plugins of other people get Koa's own.
+ * The Koa context of an exchange without a client. Built-in steps use little of it, and creating all of it would take a tenth of a
+ * replay's time. Other plugins get Koa's own context.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import Koa, { type Context } from 'koa'
 
-/** What the client has sent before the body. */
+/** The request line and headers. */
 export interface RequestHead {
   readonly method: string
   readonly path: string
   /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string>> | null
-  /** Name and value in turn. */
+  /** Names and values in turn. */
   readonly rawHeaders?: readonly string[]
 }
 
-/** Makes contexts over one connection that leads nowhere. */
+/** Creates contexts over one unconnected socket. */
 export class Contexts {
   readonly #app = new Koa()
   readonly #socket = new Socket()
@@ -25,7 +25,7 @@ export class Contexts {
     this.#app.silent = true
   }
 
-  /** The whole of it, as Koa makes it. */
+  /** A complete context, created by Koa. */
   koa({ method, path, headers, rawHeaders = [] }: RequestHead): Context {
     const request = new IncomingMessage(this.#socket)
     request.method = method
@@ -40,7 +40,7 @@ export class Contexts {
   }
 }
 
-/** What the built-in plugins, the runner and a step in shadow use of it. */
+/** The part of a context that built-in plugins, the runner and a step in shadow use. */
 export function lightContext(head: RequestHead): Context {
   return new LightContext(head) as unknown as Context
 }
@@ -79,7 +79,7 @@ class LightContext {
 
 const NONE: Readonly<Record<string, string>> = {}
 
-/** Koa's response and Node's in one. */
+/** Koa's response and Node's in one object. */
 class LightResponse {
   statusCode = 404
   readonly headersSent = false

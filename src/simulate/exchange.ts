@@ -1,20 +1,20 @@
-/** An exchange without a client: the real runner plays the steps, and the caller says what comes after them. */
+/** An exchange without a client: the real runner runs the steps, and the caller provides the upstream call. */
 import type { ChatCompletion, InboundRequest, MeteredUsage, Outcome, Progress, Refusal } from '#contract'
 import { factsOf } from '../config/conditions/when.ts'
 import { Exchange, type ExchangeParts, NOTHING_USED } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
 import { type RunOptions, runPlan } from '../request/pipeline/runner.ts'
 
-type Needed = 'id' | 'route' | 'plan' | 'ctx'
+type RequiredPart = 'id' | 'route' | 'plan' | 'ctx'
 
-export interface SimulatedParts extends Pick<ExchangeParts, Needed>, Partial<Omit<ExchangeParts, Needed>> {
-  /** The body, read already. */
+export interface SimulatedParts extends Pick<ExchangeParts, RequiredPart>, Partial<Omit<ExchangeParts, RequiredPart>> {
+  /** The body, already read. */
   readonly bytes: Buffer
-  /** Default: as JSON. */
+  /** Default: JSON. */
   parse?(bytes: Buffer): unknown
-  /** Reads a request of another format than chat completions. */
+  /** Translates a request of another format than chat completions. */
   translate?: ((body: unknown) => InboundRequest) | null
-  /** Default: those of the gateway. */
+  /** Default: the gateway's own facts. */
   facts?(exchange: Exchange): Record<string, unknown>
   send(exchange: Exchange): Promise<Reply | null>
   /** Default: an answer without usage. */
@@ -31,7 +31,7 @@ export class SimulatedExchange extends Exchange {
     this.bytes = parts.bytes
   }
 
-  /** Runs the steps; resolves with what they have thrown, or null. */
+  /** Runs the steps; resolves with the thrown error, or null. */
   async play(options: RunOptions): Promise<unknown> {
     try {
       await runPlan(this, options)
@@ -64,7 +64,7 @@ export class SimulatedExchange extends Exchange {
   }
 }
 
-/** A reply of which nothing leaves. */
+/** A reply that sends nothing. */
 export function simulatedReply(outcome: Outcome, usage: MeteredUsage | null, refusal: Refusal | null = null): Reply {
   return { outcome, usage, refusal, commit() {}, fail() {} }
 }

@@ -1,10 +1,10 @@
-/** The services of steps where no request is real: everybody is known and can pay, and nothing is kept. */
+/** The services of steps without real requests: every client is known and can pay, and nothing is stored. */
 import type { Account, AnyPlugin, Buckets, Key, Ledger, Services } from '#contract'
 import { createBudgets } from '../budgets/budget-chain.ts'
 import { createPlan, type Plan, type PlanError, type PlannableStep } from '../loader/plan.ts'
 import { createLocalState } from '../state/state.ts'
 
-/** Those without a stand-in. */
+/** The services that must be given. */
 export type RealServices = Pick<Services, 'catalog' | 'plans' | 'targets' | 'clock' | 'random'>
 
 /** The made-up account and key. */
@@ -19,7 +19,7 @@ export const KEY: Key = {
   revokedAt: null,
 }
 
-/** All services: those that are given, and stand-ins for the others. */
+/** All services: the given ones, and stand-ins for the others. */
 export function standInServices(given: RealServices & Partial<Services>): Services {
   const { slots, kv, cacheOf, versions } = createLocalState(given.clock)
   return {
@@ -37,14 +37,14 @@ export function standInServices(given: RealServices & Partial<Services>): Servic
   }
 }
 
-/** Those that a plugin names. */
+/** The services that a plugin names. */
 export function servicesFor(plugin: AnyPlugin, all: Services): Partial<Services> {
   return Object.fromEntries((plugin.uses ?? []).map(name => [name, all[name]]))
 }
 
 /**
- * Creates a step over stand-ins, and disposes of it. Answers why the gateway could not create it, in the words of the
- * gateway's start; null when it could.
+ * Creates a step with stand-ins and disposes of it. Returns why the gateway could not create it, as at the gateway's start; null if it
+ * could.
  */
 export async function whyNotCreated(policy: string, step: PlannableStep, real: RealServices): Promise<string | null> {
   let plan: Plan
@@ -57,13 +57,13 @@ export async function whyNotCreated(policy: string, step: PlannableStep, real: R
   return null
 }
 
-/** Always full, whatever is taken. */
+/** Buckets that are always full. */
 const FULL: Buckets = {
   take: (_name, { capacity }) => ({ taken: true, remaining: Math.floor(capacity), retryAfterMs: 0, resetMs: 0 }),
   give() {},
 }
 
-/** Holds whatever it is asked for, and forgets it. */
+/** A ledger that accepts every hold and stores no amounts. */
 function createLedger(): Ledger {
   const open = new Set<string>()
   return {

@@ -1,28 +1,25 @@
-/**
- * Time that stands still until somebody lets it pass: the clock that plugins ask, and the deadline clock over the gateway's
- * deadlines. What falls due on the way happens at its moment.
- */
+/** A clock that only a test or script advances: for plugins and for the gateway's deadlines. Deadlines expire at their time. */
 import type { Clock, Random } from '#contract'
 import type { Check, DeadlineClock } from '../common/clock.ts'
 
-/** A test's own time. */
+/** The time of a test. */
 export interface BenchTime {
   readonly clock: Clock
   readonly deadlineClock: DeadlineClock
-  /** Lets so many milliseconds pass. */
+  /** Advances the time. */
   pass(ms: number): Promise<void>
 }
 
 /** 2027-01-15 08:00 UTC. */
 export const STANDARD_START_MS = 1_800_000_000_000
 
-/** As often as the real deadlineClock goes round; a long time is passed in longer rounds. */
+/** The interval of the real deadline clock. A long time is passed in longer intervals. */
 const ROUND_MS = 50
 const MAX_ROUNDS = 400
 
 export function createTime(startMs = STANDARD_START_MS): BenchTime {
   const checks = new Set<Check>()
-  // Not 0: the product takes 0 for "never".
+  // Not 0: the gateway treats 0 as "never".
   let passedMs = 1_000
   const deadlineClock: DeadlineClock = {
     now: () => passedMs,
@@ -47,13 +44,13 @@ export function createTime(startMs = STANDARD_START_MS): BenchTime {
   }
 }
 
-/** Chance that is the same in every run: the middle of everything. */
+/** Random numbers that are the same in every run: always the middle. */
 export function sameNumbers(): Random {
   return () => 0.5
 }
 
-/** Until all that is ready to happen has happened. */
+/** Waits until all pending work is done. */
 export async function turn(): Promise<void> {
-  // A client's leaving takes two: its FIN is read in one, and told in the next.
+  // A disconnect takes two turns: its FIN is read in one, and reported in the next.
   for (let left = 2; left > 0; left--) await new Promise<void>(resolve => setImmediate(resolve))
 }

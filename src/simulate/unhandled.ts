@@ -1,21 +1,21 @@
 /**
- * Errors of steps that come when nobody waits for them: out of a timer, or of a promise that was dropped. Commands that play
- * exchanges keep them, so that they do not end the command in the middle of its work.
+ * Collects unhandled errors of steps: from a timer, or from a promise without a handler. Commands that simulate exchanges use it, so
+ * that such an error does not end the command.
  */
 import { mistakeText } from '#contract'
 
-/** `exception`: a gateway would have ended at it; `rejection`: it is told, and the gateway goes on. */
+/** `exception`: a gateway would crash; `rejection`: a gateway logs it and continues. */
 export type UnhandledKind = 'exception' | 'rejection'
 
-/** What each kind is, for people. */
+/** A description of each kind, for people. */
 export const UNHANDLED: Readonly<Record<UnhandledKind, string>> = {
-  exception: 'an error that nobody catches, at which a gateway ends',
-  rejection: 'a promise that nobody waits for was rejected',
+  exception: 'an uncaught error, which ends a gateway',
+  rejection: 'an unhandled rejected promise',
 }
 
 /**
- * Calls `keep` with each from now on, in this process; the answer ends that.
- * @param keep given the error's message, with the file and line from which it comes where it has one
+ * Calls `keep` for each unhandled error of this process until the returned function is called.
+ * @param keep gets the error's message, with its file and line if known
  * @param beside as for `mistakeText`
  */
 export function watchUnhandled(keep: (kind: UnhandledKind, words: string) => void, beside?: string): () => void {
@@ -29,25 +29,27 @@ export function watchUnhandled(keep: (kind: UnhandledKind, words: string) => voi
   }
 }
 
-/** So many different ones are told; a step may have one for each of a million requests. */
+/** Maximum number of different errors that are reported; a step may have one for each of a million requests. */
 const MAX_KINDS = 5
 
-/** Keeps the unhandled errors of this process, for a report. One at a time. */
+/** Keeps the unhandled errors of this process for a report. Only one instance at a time. */
 export class UnhandledErrors {
   #kinds = new Map<string, number>()
   #others = 0
   /** Whether one of them would have ended a gateway: an exception, not only a rejected promise. */
   wereFatal = false
-  /** From now on they are nobody's again. */
+  /** Stops collecting. */
   readonly end = watchUnhandled((kind, words) => this.#keep(kind, words))
 
-  /** A sentence for each kind since it was last asked, without a full stop. */
+  /** A sentence for each kind since the last call, without a full stop. */
   take(): string[] {
-    const told = [...this.#kinds].map(([sentence, times]) => (times === 1 ? sentence : `${sentence} (${times} times)`))
-    if (this.#others > 0) told.push(`and ${this.#others} more errors of other kinds`)
+    const sentences = [...this.#kinds].map(([sentence, times]) =>
+      times === 1 ? sentence : `${sentence} (${times} times)`,
+    )
+    if (this.#others > 0) sentences.push(`and ${this.#others} more errors of other kinds`)
     this.#kinds = new Map()
     this.#others = 0
-    return told
+    return sentences
   }
 
   #keep(kind: UnhandledKind, words: string): void {

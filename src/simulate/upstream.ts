@@ -1,4 +1,4 @@
-/** The providers behind a bench: they answer what a test has scripted, and remember what they were asked. */
+/** The providers of a bench: they answer with the script of a test, and record requests. */
 
 import { failureOfError } from '../providers/attempt.ts'
 import { RawAbort, RawFailure, type RawProxy, type RawRequest, type RawSink } from '../providers/raw.ts'
@@ -7,51 +7,51 @@ import { ANSWER_NAMES, type Fault, render, type ScriptedAnswer } from './answers
 import { refuseUnknown } from './known-options.ts'
 import { type BenchTime, turn } from './time.ts'
 
-/** What a provider was asked, and what became of it. */
+/** A request to a provider, and its progress. */
 export interface UpstreamCall {
   readonly provider: string
   readonly path: string
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: Buffer
-  /** Null when it is no JSON object. */
+  /** Null if it is not a JSON object. */
   readonly body: Readonly<Record<string, unknown>> | null
-  /** How many pieces of the answer were handed over. */
+  /** Number of pieces of the answer that were delivered. */
   readonly pieces: number
-  /** `aborted`: the gateway gave it up. Null while it goes on. */
+  /** `aborted`: the gateway ended it. Null while it is in progress. */
   readonly end: 'complete' | 'failed' | 'aborted' | null
 }
 
-/** Answers in order, the last one again and again; or a function of what was asked. */
+/** Answers in order, the last one repeated; or a function of the request. */
 export type Script =
   | ScriptedAnswer
   | readonly ScriptedAnswer[]
   | ((call: UpstreamCall, nth: number) => ScriptedAnswer | Promise<ScriptedAnswer>)
 
 export interface ScriptedUpstream {
-  /** All that was asked so far, the oldest first. */
+  /** All requests so far, oldest first. */
   readonly calls: readonly UpstreamCall[]
-  /** Says what is answered from now on. */
+  /** Sets the script for later requests. */
   script(script: Script): void
   transportTo(provider: string): Transport
   readonly rawProxy: RawProxy
 }
 
-/** A silence ends when the gateway gives the request up; longer than its longest deadline nobody is silent. */
+/** A silence lasts until the gateway aborts the request. This is longer than the gateway's longest deadline. */
 const MAX_SILENCE_MS = 25 * 3_600_000
 const SILENT_ROUND_MS = 1_000
 
 type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
 type Call = Writable<UpstreamCall>
 
-/** @param onCall told of each request before it is answered */
+/** @param onCall called for each request before it is answered */
 export function createUpstream(time: BenchTime, onCall: (call: UpstreamCall) => void): ScriptedUpstream {
   const calls: Call[] = []
   let script: Script = {}
   let scriptedFrom = 0
 
-  function begin(asked: Pick<UpstreamCall, 'provider' | 'path' | 'headers' | 'bytes'>): Call {
-    const call: Call = { ...asked, body: objectIn(asked.bytes), pieces: 0, end: null }
+  function begin(request: Pick<UpstreamCall, 'provider' | 'path' | 'headers' | 'bytes'>): Call {
+    const call: Call = { ...request, body: objectIn(request.bytes), pieces: 0, end: null }
     calls.push(call)
     onCall(call)
     return call
@@ -86,7 +86,7 @@ export function createUpstream(time: BenchTime, onCall: (call: UpstreamCall) => 
   }
 }
 
-/** One scripted answer on its way to the gateway. */
+/** Delivers one scripted answer to the gateway. */
 class Play {
   readonly #call: Call
   readonly #handler: QueuedHandler
@@ -113,18 +113,18 @@ class Play {
     return this.#call.end !== null
   }
 
-  async #answer(said: ScriptedAnswer): Promise<void> {
-    const { fault, after, waitMs = 0 } = said
+  async #answer(scripted: ScriptedAnswer): Promise<void> {
+    const { fault, after, waitMs = 0 } = scripted
     await this.#time.pass(waitMs)
     if (fault === 'unreachable' || (fault && fault !== 'garbage' && after === undefined)) {
       return this.#fault(fault)
     }
-    const { status, headers, pieces } = render(said, this.#call.body)
+    const { status, headers, pieces } = render(scripted, this.#call.body)
     if (this.#isOver) return
     this.#handler.onHeaders(status, { ...headers }, () => this.#resumed?.resolve())
     for (const piece of fault ? pieces.slice(0, after ?? 0) : pieces) {
       await this.#hand(piece)
-      await said.onPiece?.(this.#call.pieces)
+      await scripted.onPiece?.(this.#call.pieces)
     }
     if (fault) return this.#fault(fault)
     if (this.#isOver) return
@@ -170,7 +170,7 @@ class Play {
   }
 }
 
-async function sendRaw(call: Call, request: RawRequest, time: BenchTime, said: ScriptedAnswer) {
+async function sendRaw(call: Call, request: RawRequest, time: BenchTime, scripted: ScriptedAnswer) {
   const { signal, provider, decodeError } = request
   const checkSignal = () => {
     if (!signal.aborted) return
@@ -182,24 +182,24 @@ async function sendRaw(call: Call, request: RawRequest, time: BenchTime, said: S
     return failure
   }
   await turn()
-  await time.pass(said.waitMs ?? 0)
+  await time.pass(scripted.waitMs ?? 0)
   checkSignal()
-  if (said.fault === 'silent') {
+  if (scripted.fault === 'silent') {
     await time.pass(provider.timeouts.firstByteMs)
     checkSignal()
     throw broken(new RawFailure({ code: 'upstream_timeout', detail: 'the provider is silent' }, null))
   }
-  if (said.fault === 'unreachable' || (said.fault === 'reset' && said.after === undefined)) {
-    throw broken(new RawFailure(failureOfError(faultError(said.fault), false), null))
+  if (scripted.fault === 'unreachable' || (scripted.fault === 'reset' && scripted.after === undefined)) {
+    throw broken(new RawFailure(failureOfError(faultError(scripted.fault), false), null))
   }
-  const { status, headers, pieces } = render(said, call.body)
+  const { status, headers, pieces } = render(scripted, call.body)
   const whole = Buffer.from(pieces.join(''))
   if (status > 299) throw broken(new RawFailure(decodeError(status, headers, whole), status))
   const shown = Object.fromEntries(Object.entries(headers).filter(([name]) => PASSED_ON.includes(name)))
-  const head = { status, headers: shown, length: said.fault ? null : whole.length }
+  const head = { status, headers: shown, length: scripted.fault ? null : whole.length }
   const sink = request.begin?.(head, () => {}) ?? null
-  await handRaw(call, said.fault ? pieces.slice(0, said.after) : pieces, sink, checkSignal)
-  if (said.fault) throw broken(new RawFailure(failureOfError(faultError('reset'), true), status))
+  await handRaw(call, scripted.fault ? pieces.slice(0, scripted.after) : pieces, sink, checkSignal)
+  if (scripted.fault) throw broken(new RawFailure(failureOfError(faultError('reset'), true), status))
   call.end = 'complete'
   return { ...head, body: sink ? Buffer.alloc(0) : whole }
 }
@@ -219,7 +219,7 @@ async function handRaw(call: Call, pieces: readonly string[], sink: RawSink | nu
 
 function faultError(fault: Fault): Error {
   const code = fault === 'unreachable' ? 'ECONNREFUSED' : 'ECONNRESET'
-  return Object.assign(new Error(`the provider is gone (${code})`), { code })
+  return Object.assign(new Error(`the provider is down (${code})`), { code })
 }
 
 function objectIn(bytes: Buffer): Readonly<Record<string, unknown>> | null {

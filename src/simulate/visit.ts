@@ -1,4 +1,4 @@
-/** One request of a client without a network: what it sends, when it leaves, and what it saw. */
+/** One request of a client without a network: what it sends, when it disconnects, and what it receives. */
 import type { Configuration } from '../config/configuration.ts'
 import { Wire } from './connection.ts'
 import { namesOf } from './known-options.ts'
@@ -9,18 +9,18 @@ export interface BenchRequest {
   readonly method?: string
   /** Default: /v1/chat/completions. */
   readonly path?: string
-  /** Names in any case; null leaves out one that is sent by default. */
+  /** Names in any case; null omits a default header. */
   readonly headers?: Readonly<Record<string, string | null>>
-  /** What becomes JSON, or the text itself. */
+  /** A value that becomes JSON, or a raw text. */
   readonly body?: unknown
-  /** Whose request it is. Default: the key of the bench; null: nobody's. */
+  /** The API key. Default: the key of the bench; null: none. */
   readonly key?: string | null
   /**
-   * The client leaves after so many events of a stream; 0: as soon as a provider is asked. A whole answer has no events:
-   * then any number is 0.
+   * The client disconnects after this number of events of a stream; 0: as soon as a provider is called. A whole answer has no events,
+   * so any number means 0.
    */
   readonly leaveAfter?: number
-  /** Where the connection comes from. */
+  /** The client's address. */
   readonly address?: string
 }
 
@@ -34,7 +34,7 @@ export const REQUEST_NAMES = namesOf<BenchRequest>({
   address: true,
 })
 
-/** The headers of a request, with those that every client sends. */
+/** The headers of a request, including those that every client sends. */
 export function headersOf(
   { key, headers = {}, body }: BenchRequest,
   own: string,
@@ -50,33 +50,33 @@ export function headersOf(
   return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null))
 }
 
-/** What the client saw. */
+/** The answer that the client received. */
 export interface BenchAnswer {
-  /** Of the exchange, also of one whose client saw nothing; null when none began and no head came. */
+  /** Id of the exchange, even if the client received nothing; null if no exchange began and no head came. */
   readonly id: string | null
-  /** Null when no head came. */
+  /** Null if no head came. */
   readonly status: number | null
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
   /** The events of a stream, parsed; `[DONE]` is a text. */
   readonly events: readonly unknown[]
-  /** What the first choice says. */
+  /** The text of the first choice. */
   readonly content: string
-  /** The error, of the body or of the stream's last event. */
+  /** The error, from the body or the stream's last event. */
   readonly error: { readonly code: string; readonly message: string; readonly [field: string]: unknown } | null
-  /** Whether it came to the end that its framing promises. */
+  /** Whether the answer is complete according to its framing. */
   readonly isWhole: boolean
-  /** Whether the client left before that. */
+  /** Whether the client disconnected before that. */
   readonly left: boolean
-  /** The body as JSON; throws when it is none. */
+  /** The body parsed as JSON; throws if it is not JSON. */
   json(): unknown
 }
 
-/** A client at work. */
+/** A client with one request. */
 export class Visit {
   readonly wire: Wire
-  /** Resolves when the connection is over. */
+  /** Resolves when the connection is closed. */
   readonly closed: Promise<void>
   readonly #leaveAfter: number | null
   readonly #stream: boolean
@@ -100,7 +100,7 @@ export class Visit {
     this.wire.send(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), bytes]))
   }
 
-  /** A provider has been asked. */
+  /** Called when a provider is called. */
   asked(): void {
     if (this.#leaveAfter === 0 || (this.#leaveAfter !== null && !this.#stream)) this.leave()
   }
@@ -115,16 +115,16 @@ export class Visit {
     const text = Buffer.concat(this.#bytes).toString('latin1')
     const { status, headers, body, isWhole } = parse(text)
     const events = /event-stream/.test(headers['content-type'] ?? '') ? eventsIn(body) : []
-    const said = events.length > 0 ? events : [jsonIn(body)]
+    const parsed = events.length > 0 ? events : [jsonIn(body)]
     return {
       id: exchange ?? headers['x-request-id'] ?? null,
       status,
       headers,
       text: body,
       events,
-      content: said.map(contentOf).join(''),
+      content: parsed.map(contentOf).join(''),
       error:
-        (said.findLast(each => typeof each === 'object' && each !== null && 'error' in each) as ErrorBody)?.error ??
+        (parsed.findLast(each => typeof each === 'object' && each !== null && 'error' in each) as ErrorBody)?.error ??
         null,
       isWhole: isWhole && !this.#left,
       left: this.#left,
@@ -133,7 +133,7 @@ export class Visit {
   }
 
   #data(bytes: Buffer): void {
-    // Who has left looks at nothing any more.
+    // A client that disconnected reads no more data.
     if (this.#left) return
     this.#bytes.push(bytes)
     if (this.#leaveAfter === null || this.#leaveAfter === 0) return
@@ -150,8 +150,8 @@ interface Choice {
   readonly message?: { readonly content?: string | null }
 }
 
-function contentOf(said: unknown): string {
-  const choices = (said as { choices?: readonly Choice[] } | null)?.choices
+function contentOf(answer: unknown): string {
+  const choices = (answer as { choices?: readonly Choice[] } | null)?.choices
   const choice = Array.isArray(choices)
     ? (choices as readonly Choice[]).find(each => (each.index ?? 0) === 0)
     : undefined
@@ -170,15 +170,15 @@ function jsonIn(text: string): unknown {
   }
 }
 
-interface Parsed {
+interface HttpAnswer {
   readonly status: number | null
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
   readonly isWhole: boolean
 }
 
-/** An HTTP answer, as far as it has come. */
-function parse(text: string): Parsed {
+/** Parses the HTTP answer received so far. */
+function parse(text: string): HttpAnswer {
   const at = text.indexOf('\r\n\r\n')
   if (at < 0) return { status: null, headers: {}, body: '', isWhole: false }
   const [statusLine, ...lines] = text.slice(0, at).split('\r\n')

@@ -1,6 +1,6 @@
 /**
- * The real gateway put together without sockets, network and waiting: its application, pipeline and store, under a clock
- * that stands still, with scripted providers. What a bench and the policy tests have in common.
+ * The real gateway without sockets and network: its application, pipeline and store, with a controlled clock and scripted providers.
+ * Shared by benches and policy tests.
  */
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,24 +23,24 @@ import { type BenchTime, turn } from './time.ts'
 import { createUpstream, type ScriptedUpstream } from './upstream.ts'
 import { type BenchAnswer, type BenchRequest, Visit } from './visit.ts'
 
-/** A line that the gateway or a step wrote to the log. */
+/** A log line of the gateway or of a step. */
 export interface LogEntry {
   readonly level: 'info' | 'warn' | 'error'
-  /** Null: the gateway's own. */
+  /** Null for the gateway's own lines. */
   readonly step: string | null
   readonly message: string
   readonly fields: Readonly<Record<string, unknown>>
 }
 
-/** How an exchange ended, as the gateway recorded it. */
+/** The summary of an exchange, as the gateway recorded it. */
 export type BenchRecord = ReturnType<typeof summaryOf> & { readonly signal: AbortSignal }
 
-/** What recovery made of what a killed process had left. */
+/** The result of recovery after a killed process. */
 export interface Recovered {
   readonly report: RecoveryReport
   readonly openHolds: number
   readonly violations: readonly string[]
-  /** Of each account, in nano-dollars. */
+  /** Balances in nano-dollars. */
   readonly balances: readonly { readonly id: string; readonly posted: bigint; readonly held: bigint }[]
 }
 
@@ -48,36 +48,36 @@ export interface TestGatewayOptions {
   readonly configuration: Configuration
   readonly time: BenchTime
   readonly random: Random
-  /** How long a step may go on when the exchange is over; real time. */
+  /** Real time that a step may still take after the exchange has ended. */
   readonly stepGraceMs: number
-  /** How long a request may come to no end before that is told; real time. Default: 10 s. */
+  /** Real time before a request without progress is reported as stuck. Default: 10 s. */
   readonly patienceMs?: number
-  /** `file`: in a folder of its own, so that a crash can be played. */
+  /** `file`: in a temporary folder, so that a crash can be simulated. */
   readonly store: 'memory' | 'file'
-  /** What steps are told of where they run. Default: `test`. */
+  /** Where steps run, as they are informed. Default: `test`. */
   readonly run?: StepRun
 }
 
-/** What a step did wrong, or an error that nobody expected. */
+/** A mistake of a step, or an unexpected error. */
 type GatewayMistake = StepReport | { readonly exchange: string; readonly error: unknown }
 
-/** A mistake as a sentence without a full stop. */
+/** A mistake as a sentence, without a full stop. */
 export function gatewayMistakeText(mistake: GatewayMistake): string {
   return 'mistake' in mistake ? mistakeSentence(mistake) : `an unexpected error: ${mistakeText(mistake.error)}`
 }
 
-/** Then it is something real that is waited for: a file, another process. */
+/** After this many turns the request waits for real I/O: a file, another process. */
 const QUICK_TURNS = 2_000
 const PATIENCE_MS = 10_000
-/** How long what is left of exchanges and steps may take to end when the test gateway is closed; real time, and more than steps have. */
+/** Real time for the remaining exchanges and steps to end when the test gateway closes; more than steps have. */
 const CLOSING_MS = 10_000
 
-/** A request that does not come to its end. */
+/** A request that does not end. */
 export class StuckError extends Error {
   override readonly name = 'StuckError'
-  /** Of the exchange, as far as it has come. */
+  /** The trail of the exchange so far. */
   readonly trail: readonly TrailEntry[]
-  /** The step that is under way; null: none is, or no exchange was begun. */
+  /** The step in progress; null if none is, or if no exchange began. */
   readonly step: string | null
 
   constructor(message: string, trail: readonly TrailEntry[] = [], step: string | null = null) {
@@ -87,12 +87,12 @@ export class StuckError extends Error {
   }
 }
 
-/** Few people come to a bench, and room for 65,536 of them takes longer than all the rest. */
+/** A bench has few clients, and allocating room for 65,536 would take most of its time. */
 const MAX_REMEMBERED = 1024
 
-const SECRET = 'a secret for a store that nobody keeps'
+const SECRET = 'a secret for a temporary store'
 
-/** The gateway, open until `close()`. */
+/** A gateway that is open until `close()`. */
 export class TestGateway {
   readonly #options: TestGatewayOptions
   readonly #folder: string | null
@@ -102,7 +102,7 @@ export class TestGateway {
   #generation!: Generation
   readonly #retired = new Set<Generation>()
   readonly #visits = new Map<unknown, Visit>()
-  /** Ids of exchanges by their connections. */
+  /** Exchange ids by connection. */
   readonly #exchanges = new Map<unknown, string>()
   readonly #log: LogEntry[] = []
   readonly #mistakes: GatewayMistake[] = []
@@ -161,15 +161,15 @@ export class TestGateway {
       work: null,
       ...shared,
       generation,
-      // Which exchanges a generation still has is asked of the gateway itself.
+      // The gateway itself is asked which exchanges a generation still has.
       entered() {},
       left() {},
       stepGraceMs,
       reportStep: report => void this.#mistakes.push(report),
       reportBug,
-      record: (exchange, told) => {
+      record: (exchange, sentError) => {
         const { signal, id } = exchange
-        this.#records.set(id, { ...summaryOf(exchange, told, clock), signal })
+        this.#records.set(id, { ...summaryOf(exchange, sentError, clock), signal })
         this.#exchanges.set(exchange.ctx.req.socket, id)
       },
     })
@@ -179,7 +179,7 @@ export class TestGateway {
     this.#listener = createListener(app, configuration.limits, nextId, undefined, createTimelessWork())
   }
 
-  /** Sends a request and resolves when all of its exchange is over. */
+  /** Sends a request and resolves when its exchange has ended completely. */
   async send(request: BenchRequest, headers: Readonly<Record<string, string>>): Promise<BenchAnswer> {
     const visit = new Visit(request)
     this.#visits.set(visit.wire, visit)
@@ -195,7 +195,7 @@ export class TestGateway {
     }
   }
 
-  /** A new generation from the same configuration; the old one is disposed of when its last exchange is over. */
+  /** Creates a new generation from the same configuration; the old one is disposed of after its last exchange. */
   async reload(): Promise<void> {
     const previous = this.#generation
     this.#generation = await createGeneration({ ...this.#parts, previous })
@@ -203,7 +203,7 @@ export class TestGateway {
     await this.#disposeRetired()
   }
 
-  /** What a start would find if the process were killed now. Only with a store in a file. */
+  /** The state that a start would find if the process were killed now. Only with a store in a file. */
   async crash(): Promise<Recovered> {
     if (this.#folder === null) throw new Error("openBench: a crash is simulated with store: 'file'")
     const copy = join(this.#folder, `crash-${this.#ids.next('')}.db`)
@@ -213,9 +213,9 @@ export class TestGateway {
   async close(): Promise<void> {
     this.gateway.cut()
     try {
-      await inTime(this.gateway.idle(), 'an exchange that was cut does not come to its end')
+      await inTime(this.gateway.idle(), 'an exchange that was cut does not end')
       for (const each of [...this.#retired, this.#generation]) {
-        await inTime(each.dispose(), "a step's dispose() does not come to its end")
+        await inTime(each.dispose(), "a step's dispose() does not end")
       }
     } finally {
       await this.#closeStore()
@@ -227,15 +227,15 @@ export class TestGateway {
     if (this.#folder !== null) rmSync(this.#folder, { recursive: true, force: true })
   }
 
-  /** A provider is asked. */
+  /** Called when a provider is called. */
   #asked(id: string | undefined): void {
     const running = this.gateway.exchanges()
-    // A raw request does not carry the id of its exchange: then it is the only one that can be meant.
+    // A raw request does not have the id of its exchange: then the newest exchange is meant.
     const exchange = running.find(each => each.id === id) ?? running.at(-1)
     this.#visits.get(exchange?.ctx.req.socket)?.asked()
   }
 
-  /** Until the connection and the exchange are over. A pause between two tries is over at once. */
+  /** Waits until the connection and the exchange have ended. Skips pauses between two attempts. */
   async #settled(visit: Visit): Promise<void> {
     const { time, patienceMs = PATIENCE_MS } = this.#options
     let isClosed = false
@@ -245,7 +245,7 @@ export class TestGateway {
     let nowMs = time.clock.now()
     for (let nth = 0; ; nth++) {
       await (nth < QUICK_TURNS ? turn() : pause(1))
-      // A provider that is silent lets time pass, which is something that happens.
+      // A silent provider advances the time, which counts as progress.
       if (time.clock.now() !== nowMs) {
         nowMs = time.clock.now()
         nth = Math.min(nth, QUICK_TURNS)
@@ -269,24 +269,20 @@ export class TestGateway {
 }
 
 function stuck(exchange: LiveExchange | undefined): StuckError {
-  if (!exchange) return new StuckError('the request does not come to its end: nobody answers it')
+  if (!exchange) return new StuckError('the request does not end: it gets no answer')
   const { trail, step, sealed, plan } = exchange
   const way = trail.map(each => `${each.step} ${each.verdict}`).join(', ')
-  const underWay = sealed ? null : (plan.steps[step]?.id ?? null)
-  const where = underWay === null ? '' : `, and the step "${underWay}" is under way`
-  return new StuckError(
-    `the request does not come to its end: its trail so far is: ${way || 'empty'}${where}`,
-    trail,
-    underWay,
-  )
+  const current = sealed ? null : (plan.steps[step]?.id ?? null)
+  const where = current === null ? '' : `, and the step "${current}" is in progress`
+  return new StuckError(`the request does not end: its trail so far is: ${way || 'empty'}${where}`, trail, current)
 }
 
-/** Lets real milliseconds pass, for what happens outside of the test's own time. */
+/** Waits in real time, for events outside of the test's own time. */
 export function pause(ms: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, ms))
 }
 
-/** Rejects when it takes too long. Its timer also keeps the process there: a step that waits for ever does not. */
+/** Rejects after a time limit. The timer also keeps the process alive, which a step that waits forever does not. */
 async function inTime(work: Promise<unknown>, complaint: string): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {
@@ -299,7 +295,7 @@ async function inTime(work: Promise<unknown>, complaint: string): Promise<void> 
   }
 }
 
-/** Between two tries at a provider: nothing happens before time has passed. */
+/** Whether the exchange is between two attempts at a provider: nothing happens until time passes. */
 function isPausing({ phase, asking, attempts }: LiveExchange): boolean {
   return phase === 'sending' && asking === null && attempts.at(-1)?.code != null
 }
@@ -312,7 +308,7 @@ function logInto(log: LogEntry[], step: string | null): Log {
   return { info: writer('info'), warn: writer('warn'), error: writer('error') }
 }
 
-/** What was committed is copied as it stands, and a new owner recovers it. */
+/** Recovers a copy of the committed data as a new owner. */
 async function recoverCopy(path: string, copy: string, { clock }: BenchTime): Promise<Recovered> {
   for (const end of ['', '-wal', '.spool']) if (existsSync(path + end)) copyFileSync(path + end, copy + end)
   const store = await openStore({ url: `sqlite:${copy}`, secret: SECRET, clock, writes: 'here' })

@@ -1,5 +1,5 @@
 /**
- * The bench of plugin authors: the real gateway with a policy of their own, in one process and without a network.
+ * The bench for plugin authors: the real gateway with their own policy, in one process and without a network.
  *
  * @example
  * await using bench = await openBench({ plugins: [mine], steps: [{ use: 'api-key' }, { use: 'mine' }] })
@@ -22,9 +22,8 @@ import { type BenchRecord, TestGateway } from '../simulate/whole-gateway.ts'
 import type { LocalStore } from '../store/local-store.ts'
 import type { VerifyReport } from '../store/store.ts'
 
-/** How a bench is set up. */
 export interface BenchOptions {
-  /** Plugins beside the built-in ones; one with the name of a built-in one takes its place. */
+  /** Plugins besides the built-in ones; one with the name of a built-in plugin replaces it. */
   readonly plugins?: readonly AnyPlugin[]
   /** The policy of /v1/chat/completions, as in YAML. Default: `api-key`, `schema`, `credits`, `route`. */
   readonly steps?: readonly object[]
@@ -32,11 +31,11 @@ export interface BenchOptions {
   readonly models?: Readonly<Record<string, object>>
   /** Changes to gateway.yaml. */
   readonly yaml?: Readonly<Record<string, unknown>>
-  /** Where `use: ./x.ts` begins, beside `policies/`. Default: the working folder. */
+  /** The folder of `use: ./x.ts`, beside `policies/`. Default: the working folder. */
   readonly folder?: string
-  /** What `${NAME}` stands for. */
+  /** The values of `${NAME}`. */
   readonly env?: Readonly<Record<string, string>>
-  /** The time at the beginning, in milliseconds or as ISO text. Default: 2027-01-15T08:00:00Z. */
+  /** The start time, in milliseconds or as ISO text. Default: 2027-01-15T08:00:00Z. */
   readonly clock?: number | string
   /** Dollars of the account. Default: $10. */
   readonly credit?: string
@@ -44,11 +43,11 @@ export interface BenchOptions {
   readonly plan?: string
   /** Default: always the same numbers. */
   readonly random?: Random
-  /** How long a step may go on when the exchange is over, in real milliseconds. Default: 1,000. */
+  /** Real time that a step may still take after the exchange has ended, in milliseconds. Default: 1,000. */
   readonly stepGraceMs?: number
-  /** How long a request may come to no end before that is told, in real milliseconds. Default: 10,000. */
+  /** Real time before a request without progress is reported as stuck, in milliseconds. Default: 10,000. */
   readonly patienceMs?: number
-  /** `file`: so that a crash can be played. Default: memory. */
+  /** `file`: so that a crash can be simulated. Default: memory. */
   readonly store?: 'memory' | 'file'
 }
 
@@ -68,33 +67,33 @@ const BENCH_OPTIONS = namesOf<BenchOptions>({
   store: true,
 })
 
-/** What a chat request may say beside its body. */
+/** The options of a chat request, besides its body. */
 export type ChatOptions = Omit<BenchRequest, 'body'>
 
-/** The account's money, for tests. */
+/** The account's money. */
 export interface BenchLedger {
-  /** Nano-dollars: what is there, and what is held of it now. */
+  /** Nano-dollars: the posted balance, and the part that is held now. */
   balance(): { readonly posted: bigint; readonly held: bigint }
-  /** Undefined where nothing was held. */
+  /** Undefined if nothing was held. */
   receipt(answer: BenchAnswer): Receipt | undefined
   openHolds(): number
   /** Recomputes everything from the events. */
   verify(): VerifyReport
 }
 
-/** A gateway at work. */
+/** A gateway for tests. */
 export interface Bench extends AsyncDisposable {
-  /** A chat request to the first model; `body` is merged over it. Resolves when all of the exchange is over. */
+  /** A chat request to the first model; `body` is merged over the default. Resolves when the exchange has ended completely. */
   chat(body?: Readonly<Record<string, unknown>>, options?: ChatOptions): Promise<BenchAnswer>
   /** Any request. */
   send(request: BenchRequest): Promise<BenchAnswer>
   readonly upstream: ScriptedUpstream
   readonly ledger: BenchLedger
-  /** What each step did; empty for a request that came to no step. */
+  /** The trail of the exchange; empty if the request reached no step. */
   trail(answer: BenchAnswer): readonly TrailEntry[]
-  /** How the exchange ended. */
+  /** The summary of the exchange. */
   record(answer: BenchAnswer): BenchRecord | undefined
-  /** What steps did wrong. */
+  /** Mistakes of steps. */
   readonly mistakes: TestGateway['mistakes']
   readonly log: TestGateway['log']
   readonly clock: { now(): number; pass(ms: number): Promise<void> }
@@ -104,14 +103,14 @@ export interface Bench extends AsyncDisposable {
   /** The account's key, as clients send it. */
   readonly key: string
   reload(): Promise<void>
-  /** Ends all that is under way, as the end of the process does. */
+  /** Ends everything in progress, like the end of the process. */
   cut(): void
-  /** What a start would find if the process were killed now; with `store: 'file'`. */
+  /** The state that a start would find if the process were killed now; with `store: 'file'`. */
   crash(): ReturnType<TestGateway['crash']>
   close(): Promise<void>
 }
 
-/** The steps of a bench that says none. */
+/** The default steps of a bench. */
 export const STANDARD_STEPS: readonly object[] = [
   { use: 'api-key' },
   { use: 'schema' },
@@ -128,7 +127,7 @@ const STANDARD_MODELS = {
   },
 }
 
-/** Opens a bench. Throws with every problem that the configuration has. */
+/** Opens a bench. Throws with all problems of the configuration. */
 export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   refuseUnknown('openBench()', options, BENCH_OPTIONS)
   const configuration = await configurationOf(options)
@@ -187,12 +186,12 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   }
 }
 
-/** A moment as milliseconds since the epoch. Throws for a text that is none. */
+/** A time as milliseconds since the epoch. Throws for an invalid text. */
 export function startOf(clock: number | string | undefined): number {
   if (clock === undefined) return STANDARD_START_MS
   const ms = typeof clock === 'number' ? clock : Date.parse(clock)
   if (!Number.isSafeInteger(ms)) throw new TypeError(`"${clock}" is not a time such as 2027-01-15T08:00:00Z`)
-  // A day behind the end of its month would be taken for one of the next.
+  // A day after the end of its month would be parsed as a day of the next month.
   const day = typeof clock === 'string' ? /^\d{4}-\d\d-\d\d/.exec(clock)?.[0] : undefined
   if (day !== undefined && new Date(day).toISOString().slice(0, day.length) !== day) {
     throw new TypeError(`"${clock}" is not a time: its month does not have such a day`)
@@ -226,5 +225,5 @@ async function configurationOf({ plugins = [], steps, models, yaml, env, folder 
 }
 
 function notThere(path: string): never {
-  throw Object.assign(new Error(`there is no ${path}`), { code: 'ENOENT' })
+  throw Object.assign(new Error(`${path} does not exist`), { code: 'ENOENT' })
 }

@@ -1,6 +1,6 @@
 /**
- * Whether a plugin keeps the promises of the gateway, however an exchange ends: `conform` plays every ending through the
- * real gateway with the plugin in its place, whole and as a stream, and looks at what is left.
+ * Checks whether a plugin keeps the promises of the gateway in every ending of an exchange. `conform` plays each ending through the
+ * real gateway with the plugin, as a whole answer and as a stream, and checks what remains.
  */
 import { type AnyPlugin, type FactName, mistakeText, type TrailEntry } from '#contract'
 import { namesOf, refuseUnknown } from '../simulate/known-options.ts'
@@ -8,11 +8,11 @@ import { turn } from '../simulate/time.ts'
 import type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
 import { StuckError } from '../simulate/whole-gateway.ts'
 import { type Bench, type BenchOptions, openBench } from './bench.ts'
-import { answerWrong, crashWrong, leftWrong, moneyWrong, stepWrong, type Tried, traceWrong } from './checks.ts'
+import { answerWrong, crashWrong, leftWrong, moneyWrong, type PlayedTrial, stepWrong, traceWrong } from './checks.ts'
 import {
   AROUND,
   ENDINGS,
-  type Ending,
+  type EndingCase,
   type Inner,
   innerStep,
   type Outer,
@@ -22,26 +22,23 @@ import {
 } from './endings.ts'
 import { watchPlugin } from './watch-plugin.ts'
 
-/** How the plugin is tried. */
+/** How the plugin is tested. */
 export interface ConformOptions
   extends Pick<BenchOptions, 'folder' | 'yaml' | 'models' | 'env' | 'plan' | 'patienceMs'> {
   /**
-   * The policy, in which the plugin stands by its name. Default: `api-key`, `schema`, the plugin, `credits`, `route`; a
-   * plugin that needs `hold` stands behind `credits`, one that needs `targets` at the end, and one with the name of a built-in step in its place.
+   * The policy, with the plugin by its name. Default: `api-key`, `schema`, the plugin, `credits`, `route`. A plugin that needs `hold`
+   * comes after `credits`, one that needs `targets` at the end. One with the name of a built-in step replaces it.
    */
   readonly steps?: readonly object[]
-  /** Changes to the request that is sent each time. */
+  /** Changes to the request of each ending. */
   readonly request?: Pick<BenchRequest, 'headers' | 'body' | 'key'>
-  /**
-   * Comes before each ending's own request: asks what makes the plugin do what it is for (fills a cache, takes a slot).
-   * What it costs does not count.
-   */
+  /** Runs before each ending, to make the plugin act (fill a cache, take a slot). Its cost is not counted. */
   readonly prepare?: (bench: Bench, form: 'whole' | 'stream') => Promise<unknown>
-  /** What must not be in a trail, a log line or an answer, beside the client's key. */
+  /** Texts that must not be in a trail, a log line or an answer, besides the client's key. */
   readonly secrets?: readonly string[]
-  /** Whether it refuses every request, and is meant to. Default: false; then nothing behind its refusal could be tried. */
+  /** Whether it refuses every request by design. Default: false; otherwise nothing after its refusal could be tested. */
   readonly refusesAll?: boolean
-  /** Only the endings with one of these in their names: to look for a mistake. Default: all. */
+  /** Runs only endings whose names contain one of these, for debugging. Default: all. */
   readonly endings?: readonly string[]
 }
 
@@ -61,27 +58,27 @@ const CONFORM_OPTIONS = namesOf<ConformOptions>({
 })
 
 const NEVER_PASSED =
-  'it let no request pass, so nothing behind its refusal was tried: give settings, a `request`, a `plan` or a `prepare` with which it does, or say `refusesAll: true` where it is meant to'
+  'it refused every request, so nothing after its refusal was tested: give settings, a `request`, a `plan` or a `prepare` with which it admits one, or set `refusesAll: true` if it refuses by design'
 
-/** What is wrong: in which ending, and what. */
+/** A problem and its ending. */
 export interface ConformFailure {
   readonly ending: string
-  /** `whole` or `stream`; null: of the plugin as such. */
+  /** `whole` or `stream`; null if the problem is of the plugin as such. */
   readonly form: 'whole' | 'stream' | null
   /** A sentence without a full stop. */
   readonly what: string
 }
 
-/** A plugin that has passed. */
+/** The report of a plugin that passed. */
 export interface ConformReport {
   readonly plugin: string
-  /** How many endings were played. */
+  /** Number of endings that were played. */
   readonly endings: number
-  /** How often the plugin's middleware ran. */
+  /** Number of runs of the plugin's middleware. */
   readonly runs: number
 }
 
-/** A plugin that has not: every check that failed, in words. */
+/** The error for a plugin that failed: all failed checks, as sentences. */
 export class ConformError extends Error {
   override readonly name = 'ConformError'
   readonly failures: readonly ConformFailure[]
@@ -92,7 +89,7 @@ export class ConformError extends Error {
   }
 }
 
-/** One line for each thing that is wrong, with the endings in which it is. */
+/** One line for each problem, with its endings. */
 function grouped(failures: readonly ConformFailure[]): string[] {
   const endings = new Map<string, string[]>()
   for (const { ending, form, what } of failures) {
@@ -107,7 +104,7 @@ function grouped(failures: readonly ConformFailure[]): string[] {
 const MAX_NAMED = 3
 
 /**
- * Plays every ending. Throws a `ConformError` that says in words which checks failed.
+ * Plays every ending. Throws a `ConformError` that lists the failed checks.
  *
  * @example
  * test('conforms', () => conform(plugin, { open: 0, close: 24 }))
@@ -127,19 +124,19 @@ export async function conform(
     const found = await play({ plugin, settings, options, form, ending, usual: usual[form] })
     runs += found.runs
     failures.push(...found.wrong.map(what => ({ ending: ending.name, form, what })))
-    // Each of the others would be waited for as long.
+    // The other endings would wait for as long.
     if (found.isStuck) break
   }
   if (runs === 0)
     failures.push({ ending: 'every ending', form: null, what: 'the plugin never ran: is it in the policy?' })
-  // Then each ending was the same refusal, and nothing behind it was tried.
+  // Every ending was the same refusal, so nothing after it was tested.
   if (!options.refusesAll && [...usual.whole, ...usual.stream].every(verdict => verdict === 'refused')) {
     failures.push({ ending: 'every ending', form: null, what: NEVER_PASSED })
   }
   if (failures.length > 0) throw new ConformError(plugin.name, failures)
   return { plugin: plugin.name, endings, runs }
 
-  /** What the step does with requests one after another when all is well. A policy that cannot be set up is said here, once. */
+  /** The verdicts of the step on successive requests without faults. Also reports a policy that cannot be set up, once. */
   async function usualVerdicts(form: 'whole' | 'stream'): Promise<readonly Verdict[]> {
     const trial = { plugin, settings, options, form }
     const bench = await openTrial(trial, [plugin, ...stepsAround(() => ({}))])
@@ -147,14 +144,14 @@ export async function conform(
     let stuck: StuckError | null = null
     try {
       await options.prepare?.(bench, form)
-      // Who is late once is late again, and costs as much time.
+      // A step that was late is late again, which takes as much time.
       while (verdicts.length < MAX_REQUESTS)
         verdicts.push(verdicts.at(-1) === 'late' ? 'late' : await plainVerdict(bench, trial))
     } catch (error) {
-      // Whatever else goes wrong here goes wrong in an ending too, where it is told.
+      // Any other error occurs in an ending too, and is reported there.
       if (error instanceof StuckError) stuck = error
     }
-    // So does letting go.
+    // So does an error of dispose().
     await bench.close().catch(() => {})
     if (stuck) throw new ConformError(plugin.name, [{ ending: 'answered', form, what: stuck.message }])
     return verdicts
@@ -163,10 +160,10 @@ export async function conform(
 
 type Verdict = TrailEntry['verdict'] | undefined
 
-/** Of the ending with the most requests, and one more behind it. */
+/** The requests of the longest ending, and one more after it. */
 const MAX_REQUESTS = 4
 
-/** What the step does with one more request, which nothing disturbs. */
+/** The verdict of the step on one more request without faults. */
 async function plainVerdict(bench: Bench, trial: Omit<Trial, 'ending' | 'usual'>): Promise<Verdict> {
   bench.upstream.script(WELL)
   const { body, more } = requestOf(trial)
@@ -174,7 +171,7 @@ async function plainVerdict(bench: Bench, trial: Omit<Trial, 'ending' | 'usual'>
   return bench.trail(answer).find(({ step }) => step === trial.plugin.name)?.verdict
 }
 
-/** The request that is sent each time. */
+/** The request of each ending. */
 function requestOf({ options, form }: Pick<Trial, 'options' | 'form'>) {
   const { headers, body, key } = options.request ?? {}
   return {
@@ -183,7 +180,7 @@ function requestOf({ options, form }: Pick<Trial, 'options' | 'form'>) {
   }
 }
 
-function endingsOf({ endings }: ConformOptions): readonly (readonly ['whole' | 'stream', Ending])[] {
+function endingsOf({ endings }: ConformOptions): readonly (readonly ['whole' | 'stream', EndingCase])[] {
   const all = [
     ...ENDINGS.map(ending => ['whole', ending] as const),
     ...[...ENDINGS, ...STREAM_ENDINGS].map(ending => ['stream', ending] as const),
@@ -191,50 +188,50 @@ function endingsOf({ endings }: ConformOptions): readonly (readonly ['whole' | '
   return endings ? all.filter(([, { name }]) => endings.some(wanted => name.includes(wanted))) : all
 }
 
-/** Real time, which each ending with a step that hangs takes; where none should, a busy machine is no mistake of a step. */
+/** Real time, which each ending with a hanging step takes. In other endings it is long, so that a busy machine causes no mistake. */
 const STEP_GRACE_MS = { hangs: 60, comesBack: 1_000 }
 
-/** What the steps around the plugin do now. */
-interface Doing {
+/** The current behaviour of the steps around the plugin. */
+interface Behaviour {
   readonly inner?: Inner
   readonly outer?: Outer
 }
 
-function stepsAround(doing: () => Doing): readonly AnyPlugin[] {
-  return [innerStep(() => doing().inner ?? 'pass'), outerStep(() => doing().outer ?? 'pass')]
+function stepsAround(behaviour: () => Behaviour): readonly AnyPlugin[] {
+  return [innerStep(() => behaviour().inner ?? 'pass'), outerStep(() => behaviour().outer ?? 'pass')]
 }
 
-interface Trial extends Tried {
+interface Trial extends PlayedTrial {
   readonly settings: Readonly<Record<string, unknown>>
   readonly options: ConformOptions
-  /** What the step does with requests one after another when all is well. */
+  /** The verdicts of the step on successive requests without faults. */
   readonly usual: readonly Verdict[]
 }
 
-interface Played {
+interface PlayResult {
   readonly wrong: readonly string[]
   readonly runs: number
-  /** Whether it did not come to its end. */
+  /** Whether it did not end. */
   readonly isStuck: boolean
 }
 
-async function play(trial: Trial): Promise<Played> {
+async function play(trial: Trial): Promise<PlayResult> {
   const { plugin, ending, options, form } = trial
-  let doing: Doing & Pick<Ending, 'isServed'> = {}
-  const watched = watchPlugin(plugin, () => doing.isServed === false)
+  let behaviour: Behaviour & Pick<EndingCase, 'isServed'> = {}
+  const watched = watchPlugin(plugin, () => behaviour.isServed === false)
   const wrong: string[] = []
   let isStuck = false
   try {
-    const bench = await openTrial(trial, [watched.plugin, ...stepsAround(() => doing)])
+    const bench = await openTrial(trial, [watched.plugin, ...stepsAround(() => behaviour)])
     try {
       await options.prepare?.(bench, form)
       const { posted } = bench.ledger.balance()
-      doing = ending
+      behaviour = ending
       const answers = await exchanges(bench, trial, wrong)
       wrong.push(...moneyWrong(bench, answers, posted))
       for (const answer of answers) wrong.push(...answerWrong(answer, trial), ...traceWrong(bench, answer, trial))
       wrong.push(...stepWrong(bench, answers, trial, watched))
-      doing = {}
+      behaviour = {}
       wrong.push(...(await afterWrong(bench, trial, answers.length)))
     } finally {
       await bench.close()
@@ -256,11 +253,11 @@ function openTrial(
 ): Promise<Bench> {
   const { folder, yaml, models, env, plan, patienceMs } = options
   const hangs = ending?.inner === 'hang after' || ending?.outer === 'hang after'
-  const said = Object.entries({ folder, yaml, models, env, plan, patienceMs }).filter(
+  const given = Object.entries({ folder, yaml, models, env, plan, patienceMs }).filter(
     ([, value]) => value !== undefined,
   )
   return openBench({
-    ...Object.fromEntries(said),
+    ...Object.fromEntries(given),
     plugins,
     steps: stepsFor(plugin, settings, options.steps),
     store: ending?.during === 'crash' ? 'file' : 'memory',
@@ -268,14 +265,14 @@ function openTrial(
   })
 }
 
-/** All answers of an ending; the one before the last was given when the last was asked for. */
+/** All answers of an ending. Each request is sent after the previous answer. */
 async function exchanges(bench: Bench, trial: Trial, wrong: string[]): Promise<readonly BenchAnswer[]> {
   const answers: BenchAnswer[] = []
   for (let times = trial.ending.times ?? 1; times > 0; times--) answers.push(...(await exchange(bench, trial, wrong)))
   return answers
 }
 
-/** Sends the request; in the middle of the answer the process is cut, reloaded or killed, or somebody else asks. */
+/** Sends the request. During the answer the process is cut, reloaded or killed, or another request is sent. */
 async function exchange(bench: Bench, trial: Trial, wrong: string[]): Promise<BenchAnswer[]> {
   const { during, upstream, leaveAfter } = trial.ending
   const { body, more } = requestOf(trial)
@@ -287,7 +284,7 @@ async function exchange(bench: Bench, trial: Trial, wrong: string[]): Promise<Be
     if (during === 'cut') bench.cut()
     if (during === 'reload') await bench.reload()
     if (during === 'crash') wrong.push(...(await crashWrong(bench)))
-    // It may have to wait for this one.
+    // It may have to wait for the first request.
     if (during === 'another') another = bench.chat(body, more)
   }
   bench.upstream.script({ ...upstream, onPiece: happen })
@@ -321,12 +318,12 @@ function stepsFor(
   return [...rest.slice(0, at), outer, step, inner, ...rest.slice(at)]
 }
 
-/** What the ending has cost the plugin: a slot that was not given back, a state that was not put right. */
+/** Checks for lasting effects of the ending: a slot that was not given back, or a wrong state. */
 async function afterWrong(bench: Bench, trial: Trial, requests: number): Promise<string[]> {
   const [usual, now] = [trial.usual[requests], await plainVerdict(bench, trial)]
   const isBad = (verdict: Verdict) => verdict === 'refused' || verdict === 'failed'
   if (isBad(now) && usual !== undefined && !isBad(usual)) {
-    return ['after it the step does not let the same request pass, which it does otherwise']
+    return ['afterwards the step refuses the same request, which it admits otherwise']
   }
   return bench.ledger.openHolds() > 0 ? ['a request after it leaves a hold open'] : []
 }

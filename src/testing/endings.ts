@@ -1,41 +1,40 @@
-/** Every way in which an exchange can end, as `conform` plays them: what the provider and the client do, and the step inside. */
+/** All endings of an exchange that `conform` plays: the behaviour of the provider, the client and the steps around the plugin. */
 import { type AnyPlugin, definePlugin, refuse } from '#contract'
 import type { ScriptedAnswer } from '../simulate/answers.ts'
 
-/** What the step behind the plugin does. */
+/** The behaviour of the step after the plugin. */
 export type Inner = 'pass' | 'refuse before' | 'refuse after' | 'throw before' | 'throw after' | 'hang after'
 
-/** What the step in front of the plugin does. */
+/** The behaviour of the step before the plugin. */
 export type Outer = 'pass' | 'refuse a chunk' | 'throw after' | 'hang after'
 
-/** One ending. */
-export interface Ending {
+export interface EndingCase {
   readonly name: string
   readonly upstream: ScriptedAnswer
   readonly inner: Inner
   readonly outer?: Outer
   readonly leaveAfter?: number
-  /** The same request so often, one after another. */
+  /** Number of times the same request is sent, one after another. */
   readonly times?: number
-  /** What happens while the answer is on its way; `another`: the same request once more. */
+  /** An event during the answer; `another`: the same request once more. */
   readonly during?: 'cut' | 'reload' | 'crash' | 'another'
-  /** What the plugin asks of the gateway's services fails: then an error of its own is no mistake. */
+  /** The gateway's services fail for the plugin, so that an error of its own is not a mistake. */
   readonly isServed?: false
 }
 
 const CONTENT: readonly string[] = ['One', ' two', ' three', ' four', ' five.']
-/** An answer as it should be. */
+/** A normal answer. */
 export const WELL: ScriptedAnswer = { content: CONTENT, usage: { prompt: 10, completion: 5 } }
 
-const of = (name: string, upstream: ScriptedAnswer = WELL, more: Partial<Ending> = {}): Ending => ({
+const of = (name: string, upstream: ScriptedAnswer = WELL, more: Partial<EndingCase> = {}): EndingCase => ({
   name,
   upstream,
   inner: 'pass',
   ...more,
 })
 
-/** Those of every form. */
-export const ENDINGS: readonly Ending[] = [
+/** For both forms. */
+export const ENDINGS: readonly EndingCase[] = [
   of('answered'),
   of('answered three times', WELL, { times: 3 }),
   of('refused by a step further in', WELL, { inner: 'refuse before' }),
@@ -54,24 +53,23 @@ export const ENDINGS: readonly Ending[] = [
   of('the provider breaks off before its first chunk', { ...WELL, fault: 'reset', after: 0 }),
   of('the provider breaks off after its first chunk', { ...WELL, fault: 'reset', after: 1 }),
   of('the provider falls silent after its first chunk', { ...WELL, fault: 'silent', after: 1 }),
-  of('the client leaves before the first chunk', WELL, { leaveAfter: 0 }),
+  of('the client disconnects before the first chunk', WELL, { leaveAfter: 0 }),
   of('another request in the middle', WELL, { during: 'another' }),
   of('the gateway is cut in the middle', WELL, { during: 'cut' }),
   of('a reload in the middle', WELL, { during: 'reload' }),
   of('the process is killed in the middle', WELL, { during: 'crash' }),
 ]
 
-/** Of streams only: the client leaves at each chunk. */
-export const STREAM_ENDINGS: readonly Ending[] = CONTENT.map((_, nth) =>
-  of(`the client leaves after chunk ${nth + 1}`, WELL, { leaveAfter: nth + 1 }),
+/** For streams only: the client disconnects at each chunk. */
+export const STREAM_ENDINGS: readonly EndingCase[] = CONTENT.map((_, nth) =>
+  of(`the client disconnects after chunk ${nth + 1}`, WELL, { leaveAfter: nth + 1 }),
 )
 
-/** The names of the steps around the plugin. */
 export const AROUND = { inner: 'conform-inner', outer: 'conform-outer' }
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 
-/** The step that stands directly in front of the plugin, and does what an ending wants. */
+/** The step directly before the plugin, with the behaviour of the ending. */
 export function outerStep(doing: () => Outer): AnyPlugin {
   return definePlugin({
     name: AROUND.outer,
@@ -81,7 +79,7 @@ export function outerStep(doing: () => Outer): AnyPlugin {
       if (what === 'refuse a chunk') {
         let chunks = 0
         ctx.exchange.edit(chunk => {
-          // A whole answer is one.
+          // A whole answer is one chunk.
           if (++chunks > 2 || !ctx.exchange.chat?.stream) throw refuse('content_filter')
           return chunk
         })
@@ -93,7 +91,7 @@ export function outerStep(doing: () => Outer): AnyPlugin {
   })
 }
 
-/** The step that stands directly behind the plugin, and does what an ending wants. */
+/** The step directly after the plugin, with the behaviour of the ending. */
 export function innerStep(doing: () => Inner): AnyPlugin {
   return definePlugin({
     name: AROUND.inner,

@@ -1,4 +1,4 @@
-/** What plugin authors test with: `tollgate/testing`. */
+/** The test tools for plugin authors: `tollgate/testing`. */
 export type { Fault, ScriptedAnswer, ScriptedUsage } from '../simulate/answers.ts'
 export type { Script, ScriptedUpstream, UpstreamCall } from '../simulate/upstream.ts'
 export type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'

@@ -1,8 +1,8 @@
-/** Whether a step leaves the facts of others alone: what they were when it was asked, and what they are when it goes on. */
+/** Checks that a step does not change existing facts between its call and its end. */
 import { type Chat, type Exchange, FACT_NAMES, type FactName } from '#contract'
 
-/** The facts at one moment. */
-export interface FactsSeen {
+/** A snapshot of the facts. */
+export interface FactSnapshot {
   readonly chat: Chat | undefined
   readonly body: Chat['body'] | undefined
   readonly cap: number
@@ -10,7 +10,7 @@ export interface FactsSeen {
   readonly texts: ReadonlyMap<FactName, string>
 }
 
-export function seeFacts(exchange: Exchange): FactsSeen {
+export function snapshotFacts(exchange: Exchange): FactSnapshot {
   const { chat } = exchange
   const present = FACT_NAMES.filter(name => exchange[name] !== undefined)
   return {
@@ -22,8 +22,8 @@ export function seeFacts(exchange: Exchange): FactsSeen {
   }
 }
 
-/** What a step has done to the facts since, in words; giving is no mistake, nor is what `rewrite` does. */
-export function factsWrong(before: FactsSeen, exchange: Exchange): string[] {
+/** The invalid changes of a step to the facts, as sentences. Giving facts and `rewrite` are allowed. */
+export function factsWrong(before: FactSnapshot, exchange: Exchange): string[] {
   const isRewritten = before.chat !== undefined && before.chat.body !== before.body
   const wrong = [...before.texts].flatMap(([name, text]) =>
     (name === 'chat' && isRewritten) || textOf(exchange, name) === text ? [] : [`it changes the fact "${name}"`],
@@ -32,14 +32,14 @@ export function factsWrong(before: FactsSeen, exchange: Exchange): string[] {
   if (chat && chat.cap > before.cap) wrong.push('it raises chat.cap, which steps may only lower')
   if (chat && isRewritten && before.isHeld) wrong.push('it changes the request for which credit is held')
   if (chat && isRewritten && chat.bytes.toString() !== JSON.stringify(chat.body)) {
-    wrong.push('it changes chat.body or chat.bytes by itself: that is what exchange.rewrite() is for')
+    wrong.push('it changes chat.body or chat.bytes directly: use exchange.rewrite()')
   }
   return wrong
 }
 
 function textOf(exchange: Exchange, name: FactName): string {
   const fact = exchange[name]
-  // The cap has rules of its own, and bytes say what the body says.
+  // The cap is checked separately, and the bytes must match the body.
   const shown = name === 'chat' ? { ...(fact as Chat), cap: 0, bytes: (fact as Chat).bytes.toString('latin1') } : fact
   return JSON.stringify(shown, (_key, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value))
 }

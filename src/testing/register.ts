@@ -1,6 +1,6 @@
 /**
- * For tests of plugins outside of this repository: `node --import …/src/testing/register.ts --test` makes
- * `tollgate/plugin` and `tollgate/testing` mean this gateway's own.
+ * For tests of plugins outside of this repository: with `node --import …/src/testing/register.ts --test`, `tollgate/plugin` and
+ * `tollgate/testing` are those of this gateway.
  */
 import { registerResolveHook } from '../loader/resolve-hook.ts'
 

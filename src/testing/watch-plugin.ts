@@ -1,6 +1,6 @@
 /**
- * Watches one plugin at work: how often each of its middlewares calls `next`, and which timers and connections it begins
- * and does not end. What the rest of the gateway does beside it is not counted.
+ * Watches a plugin: how often each of its middlewares calls `next`, and which timers and connections it leaves open. The rest of the
+ * gateway is not counted.
  */
 import { AsyncLocalStorage, createHook, executionAsyncId } from 'node:async_hooks'
 import { relative } from 'node:path'
@@ -16,9 +16,9 @@ import {
   type StepMiddleware,
   type WrappingStep,
 } from '#contract'
-import { factsWrong, seeFacts } from './kept-facts.ts'
+import { factsWrong, snapshotFacts } from './kept-facts.ts'
 
-/** Those things that keep a process at work, by Node's names for them. */
+/** Resources that keep a process alive, by Node's names. */
 const LASTING: ReadonlyMap<string, string> = new Map([
   ['Timeout', 'a timer'],
   ['TCPWRAP', 'a connection'],
@@ -32,32 +32,32 @@ const LASTING: ReadonlyMap<string, string> = new Map([
   ['WORKER', 'a worker'],
 ])
 
-/** What Node goes through before it begins one of them: then the plugin is no longer on the stack. */
+/** Steps of Node before it creates such a resource: the plugin is not on the stack any more then. */
 const STEPS: ReadonlySet<string> = new Set(['TickObject', 'GETADDRINFOREQWRAP'])
 
 export interface WatchedPlugin {
   readonly plugin: AnyPlugin
-  /** Of each run of its middleware: how often it called `next`. */
+  /** Number of calls of `next` in each run of its middleware. */
   readonly nexts: number[]
-  /** What it has done to facts that it must leave alone, or not given, in words. */
+  /** Invalid changes of facts, and missing facts, as sentences. */
   readonly facts: readonly string[]
-  /** How often `create` and `dispose` were called. */
+  /** Number of calls of `create` and `dispose`. */
   readonly lives: { created: number; disposed: number }
-  /** What it has begun and not ended, with the place where it was made: `a timer made at plugins/mine.ts:12:5`. */
+  /** Resources that it left open, with the place of their creation: `a timer made at plugins/mine.ts:12:5`. */
   lasting(): readonly string[]
-  /** Listeners on the process that were not there before. */
+  /** New listeners on the process. */
   listeners(): readonly string[]
   stop(): void
 }
 
 type Handle = (ctx: { readonly exchange: Exchange }, next: () => Promise<void>) => Promise<void>
 
-/** Those that cannot fail; `ledger` is the matter of the plugin that takes the money, and is tried again for seconds. */
+/** Services that cannot fail. `ledger` is included because its failures are handled by `credits`, with retries for seconds. */
 const SURE: readonly ServiceName[] = ['catalog', 'plans', 'clock', 'random', 'log', 'ledger']
 const FALLIBLE: ReadonlySet<string> = new Set(SERVICE_NAMES.filter(name => !SURE.includes(name)))
 
 /**
- * The same plugin, watched until `stop()`.
+ * Wraps a plugin and watches it until `stop()`.
  * @param fails whether its services fail now
  */
 export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => false): WatchedPlugin {
@@ -73,15 +73,15 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
     return async (ctx, next) => {
       const { exchange } = ctx
       const run = nexts.push(0) - 1
-      let seen = seeFacts(exchange)
+      let seen = snapshotFacts(exchange)
       const counted = () => {
         facts.push(...factsWrong(seen, exchange), ...notGiven(plugin, exchange))
         nexts[run]!++
-        // What is further in is not the plugin's.
+        // Steps after it are not the plugin's.
         const over = inside.run(false, next).finally(() => {
-          seen = seeFacts(exchange)
+          seen = snapshotFacts(exchange)
         })
-        // Whether it is awaited is the runner's to say.
+        // The runner reports a promise that is not awaited.
         over.catch(() => {})
         return over
       }
@@ -121,16 +121,16 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
   }
 }
 
-/** Where a watched step notes what it does. */
+/** The records of a watched step. */
 interface Notes {
   readonly plugin: AnyPlugin
-  /** Whether the plugin's own code runs. */
+  /** Whether the plugin's own code is running. */
   readonly inside: AsyncLocalStorage<boolean>
   readonly facts: string[]
   readonly nexts: number[]
 }
 
-/** A decision that lets the request go on counts as one call of `next`. */
+/** A decision that admits the request counts as one call of `next`. */
 function watchedDecision(step: DecidingStep, notes: Notes): DecidingStep {
   const { after } = step
   const { facts, nexts, plugin } = notes
@@ -149,14 +149,14 @@ function watchedDecision(step: DecidingStep, notes: Notes): DecidingStep {
   }
 }
 
-/** Runs code of the plugin, then looks at the facts: at once, or when its promise settles. */
+/** Runs code of the plugin and then checks the facts: immediately, or when its promise settles. */
 function inTurn<Result>(
   { inside, facts }: Notes,
   exchange: Exchange,
   work: () => Result | Promise<Result>,
   passed: () => void = () => {},
 ): Result | Promise<Result> {
-  const seen = seeFacts(exchange)
+  const seen = snapshotFacts(exchange)
   const look = () => facts.push(...factsWrong(seen, exchange))
   const done = (result: Result) => {
     look()
@@ -182,7 +182,7 @@ function notGiven(plugin: AnyPlugin, exchange: Exchange): string[] {
   )
 }
 
-/** What is begun while `inside` holds true, and does not end. */
+/** Tracks resources that are created while `inside` is true, until they end. */
 function watchBegun() {
   const inside = new AsyncLocalStorage<boolean>()
   const open = new Map<unknown, string>()
@@ -223,7 +223,7 @@ function watchBegun() {
   }
 }
 
-/** The services, whose verbs throw while they fail. */
+/** Wraps the services so that their methods throw while `fails` is true. */
 function fallible(services: Readonly<Record<string, object>>, fails: () => boolean): Record<string, object> {
   const through = (service: object): object =>
     new Proxy(service, {
@@ -244,7 +244,7 @@ function fallible(services: Readonly<Record<string, object>>, fails: () => boole
 const GATEWAY = new URL('..', import.meta.url).href
 const HERE = import.meta.url
 
-/** The first frame of the stack that is neither Node's nor of this file. */
+/** The first stack frame that is not of Node or of this file. */
 function callerFrame(): string | undefined {
   const { stackTraceLimit } = Error
   // Node's own frames come first, and there may be many.
@@ -254,12 +254,12 @@ function callerFrame(): string | undefined {
   return frames.find(frame => !frame.includes('node:') && !frame.includes(HERE) && !frame.includes(fileURLToPath(HERE)))
 }
 
-/** What the gateway begins while the plugin calls it (`exchange.answer`) is the gateway's own. */
+/** Resources that the gateway creates in a call of the plugin (`exchange.answer`) are the gateway's own. */
 function isGateway(frame: string): boolean {
   return frame.includes(GATEWAY) || frame.includes(fileURLToPath(GATEWAY))
 }
 
-/** ` made at plugins/mine.ts:12:5`; empty where the stack does not say it. */
+/** ` made at plugins/mine.ts:12:5`; empty if the stack has no file. */
 function placeOf(frame: string | undefined): string {
   const [, path, line] = /\(?((?:file:\/\/)?\/[^()]+?)(:\d+:\d+)\)?$/.exec(frame ?? '') ?? []
   if (path === undefined) return ''
@@ -269,8 +269,8 @@ function placeOf(frame: string | undefined): string {
 }
 
 /**
- * What Node does for a plugin and keeps for later is not the plugin's: the connections of `fetch` stay open for the next one,
- * and the timer of `AbortSignal.timeout` goes when nobody has the signal. A `fetch` that is not over is the plugin's.
+ * Excludes resources that Node keeps. Connections of `fetch` stay open for reuse, and the timer of `AbortSignal.timeout` ends with the
+ * last reference to the signal. A `fetch` in progress is the plugin's.
  */
 interface Network {
   fetch(ask: () => Promise<Response>): Promise<Response>
@@ -280,7 +280,7 @@ interface Network {
 const networks = new Set<Network>()
 let endPatch: (() => void) | null = null
 
-/** Passes every `fetch` and `AbortSignal.timeout` of this process through it until the returned function is called. */
+/** Passes every `fetch` and `AbortSignal.timeout` of this process to `network` until the returned function is called. */
 function watchNetwork(network: Network): () => void {
   networks.add(network)
   endPatch ??= patchNetwork()

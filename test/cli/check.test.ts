@@ -384,7 +384,7 @@ describe('what a gateway would not start with', () => {
     test('whose check is none', async () => {
       pluginFile('odd', { create: `throw new Error('never')`, more: 'check: {},' })
       expect(await problemsWith('use: ./odd.ts')).toEqual([
-        expect.stringMatching(/^4:10 broken-plugin: .*is not well made: "check" must be a function/),
+        expect.stringMatching(/^4:10 broken-plugin: .*is invalid: "check" must be a function/),
       ])
     })
   })

@@ -306,7 +306,7 @@ describe('steps in shadow in an exchange log', () => {
 
   test.each<[string, string, string]>([
     ['of nothing but other lines', 'hello\nworld\n', 'line 1: it is not JSON'],
-    ['of objects of another kind', '{"level":"info"}\n', 'line 1: it is no line of a usage log'],
+    ['of objects of another kind', '{"level":"info"}\n', 'line 1: it is not a line of a usage log'],
     ['without a trail', line(1, null, { trail: 'none' }), 'line 1: `trail` is no list of steps'],
     ['with a time that is none', line(1, null, { at: 'soon' }), 'line 1: `at` is no time'],
   ])('%s: refused', async (_name, text, sentence) => {

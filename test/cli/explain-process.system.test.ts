@@ -22,12 +22,12 @@ test.each<[string, string, string, string]>([
     'that does not let go',
     '{ handle: (_ctx, next) => next(), dispose: () => new Promise(() => {}) }',
     '',
-    'the step "late" was not let go of: its dispose() did not end within 5 s\n',
+    'the step "late" was not released: its dispose() did not end within 5 s\n',
   ],
   [
     'that breaks in a later turn',
     "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
-    'an error that nobody catches, at which a gateway ends: later (',
+    'an uncaught error, which ends a gateway: later (',
     '',
   ],
 ])('a step %s keeps no report', (_name, create, mistake, err) => {

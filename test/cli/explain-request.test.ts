@@ -313,7 +313,7 @@ describe('what a dialect cannot carry', () => {
     expect(among.story.targets.at(-1)).toMatchObject({
       id: 'other/other-small',
       verdict: 'passed over',
-      why: "anthropic: This model's provider does not take 'logit_bias'. Leave it out.",
+      why: "anthropic: This model's provider does not support 'logit_bias'. Leave it out.",
     })
     place.write('gateway.yaml', LOSSY)
     const alone = await tried(body)

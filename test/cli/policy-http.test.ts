@@ -89,7 +89,7 @@ tests:
     expect: { status: 200, headers: { x-service: ENETUNREACH } }
 `)
     expect(code).toBe(1)
-    const asked = 'a plugin asked POST https://policy.example/decide?account=acme, and "http" has no answer for it; it'
+    const asked = 'a plugin called POST https://policy.example/decide?account=acme, but "http" has no answer for it; it'
     for (const has of ['has https://policy.example/other', 'has GET https://policy.example/decide', 'is empty'])
       expect(out).toContain(`  http\n    - expected an answer for every call\n    + got      ${asked} ${has}\n`)
     expect(out).toContain('1 test passed, 3 failed')
@@ -98,7 +98,7 @@ tests:
 
 test.each([
   ['http: { policy.example: {} }', '1:9', 'must be a URL'],
-  ['http: { "http://[": {} }', '1:9', 'http://[ is no URL'],
+  ['http: { "http://[": {} }', '1:9', 'http://[ is not a URL'],
   ['http: { "https://a.example/": { stauts: 1 } }', '1:33', 'did you mean "status"?'],
   ['http: { "https://a.example/": [] }', '1:31', 'needs at least one entry'],
 ])('what is wrong with it is told at its place: %s', async (http, place, sentence) => {

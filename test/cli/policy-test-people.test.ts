@@ -149,7 +149,7 @@ describe('several accounts', () => {
       'its account twice',
       '    given: { account: { name: b }, accounts: { b: } }\n',
       '3:48',
-      '"b" is the account of given.account already',
+      '"b" is already the account of given.account',
     ],
     [
       'a model that is not there',

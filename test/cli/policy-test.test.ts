@@ -97,7 +97,7 @@ test.each<[string, string, string, string]>([
     'an address that is none',
     'tests:\n  - name: x\n    request: { address: 999.1.1.1 }\n    expect: { status: 200 }\n',
     '3:25',
-    '"999.1.1.1" is no IP address',
+    '"999.1.1.1" is not an IP address',
   ],
   [
     'a day that its month does not have',
@@ -109,7 +109,7 @@ test.each<[string, string, string, string]>([
     'events before no fault',
     'tests:\n  - name: x\n    expect: { status: 200 }\n    then: [{ upstream: { after: 1 }, expect: { status: 200 } }]\n',
     '4:26',
-    'there is no "fault" beside it',
+    'but "fault" is missing',
   ],
   [
     'events of a provider that is not reached',
@@ -352,7 +352,7 @@ describe('a plugin of one’s own', () => {
         await runTest(read, read.tests[0]!, guard, 50),
         await runTest(read, read.tests[1]!, guard),
       ]
-      const got = 'the step "mine" does not come to its end'
+      const got = 'the step "mine" does not end'
       expect(hangs).toMatchObject({ failures: [{ step: 1, mismatches: [{ what: 'the test', got }] }] })
       expect(hangs.failures[0]!.trail!.map(({ step }) => step)).toEqual(['api-key', 'schema'])
       expect(goesOn.failures).toEqual([])
@@ -371,8 +371,8 @@ describe('a plugin of one’s own', () => {
     try {
       const { code, out } = await run()
       expect(code).toBe(1)
-      expect(out).toMatch(/\+ got {6}a promise that nobody waits for rejected: dropped \(\/.*\/mine\.ts:\d+:\d+\)\n/)
-      expect(out).toMatch(/\+ got {6}an error that nobody catches: late \(\/.*\/mine\.ts:\d+:\d+\)\n/)
+      expect(out).toMatch(/\+ got {6}an unhandled rejected promise: dropped \(\/.*\/mine\.ts:\d+:\d+\)\n/)
+      expect(out).toMatch(/\+ got {6}an uncaught error: late \(\/.*\/mine\.ts:\d+:\d+\)\n/)
       expect(out).toContain('0 tests passed, 1 failed')
       expect(events.map(event => process.listenerCount(event))).toEqual([0, 0])
     } finally {
@@ -408,7 +408,7 @@ describe('a plugin of one’s own', () => {
       write('tests:\n  - { name: x, expect: { status: 200 } }\n')
       const { out } = await run()
       expect(out).toContain('  status\n    - expected 200\n    + got      500\n')
-      expect(out).toContain(`somebody wanted to connect to 127.0.0.1:${port}, and policy tests have no network`)
+      expect(out).toContain(`a connection to 127.0.0.1:${port} was attempted, but policy tests have no network`)
       expect(asked).toBe(0)
       // And it is back when they are over.
       expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(200)

@@ -164,7 +164,7 @@ describe('a list that cannot be used', () => {
     [
       'with a negative price',
       of('{ "litellm_provider": "deepinfra",\n    "input_cost_per_token": -1, "output_cost_per_token": 1e-6 }'),
-      'new.json:3:29: deepinfra/acme/small: input_cost_per_token: -1 is not a price: a price is not below 0',
+      'new.json:3:29: deepinfra/acme/small: input_cost_per_token: -1 is not a price: it must not be below 0',
     ],
     [
       'without one of two prices',

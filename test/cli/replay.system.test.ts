@@ -58,7 +58,7 @@ describe('what cannot be done', () => {
     ['no log', ['replay'], 2, "missing required argument 'logs'"],
     ['no such log', ['replay', 'none.jsonl'], 1, 'none.jsonl'],
     ['a balance that is none', ['replay', 'usage.jsonl', '--balance', 'much'], 2, 'is not an amount of dollars'],
-    ['no such gate', ['replay', 'usage.jsonl', '--fail-on', 'refused,costs'], 2, '"costs" is none of'],
+    ['no such gate', ['replay', 'usage.jsonl', '--fail-on', 'refused,costs'], 2, '"costs" is not one of'],
     ['no number', ['replay', 'usage.jsonl', '--limit', '0'], 2, 'a number of lines'],
     ['no such balances', ['replay', 'usage.jsonl', '--balances', 'none.json'], 1, 'none.json'],
     ['balances that are none', ['replay', 'usage.jsonl', '--balances', 'usage.jsonl'], 1, 'it is not JSON'],
@@ -120,8 +120,8 @@ account acme     $0.0003  $0.0001   -$0.0002 (-66.66 %)
 account zenith  $0.00015  $0.0001  -$0.00005 (-33.33 %)
 
 Not known from this log:
-  credit: No balances were given: every account has enough. Say --balance or --balances.
-  rate-limit: Its buckets are full at the first line, which they may not have been. --against is not touched by that.
+  credit: No balances were given: every account has enough. Use --balance or --balances.
+  rate-limit: Its buckets are full at the first line, but may not have been then. This does not affect --against.
 `)
 })
 
@@ -223,7 +223,7 @@ describe('a plugin of your own that does not say that it may run here', () => {
     place.write('own.ts', own("(_ctx, next) => { throw new Error('it ran') }").replace('  dryRun: true,\n', ''))
     place.write('policies/new.yaml', withOwn().replace('burst: 3', 'burst: 9'))
     const { code, out, err } = await tollgate('replay', 'usage.jsonl', '--fail-on', 'refused')
-    expect(out).toContain('  not run: "own": what the log has of them stands.')
+    expect(out).toContain('  not run: "own": their recorded verdicts are used.')
     expect(out).toContain(
       '9 lines not compared: the step own was not run, and the log does not say what it made of them',
     )
@@ -240,7 +240,7 @@ test('most of them not compared is no pass', async () => {
   place.write('unknown.jsonl', jsonl([...LINES, ...unknown]))
   const { code, out, err } = await tollgate('replay', 'unknown.jsonl', '--fail-on', 'cost')
   expect(code).toBe(1)
-  expect(err).toContain('unknown: 10 of 19 exchanges were not compared, so the gates say little')
+  expect(err).toContain('unknown: 10 of 19 exchanges were not compared, so the gates have little meaning')
   expect(out).toContain('10 of them were not compared, for reasons below.\n')
   expect((await tollgate('replay', 'unknown.jsonl', '--fail-on', 'cost,unknown>10')).code).toBe(0)
   place.write('unknown.jsonl', jsonl(unknown))
@@ -251,7 +251,7 @@ test('balances of nobody are told', async () => {
   place.write('balances.json', '{"nobody": "1"}')
   const { out } = await tollgate('replay', 'usage.jsonl', '--balances', 'balances.json')
   expect(out).toContain('  balances: "nobody" in --balances is in no line that was taken.\n')
-  expect(out).toContain('  balances: "zenith", "acme" of the log are not in --balances: there is enough.\n')
+  expect(out).toContain('  balances: "zenith", "acme" of the log are not in --balances: the balance is enough.\n')
 })
 
 test('prompts that grow are told as an estimate', async () => {
@@ -292,25 +292,25 @@ describe('a plugin of your own', () => {
       'that does not let go is named, and keeps no report',
       '{ handle: (_ctx, next) => next(), dispose: () => new Promise(() => {}) }',
       0,
-      'the step "own" was not let go of: its dispose() did not end within 5 s\n',
+      'the step "own" was not released: its dispose() did not end within 5 s\n',
     ],
     [
       'that breaks when it lets go, too',
       "{ handle: (_ctx, next) => next(), dispose() { throw new Error('stuck') } }",
       0,
-      'the step "own" was not let go of: stuck (own.ts:',
+      'the step "own" was not released: stuck (own.ts:',
     ],
     [
       'that breaks in a later turn is told, and is no pass',
       "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
       1,
-      'an error that nobody catches, at which a gateway ends: later (',
+      'an uncaught error, which ends a gateway: later (',
     ],
     [
       'that drops a promise is told',
       "(_ctx, next) => { void Promise.reject(new Error('dropped')); return next() }",
       0,
-      'a promise that nobody waits for was rejected: dropped (',
+      'an unhandled rejected promise: dropped (',
     ],
   ])('%s', (_name, create, code, sentence) => {
     place.write('own.ts', own(create))

@@ -151,7 +151,7 @@ describe('Anthropic’s', () => {
     await expect(ask('m', [TOOLS[0]])).rejects.toMatchObject({
       status: 400,
       message: expect.stringContaining(
-        "tools[0] has the type 'bash_20250124', which this model's provider does not have.",
+        "tools[0] has the type 'bash_20250124', which this model's provider does not support.",
       ),
       error: { error: { code: 'unsupported_parameter', param: 'tools[0].type' } },
     })

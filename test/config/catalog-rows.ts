@@ -34,12 +34,12 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
   [
     'with a negative price',
     row('"input_cost_per_token": ▸-0.000001, "output_cost_per_token": 0.00001'),
-    'gpt-5: input_cost_per_token: -0.000001 is not a price: a price is not below 0',
+    'gpt-5: input_cost_per_token: -0.000001 is not a price: it must not be below 0',
   ],
   [
     'with a price in words',
     row('"input_cost_per_token": ▸"cheap", "output_cost_per_token": 0.00001'),
-    '"cheap" is not a price: a price is a number of dollars',
+    '"cheap" is not a price: it must be a number of dollars',
   ],
   [
     'with a price for a million where one for a token belongs',
@@ -54,7 +54,7 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
   [
     'with a price that fell to nothing',
     `{ "gpt-5": ▸${row('"input_cost_per_token": 0, "output_cost_per_token": 0.00001').slice(11, -2)} }`,
-    'input of openai/gpt-5 is free in the price list, and $1.250000000 in the built-in one; where that is right, write "accept: [openai/gpt-5]" below catalog',
+    'input of openai/gpt-5 is free in the price list, and $1.250000000 in the built-in one; if the price is right, write "accept: [openai/gpt-5]" below catalog',
   ],
   [
     'with a price that jumped',
@@ -76,7 +76,7 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
   [
     'with a free model that the built-in list does not have',
     '{ "gpt-free": ▸{ "litellm_provider": "openai", "input_cost_per_token": 0, "output_cost_per_token": 0 } }',
-    'openai/gpt-free is free in the price list; where that is right, write "accept: [openai/gpt-free]" below catalog',
+    'openai/gpt-free is free in the price list; if the price is right, write "accept: [openai/gpt-free]" below catalog',
     'prices.json',
     'provider: openai, model: gpt-free',
   ],
@@ -88,7 +88,7 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
   [
     'with another price under the name with its provider',
     `{ "gpt-5": ${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001').slice(11, -2)}, "openai/gpt-5": ▸${row('"input_cost_per_token": 0.000002, "output_cost_per_token": 0.00001').slice(11, -2)} }`,
-    '"openai/gpt-5" has another price than "gpt-5", which is the same model; remove one of them',
+    '"openai/gpt-5" has another price than "gpt-5", but is the same model; remove one of them',
   ],
   [
     'with another price under the name in capitals',
@@ -98,17 +98,17 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
   [
     'with an end that is not a day',
     row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001, "deprecation_date": ▸"2026-13-45"'),
-    'gpt-5: deprecation_date: "2026-13-45" is not a day of the calendar; write it as YYYY-MM-DD',
+    'gpt-5: deprecation_date: "2026-13-45" is not a calendar day; write it as YYYY-MM-DD',
   ],
   [
     'of models.dev with an end that is not a day',
     '{ "openai": { "models": { "gpt-5": { "shutdown_date": ▸"soon", "cost": { "input": 1, "output": 10 } } } } }',
-    'gpt-5: shutdown_date: "soon" is not a day of the calendar',
+    'gpt-5: shutdown_date: "soon" is not a calendar day',
   ],
   [
     'of a day that is not in the calendar',
     `{ "_tollgate": { "date": ▸"2026-99-99" }, ${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001').slice(2)}`,
-    'the date of the price list is "2026-99-99", which is not a day of the calendar',
+    'the date of the price list is "2026-99-99", which is not a calendar day',
   ],
   [
     'with a negative price in the second of its tiers',

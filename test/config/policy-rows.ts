@@ -57,7 +57,7 @@ const SHAPE: Row[] = [
     { standard: `${STANDARD}  - use: ▸plugins/firewall.js\n`, 'plugins/firewall.js': '' },
     'nor npm:package; did you mean "../plugins/firewall.js"?',
   ],
-  ['a file that is not there', `${STANDARD}  - use: ▸./x.ts\n`, 'there is no file'],
+  ['a file that is not there', `${STANDARD}  - use: ▸./x.ts\n`, 'does not exist'],
   ['a file of another kind', `${STANDARD}  - use: ▸./standard.yaml\n`, 'must end in .ts'],
   ['a package name that is none', `${STANDARD}  - use: ▸"npm:../x"\n`, 'does not name a package'],
   [

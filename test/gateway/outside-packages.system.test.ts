@@ -159,8 +159,8 @@ test('those that are not: each with its place and its reason, all at once', asyn
     [`npm:bad-throws (node_modules/bad-throws/index.js:1:7) failed to load: no licence`],
     [`npm:bad-nothing (${dir}) has no default export`],
     ['the default export of npm:bad-shape is neither a plugin nor a function that makes a Koa middleware'],
-    [`the plugin of npm:bad-name is called "credits", as one of the gateway's own is: give it another name`],
-    ['npm:bad-version says that it is for tollgate ^99.0.0, and this is '],
+    [`the plugin of npm:bad-name is called "credits", like a built-in plugin: give it another name`],
+    ['npm:bad-version is for tollgate ^99.0.0, but this is '],
   ]
   const said = (stdout + stderr).split('\n').filter(line => line.includes('policies/bad.yaml:'))
   expect(said.length).toBe(reasons.length)

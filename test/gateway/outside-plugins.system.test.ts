@@ -405,7 +405,7 @@ describe('a plugin that cannot serve: nothing starts, and the place is named', (
     ['no default export', 'export const own = 1\n', USE, /own\.ts\) has no default export/],
     ['another default export', 'export default () => {}\n', USE, /was not made by definePlugin/],
     ['what needs a build', 'export enum Mood { Good }\nexport default Mood\n', USE, /failed to load: .*enum/],
-    ['an unknown fact', define(`needs: ['tenant'], ${SETTINGS}, ${CREATE}`), USE, /there is no fact "tenant"/],
+    ['an unknown fact', define(`needs: ['tenant'], ${SETTINGS}, ${CREATE}`), USE, /the fact "tenant" does not exist/],
     ['an unknown service', define(`uses: ['clok'], ${SETTINGS}, ${CREATE}`), USE, /"?clok"?/],
     ['a fact that comes later', define(`needs: ['targets'], ${SETTINGS}, ${CREATE}`), USE, /targets.*route/s],
     [

@@ -113,11 +113,11 @@ test.each(MISTAKES)('%s', async (name, _text, file = `policies/${name}.ts`) => {
 })
 
 test.each([
-  ['rejection', `void Promise.reject(new Error('boom'))`, 'a promise that nobody waits for was rejected'],
+  ['rejection', `void Promise.reject(new Error('boom'))`, 'an unhandled rejected promise'],
   [
     'exception',
     `setTimeout(() => { throw new Error('boom') })`,
-    'an error that nobody catches, at which a gateway ends',
+    'an uncaught error, which ends a gateway',
   ],
 ])('check tells what goes astray in the dry run: %s', async (_name, deed, what) => {
   const dir = await project()

@@ -27,7 +27,7 @@ function step(id: string, dispose: () => void | Promise<void>): PlannableStep {
 }
 
 const never = () => new Promise<void>(() => {})
-const late = `was not let go of: its dispose() did not end within ${LET_GO_MS / 1000} s`
+const late = `was not released: its dispose() did not end within ${LET_GO_MS / 1000} s`
 
 test.each([
   ['one that never ends', { a: never }, [`policies/p.yaml:4:5: the step "a" ${late}`]],

@@ -132,7 +132,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('plugins that cannot be loaded say why', () => {
   const rows: [use: string, says: string | RegExp][] = [
-    ['./plugins/missing.ts', /there is no file .*\/plugins\/missing\.ts/],
+    ['./plugins/missing.ts', /\/plugins\/missing\.ts does not exist/],
     ['./plugins/readme.md', './plugins/readme.md must end in .ts'],
     ['./plugins/bare.ts', /the default export of .*bare\.ts was not made by definePlugin/],
     ['./plugins/nothing.ts', /nothing\.ts\) has no default export/],
@@ -141,7 +141,7 @@ describe('plugins that cannot be loaded say why', () => {
     ['./plugins/enum.ts', /\(plugins\/enum\.ts:\d+:\d+\) failed to load: /],
     ['./plugins/alone.ts', /failed to load: Cannot find package 'nobody-has-this'/],
     ['./plugins/shouting.ts', 'not well made: its name must be lower-case words with dashes'],
-    ['./plugins/open.ts', '"settings" must say additionalProperties: false'],
+    ['./plugins/open.ts', '"settings" must have additionalProperties: false'],
     [
       'npm:nobody-has-this',
       /the package nobody-has-this is not installed beside the configuration; run npm install in /,
@@ -171,11 +171,11 @@ describe('plugins that cannot be loaded say why', () => {
       'npm:typed',
       /failed to load: .* \(Node\.js runs no TypeScript from node_modules: a package has to bring JavaScript\)/,
     ],
-    ['npm:for-later', /^npm:for-later says that it is for tollgate \^99\.0\.0, and this is \d+\.\d+\.\d+; install/],
-    ['npm:for-engine', 'says that it is for tollgate >=1 <2 || >=98, and this is'],
+    ['npm:for-later', /^npm:for-later is for tollgate \^99\.0\.0, but this is \d+\.\d+\.\d+; install/],
+    ['npm:for-engine', 'is for tollgate >=1 <2 || >=98, but this is'],
     [
       'npm:for-old-node',
-      /failed to load: Cannot find module 'punycode-of-old' \(it says that it is for Node\.js 0\.10\.x, and this is \d+/,
+      /failed to load: Cannot find module 'punycode-of-old' \(it is for Node\.js 0\.10\.x, but this is \d+/,
     ],
     ['npm:no-default', /^npm:no-default \(.*\) has no default export$/],
     ['npm:throws-nothing', 'failed to load: null'],
@@ -427,24 +427,24 @@ describe('the registry', () => {
   test('refuses built-in plugins that are not well made', () => {
     expect(() => createRegistry([made({}), made({})])).toThrow('built-in plugin "good": there are two of that name')
     expect(() => createRegistry([{ ...good } as unknown as AnyPlugin])).toThrow('it was not made by definePlugin')
-    expect(() => createRegistry([made({ gives: ['money'] })])).toThrow('there is no fact "money"')
+    expect(() => createRegistry([made({ gives: ['money'] })])).toThrow('the fact "money" does not exist')
   })
 
   test.each([
     [{ name: 'Bad_Name' }, 'its name must be lower-case words with dashes'],
     [{ create: 1 }, 'it has no function "create"'],
     [{ needs: 'key' }, '"needs" must be a list or a function'],
-    [{ needs: ['keys'] }, 'there is no fact "keys"; did you mean "key"?'],
-    [{ gives: ['mony'] }, 'there is no fact "mony"'],
+    [{ needs: ['keys'] }, 'the fact "keys" does not exist; did you mean "key"?'],
+    [{ gives: ['mony'] }, 'the fact "mony" does not exist'],
     [{ precedes: 'prompt' }, '"precedes" must be a list or a function'],
-    [{ uses: ['clok'] }, 'there is no service "clok"; did you mean "clock"?'],
-    [{ need: ['chat'] }, 'it says "need", which means nothing; did you mean "needs"?'],
-    [{ Critical: true }, 'it says "Critical", which means nothing; did you mean "critical"?'],
+    [{ uses: ['clok'] }, 'the service "clok" does not exist; did you mean "clock"?'],
+    [{ need: ['chat'] }, 'it has "need", which has no effect; did you mean "needs"?'],
+    [{ Critical: true }, 'it has "Critical", which has no effect; did you mean "critical"?'],
     [{ before: 'hold' }, '"before" must be a list or a function'],
-    [{ before: ['holds'] }, 'there is no fact "holds"; did you mean "hold"?'],
-    [{ uses: ['database'] }, 'there is no service "database"'],
+    [{ before: ['holds'] }, 'the fact "holds" does not exist; did you mean "hold"?'],
+    [{ uses: ['database'] }, 'the service "database" does not exist'],
     [{ settings: undefined }, '"settings" must be a JSON Schema of type object with properties'],
-    [{ settings: { type: 'object', properties: {} } }, '"settings" must say additionalProperties: false'],
+    [{ settings: { type: 'object', properties: {} } }, '"settings" must have additionalProperties: false'],
     [
       { settings: { ...good.settings, properties: { size: { type: 'integer' } } } },
       'the setting "size" has no description',

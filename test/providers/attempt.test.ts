@@ -246,10 +246,10 @@ describe('deadlines', () => {
     ['no head', true, [], 120_000, 'no answer within 120000 ms'],
     ['no head', false, [], 120_000, 'no answer within 120000 ms'],
     ['a head without a first byte, of a stream', true, [HEAD], 120_000, 'no answer within 120000 ms'],
-    ['a head without a first byte, of a whole answer', false, [HEAD], 60_000, 'nothing came for 60000 ms'],
-    ['silence in the middle', true, [HEAD, PIECE], 60_000, 'nothing came for 60000 ms'],
-    ['silence in the middle', false, [HEAD, PIECE], 60_000, 'nothing came for 60000 ms'],
-    ['silence in an error', true, [BAD_HEAD, PIECE], 60_000, 'nothing came for 60000 ms'],
+    ['a head without a first byte, of a whole answer', false, [HEAD], 60_000, 'no data for 60000 ms'],
+    ['silence in the middle', true, [HEAD, PIECE], 60_000, 'no data for 60000 ms'],
+    ['silence in the middle', false, [HEAD, PIECE], 60_000, 'no data for 60000 ms'],
+    ['silence in an error', true, [BAD_HEAD, PIECE], 60_000, 'no data for 60000 ms'],
     [
       'early hints and no head',
       true,
@@ -334,7 +334,7 @@ describe('deadlines', () => {
     deadlineClock.advance(60_000)
     expect(ended(heard)).toBe(0)
     deadlineClock.advance(1)
-    expect(heard.failures).toEqual([{ code: 'upstream_timeout', detail: 'nothing came for 60000 ms' }])
+    expect(heard.failures).toEqual([{ code: 'upstream_timeout', detail: 'no data for 60000 ms' }])
   })
 
   test('but the whole answer still has its limit', async () => {

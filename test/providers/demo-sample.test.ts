@@ -97,7 +97,7 @@ describe('structured output', () => {
     ['a circle', { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } }, 'circle'],
     ['a billion', { $defs: doublings(25), allOf: [{ $ref: '#/$defs/d25' }] }, 'too large'],
     ['a million items', { type: 'array', items: { type: 'null' }, minItems: 1_000_000 }, 'too long a list'],
-    ['a reference to nowhere', { $ref: '#/$defs/a' }, 'leads nowhere'],
+    ['a reference to nowhere', { $ref: '#/$defs/a' }, 'does not exist'],
     ['a remote reference', { $ref: 'https://example.com/x' }, 'outside'],
     ['nothing', { type: 'integer', minimum: 2, maximum: 1 }, 'no value'],
   ])('is refused, not faked: %s', (_title, schema, message) => {

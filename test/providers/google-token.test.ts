@@ -60,9 +60,9 @@ describe('no token', () => {
     ['refused', 400, '{"error":"invalid_grant","error_description":"Invalid JWT"}', 'status 400, invalid_grant'],
     ['a page', 502, '<html>', 'status 502'],
     ['an error that is no word', 400, '{"error":{"a":1}}', 'status 400'],
-    ['an answer without one', 200, '{"expires_in":3600}', 'the answer holds no access_token'],
-    ['a token that no header can hold', 200, '{"access_token":"a\\r\\nb"}', 'the answer holds no access_token'],
-    ['no JSON', 200, 'ok', 'the answer holds no access_token'],
+    ['an answer without one', 200, '{"expires_in":3600}', 'the answer has no valid access_token'],
+    ['a token that no header can hold', 200, '{"access_token":"a\\r\\nb"}', 'the answer has no valid access_token'],
+    ['no JSON', 200, 'ok', 'the answer has no valid access_token'],
     ['a body without end', 200, 'x'.repeat(100_000), 'the answer is longer than 65536 bytes'],
   ])('%s: told, and tried again soon', async (_name, status, body, said) => {
     answer = { status, body }

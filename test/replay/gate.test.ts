@@ -3,9 +3,9 @@ import { emptyComparison } from '../../src/replay/compare.ts'
 import { exceeds, type Gated, parseGate, tooLittle } from '../../src/replay/gate.ts'
 
 test.each([
-  ['', 'none of changed, refused, admitted, cost, skipped, unknown'],
-  ['verdicts', 'none of changed'],
-  ['refused>', 'none of changed'],
+  ['', 'not one of changed, refused, admitted, cost, skipped, unknown'],
+  ['verdicts', 'not one of changed'],
+  ['refused>', 'not one of changed'],
   ['refused>many', 'a number of lines or a share'],
   ['refused>$3', 'a number of lines or a share'],
   ['refused>1.5', 'a number of lines or a share'],
@@ -13,7 +13,7 @@ test.each([
   ['cost>-5%', 'dollars or a share'],
   ['skipped>$1', 'a number of lines or a share'],
   ['unknown>$1', 'a number of lines or a share'],
-  ['refused<5', 'none of changed'],
+  ['refused<5', 'not one of changed'],
 ])('%j is no gate', (text, sentence) => {
   expect(() => parseGate(text)).toThrow(sentence)
 })

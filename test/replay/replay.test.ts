@@ -505,7 +505,7 @@ describe('a request that steps make longer', () => {
   test('who brings instructions of its own is not known without words', async () => {
     const options = { against: await between() }
     const { gaps } = await replayed(await between(prompt({ position: 'replace' })), row(2, 2_000), options)
-    expect(gaps.find(({ about }) => about === 'prompts')!.sentence).toContain('all lines have no words')
+    expect(gaps.find(({ about }) => about === 'prompts')!.sentence).toContain('all lines have no text')
   })
 })
 
@@ -520,11 +520,11 @@ test('whose balance is said and who is in the log', async () => {
   expect(await told(['acme', 'acc_2'])).toEqual([])
   expect(await told(['acne', 'poor'])).toEqual([
     '"acne" in --balances is in no line that was taken; did you mean "acme"?',
-    '"acme" of the log is not in --balances: there is enough.',
+    '"acme" of the log is not in --balances: the balance is enough.',
   ])
   expect(await told(['a1', 'a2', 'a3', 'a4', 'a5', 'a6'], 5_000_000_000n)).toEqual([
     '"a1", "a2", "a3", "a4", "a5" and 1 more in --balances are in no line that was taken.',
-    '"acme", "poor" of the log are not in --balances: there is what --balance says.',
+    '"acme", "poor" of the log are not in --balances: the balance is the amount of --balance.',
   ])
 })
 

@@ -50,7 +50,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       await next()
     },
-    'after dispose() something goes on: a timer made at test/testing/conform.system.test.ts:',
+    'after dispose() something is still active: a timer made at test/testing/conform.system.test.ts:',
   ],
   [
     'a timer that dispose forgets',
@@ -58,7 +58,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       return { handle: (_ctx, next) => next(), dispose() {} }
     },
-    'after dispose() something goes on: a timer made at test/testing/conform.system.test.ts:',
+    'after dispose() something is still active: a timer made at test/testing/conform.system.test.ts:',
   ],
   [
     'a timer and nothing to let go of it',
@@ -66,7 +66,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       return (_ctx, next) => next()
     },
-    'after dispose() something goes on: a timer made at test/testing/conform.system.test.ts:',
+    'after dispose() something is still active: a timer made at test/testing/conform.system.test.ts:',
   ],
   [
     'a server that dispose forgets',
@@ -75,7 +75,7 @@ const ROWS: readonly BadPlugin[] = [
       server.listen(0, '127.0.0.1').unref()
       return { handle: (_ctx, next) => next(), dispose() {} }
     },
-    'after dispose() something goes on: a server made at test/testing/conform.system.test.ts:',
+    'after dispose() something is still active: a server made at test/testing/conform.system.test.ts:',
   ],
   [
     'a dispose that throws',
@@ -85,7 +85,7 @@ const ROWS: readonly BadPlugin[] = [
         throw new Error('cannot let go')
       },
     }),
-    'was not let go of: cannot let go',
+    'was not released: cannot let go',
   ],
   [
     'a listener on the process',
@@ -146,7 +146,7 @@ const ROWS: readonly BadPlugin[] = [
         inside--
       }
     },
-    'after it the step does not let the same request pass, which it does otherwise',
+    'afterwards the step refuses the same request, which it admits otherwise',
   ],
   [
     'next() twice',
@@ -238,7 +238,7 @@ const ROWS: readonly BadPlugin[] = [
       chat.body = { ...chat.body, user: 'nobody' }
       await next()
     },
-    'it changes chat.body or chat.bytes by itself: that is what exchange.rewrite() is for',
+    'it changes chat.body or chat.bytes directly: use exchange.rewrite()',
   ],
   [
     'a longer request behind the hold',
@@ -291,7 +291,7 @@ const ROWS: readonly BadPlugin[] = [
         setInterval(() => {}, 60_000).unref()
       },
     }),
-    'after dispose() something goes on: a timer made at test/testing/conform.system.test.ts:',
+    'after dispose() something is still active: a timer made at test/testing/conform.system.test.ts:',
   ],
   ['a fact that it does not give', () => (_ctx, next) => next(), 'it goes on without giving "targets"', GIVES_TARGETS],
 ]
@@ -309,13 +309,13 @@ test('a step that goes on and does not come back is found', async () => {
     await next()
     await new Promise(() => {})
   })
-  expect(await complaintsOf(hangs, ['reload'])).toContain('the step did not return when the answer was over')
+  expect(await complaintsOf(hangs, ['reload'])).toContain('the step did not return after the answer had ended')
 })
 
 test('a step that never goes on is found, and not waited for on each ending', async () => {
   const hangs = pluginOf(() => () => new Promise(() => {}))
   await expect(conform(hangs, {}, { patienceMs: 300, endings: ['answered', 'client'] })).rejects.toThrow(
-    /^the plugin "mine" does not conform:\n- the request does not come to its end: its trail so far is: .*: answered \(whole\)$/,
+    /^the plugin "mine" does not conform:\n- the request does not end: its trail so far is: .*: answered \(whole\)$/,
   )
 })
 
@@ -387,7 +387,7 @@ test('a plugin that refused everything was not tried', async () => {
     await next()
   })
   const endings = ['answered', 'reload']
-  expect(await complaintsOf(dear, endings)).toEqual([expect.stringContaining('it let no request pass')])
+  expect(await complaintsOf(dear, endings)).toEqual([expect.stringContaining('it refused every request')])
   await expect(conform(dear, {}, { endings, plan: 'gold' })).rejects.toThrow('after dispose() something goes on')
 })
 
@@ -400,12 +400,12 @@ test.each<[string, () => Promise<unknown>, string]>([
         {},
         { setings: {} } as object,
       ),
-    'conform(): there is no "setings"; there are ',
+    'conform(): the option "setings" does not exist; the options are ',
   ],
   [
     'openBench()',
     () => openBench({ credti: '$1' } as object),
-    'openBench(): there is no "credti"; did you mean "credit"?',
+    'openBench(): the option "credti" does not exist; did you mean "credit"?',
   ],
   [
     'a request',
@@ -413,7 +413,7 @@ test.each<[string, () => Promise<unknown>, string]>([
       await using bench = await openBench()
       await bench.chat({}, { leaveAftr: 1 } as object)
     },
-    'a request: there is no "leaveAftr"; did you mean "leaveAfter"?',
+    'a request: the option "leaveAftr" does not exist; did you mean "leaveAfter"?',
   ],
   [
     'an answer of the provider',
@@ -421,7 +421,7 @@ test.each<[string, () => Promise<unknown>, string]>([
       await using bench = await openBench()
       bench.upstream.script([{}, { ststus: 503 } as object])
     },
-    'upstream.script(): there is no "ststus"; did you mean "status"?',
+    'upstream.script(): the option "ststus" does not exist; did you mean "status"?',
   ],
 ])('a misspelt option is refused: %s', async (_name, work, sentence) => {
   await expect(work()).rejects.toThrow(sentence)

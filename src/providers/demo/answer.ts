@@ -1,4 +1,4 @@
-/** Composes the choices of an answer as pieces of one token each, cut where the request says so. */
+/** Builds the choices of an answer as pieces of one token each, and applies the output cap. */
 import { seeded } from './chance.ts'
 import { wrongValue } from './refusal.ts'
 import type { DemoRequest } from './request.ts'
@@ -7,7 +7,7 @@ import { answerText, hintsOf, reasoningText } from './sample-text.ts'
 import { countTokens, splitTokens } from './tokens.ts'
 import { chooseCalls } from './tools.ts'
 
-/** What is sent as one delta. A call's head costs the tokens of its name, everything else one. */
+/** The content of one delta. The head of a call costs the tokens of its name, every other piece one token. */
 export type Piece =
   | { readonly kind: 'reasoning'; readonly text: string; readonly tokens: 1 }
   | { readonly kind: 'content'; readonly text: string; readonly tokens: 1 }
@@ -30,7 +30,7 @@ export interface Choice {
 /** Output tokens of a choice when the request sets no cap. */
 const DEFAULT_CAP = 4096
 
-/** The choices: all from the same request, each with its own chance. Throws a `DemoRefusal`. */
+/** Builds all choices. Each has its own random numbers. Throws a `DemoRefusal`. */
 export function compose(request: DemoRequest): Choice[] {
   return Array.from({ length: request.choices }, (_, index) => composeOne(request, seeded(request.seed + index)))
 }
@@ -57,7 +57,7 @@ function composeOne(request: DemoRequest, random: () => number): Choice {
   return cut(pieces, request.cap ?? DEFAULT_CAP, calls.length > 0 ? 'tool_calls' : 'stop')
 }
 
-/** Structured output. A schema that the demo cannot follow is refused: an answer that breaks it would be worse. */
+/** Structured output. Refuses a schema that the demo cannot follow, so that no answer violates its schema. */
 function jsonText(request: DemoRequest, random: () => number): string {
   if (request.format.kind !== 'json' || request.format.schema === null) {
     return JSON.stringify({ answer: answerText(request, random), turn: request.turn })

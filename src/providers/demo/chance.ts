@@ -1,6 +1,6 @@
-/** Chance with a seed: the demo answers the same request with the same words. */
+/** Seeded random numbers: the demo gives the same answer to the same request. */
 
-/** A generator of numbers in [0, 1) (mulberry32: small, and even enough to choose words by). */
+/** A generator of numbers in [0, 1). mulberry32: small, and uniform enough to choose words. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -11,14 +11,13 @@ export function seeded(seed: number): () => number {
   }
 }
 
-/** One of the items. */
 export function pick<T>(items: readonly T[], random: () => number): T {
   return items[Math.floor(random() * items.length)]!
 }
 
 const LETTERS = [...'0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz']
 
-/** Letters and digits for an id. */
+/** Random letters and digits for an id. */
 export function letters(count: number, random: () => number): string {
   return Array.from({ length: count }, () => pick(LETTERS, random)).join('')
 }

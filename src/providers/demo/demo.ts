@@ -1,19 +1,19 @@
 /**
- * The embedded demo: a model provider without network, for a first try and for tests. It answers POST /chat/completions
+ * The embedded demo: a model provider without a network, for first steps and for tests. It answers POST /chat/completions
  * with the bytes that api.openai.com would send, whole or as a stream.
  *
- * What it says comes from the conversation and is the same each time:
- * - an ordinary message is repeated back in a few sentences, with the number of the turn;
- * - "count to 200" counts (up to 1,000 numbers), for a long stream; "say: this text" says just that;
- * - tools are called when they fit (the rule is in tools.ts), with arguments made from their schema and the message;
- *   a tool's result is answered in text;
- * - `response_format` gives JSON that is valid for the schema; one it cannot follow is refused with 400 (sample.ts);
- * - a model with "reasoning" (or the older "thinking") in its name reasons first
- *   (`reasoning_content`), as long as `reasoning_effort` says;
- * - `max_tokens`, `max_completion_tokens`, `stop`, `n`, `seed`, `logprobs` and `stream_options` do what they should.
+ * The answer depends on the conversation only:
+ * - an ordinary message is repeated in a few sentences, with the number of the turn;
+ * - "count to 200" counts (up to 1,000 numbers), for a long stream; "say: this text" returns exactly this text;
+ * - tools are called when they match (the rule is in tools.ts), with arguments made from their schema and the message;
+ * - a tool's result is answered in text;
+ * - `response_format` returns JSON that is valid for the schema; an unsupported schema is refused with 400 (sample.ts);
+ * - a model with "reasoning" (or the older "thinking") in its name reasons first (`reasoning_content`), for as long as
+ *   `reasoning_effort` asks;
+ * - `max_tokens`, `max_completion_tokens`, `stop`, `n`, `seed`, `logprobs` and `stream_options` work as at OpenAI.
  *
- * A token is at most four bytes of a word (tokens.ts), one chunk each, `paceMs` apart. A whole answer takes as long as its
- * stream would, at most two seconds.
+ * A token is at most four bytes of a word (tokens.ts). A stream sends one token per chunk, every `paceMs`. A whole answer
+ * takes as long as its stream would, at most two seconds.
  */
 import { hash } from 'node:crypto'
 import { type Clock, slices, uncut, type WorkOwner } from '#contract'
@@ -26,11 +26,11 @@ import { readRequest } from './request.ts'
 import { streamEvents, wholeAnswer } from './wire.ts'
 
 const WHOLE_ANSWER_MAX_MS = 2000
-/** Reading a longer request takes milliseconds: it waits for its turn. */
+/** Parsing a longer body takes milliseconds, so it waits for a turn. */
 const LONG_BODY_BYTES = 4 * 1024
 
 export interface DemoOptions {
-  /** Between two tokens, in milliseconds; 0 is as fast as it is read. */
+  /** Time between two tokens, in milliseconds; 0 sends them as fast as the client reads. */
   readonly paceMs: number
   readonly clock: Clock
   readonly setTimer?: SetTimer
@@ -40,25 +40,25 @@ export interface DemoCall {
   /** Relative to the provider's base URL: `/chat/completions`. */
   readonly path: string
   readonly body: Buffer
-  /** Whose work the reading of the body is. */
+  /** The client that the parsing of the body is counted for. */
   readonly owner?: WorkOwner | undefined
 }
 
 export interface Demo {
   /**
-   * Answers a request. `onConnect` is called before this returns, everything else after. Never throws: a request that
-   * makes no sense is answered with an error status.
+   * Answers a request. Calls `onConnect` before it returns and everything else afterwards. Never throws: an invalid request gets an
+   * error status.
    */
   dispatch(call: DemoCall, handler: AnswerHandler): void
 }
 
-/** Makes a demo provider. It keeps nothing between requests but a counter for ids. */
+/** Creates a demo provider. Its only state is a counter for ids. */
 export function createDemo({ paceMs, clock, setTimer = systemTimer }: DemoOptions): Demo {
   if (!(paceMs >= 0 && paceMs <= 60_000)) throw new TypeError(`createDemo: paceMs is ${paceMs}, not from 0 to 60000`)
   let answers = 0
   return {
     dispatch(call, handler) {
-      // Composed behind onConnect, so that a request given up at once costs nothing.
+      // Composed after onConnect, so that a request aborted at once costs nothing.
       const make = () => answer(call, `${clock.now()}/${++answers}`)
       const { body, owner } = call
       const makeInTurn = async () => (await slices.run(uncut(make), undefined, { owner }))!

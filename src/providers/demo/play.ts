@@ -1,28 +1,27 @@
-/** Plays an answer to a handler in time: paced, paused when the handler is full, gone when it gives up. */
+/** Passes an answer to a handler over time: paced, paused while the handler is full, stopped when it aborts. */
 import type { AnswerHandler } from '../handler.ts'
 
-/** Runs something after a while; what it returns cancels that. */
+/** Runs a function after `ms`. The returned function cancels it. */
 export type SetTimer = (run: () => void, ms: number) => () => void
 
-/** An answer with the times between its parts. */
+/** An answer with the delays between its pieces. */
 export interface Answer {
   readonly status: number
   readonly headers: Record<string, string>
-  /** Before the head. */
+  /** Delay before the head. */
   readonly waitMs: number
   readonly pieces: Iterator<{ readonly bytes: Buffer; readonly waitMs: number }>
 }
 
-/** How many pieces without a wait are handed on in one go; then others get their turn. */
+/** Number of pieces without a delay that are passed on in one turn of the event loop. */
 const BURST = 64
 
-/** The timers of Node. */
 export const systemTimer: SetTimer = (run, ms) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
 
-/** Calls `make` for the answer one turn after `onConnect`, and hands it on as `AnswerHandler` describes. */
+/** Calls `make` one turn after `onConnect` and passes the answer on as `AnswerHandler` describes. */
 export function play(make: () => Answer | Promise<Answer>, handler: AnswerHandler, setTimer: SetTimer): void {
   let over = false
   let paused = false
@@ -75,7 +74,7 @@ export function play(make: () => Answer | Promise<Answer>, handler: AnswerHandle
   function resume(): void {
     if (!paused || over) return
     paused = false
-    // From inside a callback the loop below goes on by itself.
+    // Inside a callback, the loop in `advance` continues by itself.
     if (!running) later(0, advance)
   }
 
@@ -103,12 +102,12 @@ export function play(make: () => Answer | Promise<Answer>, handler: AnswerHandle
   function hand(bytes: Buffer): void {
     piece = null
     paused = true
-    // `resume` called from inside onData has already cleared the flag; then its false means nothing any more.
+    // `resume`, called inside onData, has already cleared the flag. A false from onData is then void.
     const more = handler.onData(bytes)
     if (more) paused = false
   }
 
-  /** What the making or the handler throws ends the answer; behind its end there is nobody left to tell. */
+  /** An error of `make` or of the handler ends the answer. After the end it is thrown, because no receiver is left. */
   function fail(error: unknown): void {
     if (over) throw error
     stop()

@@ -1,7 +1,4 @@
-/**
- * Reads a chat-completions body into what the demo needs to know of it, and refuses what api.openai.com would refuse.
- * Unknown fields are left alone: refusing those is the business of the policy in front.
- */
+/** Parses a chat-completions body, and refuses what api.openai.com refuses. Unknown fields are ignored: the policy checks those. */
 import { hash } from 'node:crypto'
 import { DemoRefusal, unsupported, wrongType, wrongValue } from './refusal.ts'
 import { countTokens } from './tokens.ts'
@@ -12,8 +9,8 @@ export interface DemoTool {
   readonly parameters: unknown
 }
 
-/** Which tools may or must be called; `required` with one tool left is a call by name. */
-export interface ToolWish {
+/** Which tools may or must be called. `required` with one tool is a call by name. */
+export interface ToolMode {
   readonly mode: 'none' | 'auto' | 'required'
   readonly tools: readonly DemoTool[]
   /** Whether one answer may hold several calls. */
@@ -22,37 +19,37 @@ export interface ToolWish {
 
 export interface DemoRequest {
   readonly model: string
-  /** From the messages (and `seed`): the same conversation gets the same answer. */
+  /** A hash of the messages and `seed`: the same conversation gets the same answer. */
   readonly seed: number
-  /** How many messages are the user's. */
+  /** Number of user messages. */
   readonly turn: number
   readonly lastUserText: string
   readonly earlierUserText: string | null
   /** Images in the last user message. */
   readonly images: number
-  /** The results after the last assistant message; empty when the user spoke last. */
+  /** The tool results after the last assistant message; empty if the user wrote last. */
   readonly toolResults: readonly { readonly name: string; readonly text: string }[]
   readonly stream: boolean
   readonly includeUsage: boolean
   readonly choices: number
-  /** Tokens per choice at most, reasoning included; null when the request says nothing. */
+  /** Maximum tokens per choice, reasoning included; null if the request has no cap. */
   readonly cap: number | null
   readonly stop: readonly string[]
-  readonly tools: ToolWish
+  readonly tools: ToolMode
   readonly format: { readonly kind: 'text' } | { readonly kind: 'json'; readonly schema: unknown }
-  /** How many alternatives each token lists, or null when no log probabilities are asked for. */
+  /** Number of alternatives for each token; null without `logprobs`. */
   readonly topLogprobs: number | null
-  /** Reasoning tokens; 0 for a model that does not reason. */
+  /** Reasoning tokens; 0 for a model without reasoning. */
   readonly reasoningTokens: number
   readonly promptTokens: number
 }
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** What the demo reads of a user message; the rest is only counted. */
+/** Number of characters of a user message that the demo uses. The rest is only counted. */
 export const READ_MOST = 10_000
 
-/** Reads and checks a body. Throws a `DemoRefusal` that names the parameter. */
+/** Parses and checks a body. Throws a `DemoRefusal` that names the parameter. */
 export function readRequest(body: Buffer): DemoRequest {
   const fields = parse(body)
   const model = text(fields, 'model')
@@ -109,7 +106,7 @@ function readMessages(fields: Fields): readonly Fields[] {
   })
 }
 
-/** Results name the call they answer, and the call names the tool. */
+/** The results with the name of their tool, which only the call has. */
 function readToolResults(messages: readonly Fields[]): { name: string; text: string }[] {
   const results: { name: string; text: string }[] = []
   for (let at = messages.length - 1; at >= 0 && messages[at]!['role'] === 'tool'; at--) {
@@ -129,7 +126,7 @@ function toolOfCall(messages: readonly Fields[], id: unknown): string {
   return 'tool'
 }
 
-/** The two names of the cap: the smaller one when both are there. */
+/** The smaller one of the two caps. */
 function readCap(fields: Fields): number | null {
   const caps = ['max_tokens', 'max_completion_tokens'].map(name => integer(fields, name, 1, Number.MAX_SAFE_INTEGER))
   const given = caps.filter(cap => cap !== null)
@@ -144,24 +141,24 @@ function readStop(fields: Fields): readonly string[] {
   return list.filter(item => item !== '')
 }
 
-function readTools(fields: Fields): ToolWish {
+function readTools(fields: Fields): ToolMode {
   if (fields['functions']) throw unsupported('functions', "it was replaced by 'tools'")
   const listed = fields['tools'] ?? []
   if (!Array.isArray(listed)) throw wrongType('tools', 'an array')
   const tools = listed.map((tool: unknown, index) => readTool(tool, `tools[${index}]`))
   const parallel = flag(fields, 'parallel_tool_calls') ?? true
-  const wish = fields['tool_choice'] ?? (tools.length > 0 ? 'auto' : 'none')
-  if (wish === 'none' || wish === 'auto' || wish === 'required') {
-    if (wish === 'required' && tools.length === 0) throw wrongValue('tool_choice', "it needs 'tools'")
-    return { mode: wish, tools, parallel }
+  const choice = fields['tool_choice'] ?? (tools.length > 0 ? 'auto' : 'none')
+  if (choice === 'none' || choice === 'auto' || choice === 'required') {
+    if (choice === 'required' && tools.length === 0) throw wrongValue('tool_choice', "it needs 'tools'")
+    return { mode: choice, tools, parallel }
   }
-  if (!isRecord(wish)) throw wrongValue('tool_choice', 'it is none, auto, required or a tool')
-  if (wish['type'] === 'allowed_tools' && isRecord(wish['allowed_tools'])) {
-    const { mode, tools: allowed } = wish['allowed_tools']
+  if (!isRecord(choice)) throw wrongValue('tool_choice', 'it must be none, auto, required or a tool')
+  if (choice['type'] === 'allowed_tools' && isRecord(choice['allowed_tools'])) {
+    const { mode, tools: allowed } = choice['allowed_tools']
     const named = (Array.isArray(allowed) ? (allowed as unknown[]) : []).map(item => findTool(tools, item))
     return { mode: mode === 'required' ? 'required' : 'auto', tools: named, parallel }
   }
-  return { mode: 'required', tools: [findTool(tools, wish)], parallel: false }
+  return { mode: 'required', tools: [findTool(tools, choice)], parallel: false }
 }
 
 function readTool(tool: unknown, place: string): DemoTool {
@@ -174,8 +171,8 @@ function readTool(tool: unknown, place: string): DemoTool {
   return { name, description: typeof description === 'string' ? description : '', parameters: parameters ?? null }
 }
 
-function findTool(tools: readonly DemoTool[], wish: unknown): DemoTool {
-  const name = isRecord(wish) && isRecord(wish['function']) ? wish['function']['name'] : undefined
+function findTool(tools: readonly DemoTool[], choice: unknown): DemoTool {
+  const name = isRecord(choice) && isRecord(choice['function']) ? choice['function']['name'] : undefined
   const tool = tools.find(candidate => candidate.name === name)
   if (!tool) throw wrongValue('tool_choice', "it names a tool that is not in 'tools'")
   return tool
@@ -193,7 +190,7 @@ function readFormat(fields: Fields): DemoRequest['format'] {
   return { kind: 'json', schema: definition['schema'] ?? null }
 }
 
-/** How long each effort thinks, in tokens. */
+/** Reasoning tokens for each effort. */
 const EFFORTS: Readonly<Record<string, number>> = {
   none: 0,
   minimal: 8,
@@ -212,11 +209,11 @@ function readReasoning(fields: Fields, model: string): number {
 }
 
 function seedOf(fields: Fields): number {
-  const said = JSON.stringify([fields['messages'], fields['seed'] ?? null])
-  return Number.parseInt(hash('sha256', said, 'hex').slice(0, 8), 16)
+  const text = JSON.stringify([fields['messages'], fields['seed'] ?? null])
+  return Number.parseInt(hash('sha256', text, 'hex').slice(0, 8), 16)
 }
 
-/** The formula that OpenAI once published: 3 tokens around each message and 3 before the answer; an image as 85. */
+/** OpenAI's published formula: 3 tokens for each message and 3 for the answer. An image counts 85. */
 function countPrompt(fields: Fields, messages: readonly Fields[]): number {
   let tokens = 3
   for (const message of messages) {
@@ -229,7 +226,7 @@ function countPrompt(fields: Fields, messages: readonly Fields[]): number {
   return tokens
 }
 
-/** The text of a message's content, be it a string or parts. */
+/** The text of a message whose content is a string or parts. */
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
@@ -266,7 +263,6 @@ function integer(fields: Fields, name: string, least: number, most: number): num
   return value
 }
 
-/** Whether a JSON value is an object. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,4 +1,4 @@
-/** What the demo says: made from the conversation, the same for the same conversation, and honest about what it is. */
+/** The demo's words: made from the conversation, the same for the same conversation, and open about being a demo. */
 import { pick } from './chance.ts'
 import { type DemoRequest, READ_MOST } from './request.ts'
 import type { Hints } from './sample.ts'
@@ -7,20 +7,22 @@ import { countTokens } from './tokens.ts'
 const MAX_EXCERPT_LENGTH = 120
 const COUNT_TO_MOST = 1000
 
-/** The answer to the last message. `random` chooses between phrases. */
+/** The answer to the last message. `random` selects the phrases. */
 export function answerText(request: DemoRequest, random: () => number): string {
   if (request.toolResults.length > 0) return toolAnswer(request)
-  const asked = request.lastUserText.trim()
-  if (asked === '' && request.images === 0) return 'I am ready. Send a user message, and I will answer it.'
-  const count = /\bcount(?:\s+from\s+(\d{1,9}))?\s+to\s+(\d{1,9})\b/i.exec(asked)
+  const question = request.lastUserText.trim()
+  if (question === '' && request.images === 0) return 'I am ready. Send a user message, and I will answer it.'
+  const count = /\bcount(?:\s+from\s+(\d{1,9}))?\s+to\s+(\d{1,9})\b/i.exec(question)
   if (count) return counting(Number(count[1] ?? 1), Number(count[2]))
   const verbatim =
-    /^(?:please\s+)?(?:say|repeat|echo|reply with|answer with|respond with)(?:\s+exactly)?:\s*(.+)$/is.exec(asked)
+    /^(?:please\s+)?(?:say|repeat|echo|reply with|answer with|respond with)(?:\s+exactly)?:\s*(.+)$/is.exec(question)
   if (verbatim) return verbatim[1]!.trim()
-  return [opener(asked, random), echo(request, asked), turns(request), pick(CLOSINGS, random)].filter(Boolean).join(' ')
+  return [opener(question, random), echo(request, question), turns(request), pick(CLOSINGS, random)]
+    .filter(Boolean)
+    .join(' ')
 }
 
-/** A chain of thought of exactly so many tokens. */
+/** Reasoning text of at least `tokens` tokens. */
 export function reasoningText(request: DemoRequest, tokens: number, random: () => number): string {
   const steps = [`The user wrote "${excerpt(request.lastUserText)}".`]
   for (let have = countTokens(steps[0]!); have < tokens; have += countTokens(` ${steps.at(-1)}`)) {
@@ -29,14 +31,14 @@ export function reasoningText(request: DemoRequest, tokens: number, random: () =
   return steps.join(' ')
 }
 
-/** What the conversation offers to fill a schema with. */
+/** Values from the conversation for the fields of a schema. */
 export function hintsOf(request: DemoRequest): Hints {
-  const said = request.lastUserText
-  const sentence = `You wrote: ${excerpt(said) || 'nothing yet'}`
-  return { word: wordOf(said), sentence, numbers: (said.match(/-?\d{1,9}(?:\.\d{1,6})?/g) ?? []).map(Number) }
+  const text = request.lastUserText
+  const sentence = `You wrote: ${excerpt(text) || 'nothing yet'}`
+  return { word: wordOf(text), sentence, numbers: (text.match(/-?\d{1,9}(?:\.\d{1,6})?/g) ?? []).map(Number) }
 }
 
-/** The first words of a text on one line. */
+/** The beginning of a text, on one line. */
 export function excerpt(text: string): string {
   const points = [
     ...text
@@ -47,9 +49,9 @@ export function excerpt(text: string): string {
   return points.length > MAX_EXCERPT_LENGTH ? `${points.slice(0, MAX_EXCERPT_LENGTH).join('')}…` : points.join('')
 }
 
-/** What is quoted, or a name inside a sentence, or what follows "in" or "for", or the last word. */
-function wordOf(said: string): string {
-  const text = excerpt(said)
+/** A quoted text, or a name inside a sentence, or the word after "in" or "for", or the last word. */
+function wordOf(message: string): string {
+  const text = excerpt(message)
   const found =
     /["“„]([^"“”]{1,60})["“”]/.exec(text)?.[1] ??
     /(?<=[\p{L}\p{N},;:] )\p{Lu}[\p{L}\p{N}-]+(?: \p{Lu}[\p{L}\p{N}-]+)*/u.exec(text)?.[0] ??
@@ -60,10 +62,10 @@ function wordOf(said: string): string {
 
 function toolAnswer(request: DemoRequest): string {
   const results = request.toolResults.map(({ name, text }) => `${name} returned: ${excerpt(text) || 'nothing'}.`)
-  const asked = excerpt(request.lastUserText)
+  const question = excerpt(request.lastUserText)
   return [
     ...results,
-    asked ? `So that is my answer to "${asked}"` : 'So that is my answer',
+    question ? `So that is my answer to "${question}"` : 'So that is my answer',
     '- from the demo model.',
   ].join(' ')
 }
@@ -74,18 +76,18 @@ function counting(from: number, to: number): string {
   return numbers.length > 0 ? `${numbers.join(', ')}.` : `I only count upwards, and ${to} is below ${from}.`
 }
 
-function opener(asked: string, random: () => number): string {
-  if (/\b(?:hello|hi|hey|good (?:morning|evening|day))\b/i.test(asked)) return pick(GREETINGS, random)
-  if (/\bthank(?:s| you)\b/i.test(asked)) return 'You are welcome!'
-  return pick(/\?\s*$/.test(asked) ? ON_QUESTIONS : ON_STATEMENTS, random)
+function opener(question: string, random: () => number): string {
+  if (/\b(?:hello|hi|hey|good (?:morning|evening|day))\b/i.test(question)) return pick(GREETINGS, random)
+  if (/\bthank(?:s| you)\b/i.test(question)) return 'You are welcome!'
+  return pick(/\?\s*$/.test(question) ? ON_QUESTIONS : ON_STATEMENTS, random)
 }
 
-function echo(request: DemoRequest, asked: string): string {
-  const words = asked.split(/\s+/).filter(Boolean).length
+function echo(request: DemoRequest, question: string): string {
+  const words = question.split(/\s+/).filter(Boolean).length
   const images = request.images === 0 ? '' : ` I cannot see the ${request.images === 1 ? 'image' : 'images'} you sent.`
   if (words === 0) return images.trim()
-  const size = asked.length < READ_MOST - 1 ? `${words} ${words === 1 ? 'word' : 'words'}` : 'a great deal to read'
-  return `You wrote "${excerpt(asked)}", which is ${size}.${images}`
+  const size = question.length < READ_MOST - 1 ? `${words} ${words === 1 ? 'word' : 'words'}` : 'a great deal to read'
+  return `You wrote "${excerpt(question)}", which is ${size}.${images}`
 }
 
 function turns({ turn, earlierUserText }: DemoRequest): string {

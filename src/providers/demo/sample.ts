@@ -1,29 +1,33 @@
 /**
- * A value that satisfies a JSON Schema: the demo's structured output and the arguments of its tool calls.
+ * Generates a value that satisfies a JSON Schema, for the demo's structured output and the arguments of its tool calls.
  *
- * Understood: type, enum, const, default, examples, properties, required, additionalProperties, minProperties, items,
- * prefixItems, minItems, maxItems, uniqueItems, the numeric bounds, multipleOf, minLength, maxLength, the common formats,
- * anyOf, oneOf, allOf and `$ref` inside the document, recursive ones too. `pattern` is not: running a stranger's regular
- * expression would let one request stop the whole process.
+ * Supported keywords:
+ * - `type`, `enum`, `const`, `default`, `examples`, `anyOf`, `oneOf`, `allOf`, `$ref` inside the document, also recursive
+ * - `properties`, `required`, `additionalProperties`, `minProperties`
+ * - `items`, `prefixItems`, `minItems`, `maxItems`, `uniqueItems`
+ * - the numeric bounds, `multipleOf`, `minLength`, `maxLength`, the common formats
+ *
+ * `pattern` is not supported: a client's regular
+ * expression could block the whole process.
  */
 import { isRecord } from './request.ts'
 
-/** What the conversation offers for free fields. */
+/** Values from the conversation for free fields. */
 export interface Hints {
   /** A word or name for short strings. */
   readonly word: string
   /** A sentence for fields that ask for prose. */
   readonly sentence: string
-  /** Numbers, used one after the other. */
+  /** Numbers, each used once. */
   readonly numbers: readonly number[]
 }
 
-/** The schema asks for something that is not understood, contradicts itself, or is too large. */
+/** The schema uses an unsupported keyword, contradicts itself, or asks for too large a value. */
 export class SampleError extends Error {
   override readonly name = 'SampleError'
 }
 
-/** From here on only what is required is filled in, so that recursive schemas end. */
+/** Below this depth only required properties are filled in, so that recursive schemas end. */
 const DEEP = 5
 const DEEPEST = 64
 const MAX_VALUES = 1000
@@ -40,7 +44,7 @@ const NOT_UNDERSTOOD = [
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** Makes a value. `strict`: throws a `SampleError` for keywords that are not understood, instead of leaving them out. */
+/** Generates a value. `strict`: throws a `SampleError` for unsupported keywords instead of ignoring them. */
 export function sample(root: unknown, hints: Hints, strict: boolean): unknown {
   return new Sampler(root, hints, strict).sample()
 }
@@ -63,7 +67,7 @@ class Sampler {
     return this.#value(this.#root, 0, '', 0)
   }
 
-  /** `nth`: the how-manieth item of a unique list this is. */
+  /** `nth`: the index of the item in a list with unique items. */
   #value(given: unknown, depth: number, key: string, nth: number): unknown {
     if (++this.#values > MAX_VALUES || depth > DEEPEST) throw new SampleError('it asks for too large a value')
     if (given === false) throw new SampleError('a part of it allows no value')
@@ -92,7 +96,7 @@ class Sampler {
     }
   }
 
-  /** Follows `$ref` and merges `allOf`: what is left says everything itself. */
+  /** Follows `$ref` and merges `allOf`. The result has neither. */
   #flatten(given: unknown, hops: number): Schema {
     if (!isRecord(given)) return {}
     if (++this.#values > MAX_VALUES) throw new SampleError('it asks for too large a value')
@@ -114,11 +118,11 @@ class Sampler {
       const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
       found = isRecord(found) && Object.hasOwn(found, name) ? found[name] : undefined
     }
-    if (found === undefined) throw new SampleError(`"${pointer}" leads nowhere`)
+    if (found === undefined) throw new SampleError(`"${pointer}" does not exist`)
     return found
   }
 
-  /** The first branch that can be filled; far down, one that ends the recursion is tried first. */
+  /** The first branch that can be filled. Below `DEEP`, branches that end the recursion come first. */
   #oneOf(schema: Schema, branches: readonly unknown[], depth: number, key: string, nth: number): unknown {
     const { anyOf: _any, oneOf: _one, ...rest } = schema
     const rank = depth >= DEEP ? weight : (branch: unknown) => (weight(branch) === 0 ? 1 : 0)
@@ -139,7 +143,7 @@ class Sampler {
     const properties = isRecord(schema['properties']) ? schema['properties'] : {}
     const required = (Array.isArray(schema['required']) ? (schema['required'] as unknown[]) : []).map(String)
     const names = required.length === 0 && depth < DEEP ? Object.keys(properties) : required
-    // Null prototype while it is filled: a property may be called __proto__.
+    // A null prototype, because a property may be called __proto__.
     const filled: Record<string, unknown> = Object.create(null)
     for (const name of names) {
       const known = Object.hasOwn(properties, name)
@@ -206,7 +210,7 @@ class Sampler {
   }
 }
 
-/** Names of fields that ask for a sentence rather than a word. */
+/** Names of fields that get a sentence instead of a word. */
 const PROSE = /answer|content|description|explanation|message|note|reason|response|summary|text/i
 
 const two = (n: number) => String(n % 60).padStart(2, '0')
@@ -224,7 +228,7 @@ const FORMATS: Readonly<Record<string, (nth: number) => string>> = {
   uuid: nth => `00000000-0000-4000-8000-${String(nth).padStart(12, '0')}`,
 }
 
-/** How far a branch leads on: null ends at once, a reference or an object may never. */
+/** How deep a branch may become: 0 for null, most for a reference or an object. */
 function weight(branch: unknown): number {
   if (!isRecord(branch)) return 1
   if (branch['type'] === 'null') return 0
@@ -237,7 +241,7 @@ function refuseUnknown(schema: Schema): void {
   if (unknown) throw new SampleError(`it uses "${unknown}", which the demo cannot follow`)
 }
 
-/** Both sides hold: properties and required add up, anything else is the right side's. */
+/** Merges two schemas: properties and required add up, of other keywords the right side's counts. */
 function merge(left: Schema, right: Schema): Schema {
   const merged: Record<string, unknown> = { ...left, ...right }
   if (isRecord(left['properties']) && isRecord(right['properties'])) {

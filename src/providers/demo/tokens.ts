@@ -1,20 +1,19 @@
 /**
- * The demo's own way of counting tokens: a word with the white space before it, in pieces of at most four bytes.
+ * The demo's tokenizer: a word with the white space before it, in pieces of at most four bytes.
  *
- * Pieces that small make the count at least a quarter of the UTF-8 bytes, and each is sent as one delta: so whoever counts
- * deltas of a broken stream, or takes a quarter of its bytes, arrives at what the demo would have billed.
+ * Such small pieces make the count at least a quarter of the UTF-8 bytes, and each piece is one delta. A client that counts
+ * the deltas of a broken stream, or a quarter of its bytes, gets the count that the demo would have billed.
  */
 
 const PIECE_BYTES = 4
 
-/** How many tokens a text has. */
 export function countTokens(text: string): number {
   let count = 0
   eachPiece(text, () => count++)
   return count
 }
 
-/** The tokens of a text; joined they give the text back. No code point is ever split. */
+/** The tokens of a text; joined they are the text. No code point is split. */
 export function splitTokens(text: string): string[] {
   const tokens: string[] = []
   eachPiece(text, (start, end) => tokens.push(text.slice(start, end)))

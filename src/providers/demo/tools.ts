@@ -1,10 +1,10 @@
 /**
- * Which tool the demo calls, and with what.
+ * Selects the tool calls of the demo and their arguments.
  *
- * `required` and a tool named by the request always lead to a call. With `auto` the rule is: the last message is the
- * user's, and it contains the tool's full name, or a telling word of its name, or two telling words of its description;
- * the best match is called. Several calls are made only when several full names are mentioned. Telling words have four
- * letters or more and are not among those that any tool might have (STOP).
+ * `required` and a tool named by the request always lead to a call. With `auto` a tool is called only if the last message is
+ * the user's. It must contain the tool's full name, a keyword of its name, or two keywords of its description; the best
+ * match is called. Several calls are made only if several full names are mentioned. A keyword has four letters or more
+ * and is not one that any tool might have (STOP).
  */
 import { letters } from './chance.ts'
 import type { DemoRequest, DemoTool } from './request.ts'
@@ -21,7 +21,7 @@ const FULL_NAME = 100
 const NAME_WORD = 10
 const ENOUGH = 2
 
-/** The calls that answer the request; none when it is to be answered in text. */
+/** The calls that answer the request; empty if it is answered in text. */
 export function chooseCalls(request: DemoRequest, hints: Hints, random: () => number): ToolCall[] {
   const { mode, tools, parallel } = request.tools
   if (mode === 'none' || tools.length === 0) return []
@@ -39,14 +39,14 @@ export function chooseCalls(request: DemoRequest, hints: Hints, random: () => nu
   }))
 }
 
-function score(tool: DemoTool, said: string, words: ReadonlySet<string>): number {
-  const full = said.toLowerCase().includes(tool.name.toLowerCase()) ? FULL_NAME : 0
+function score(tool: DemoTool, message: string, words: ReadonlySet<string>): number {
+  const full = message.toLowerCase().includes(tool.name.toLowerCase()) ? FULL_NAME : 0
   const inName = wordsOf(tool.name).filter(word => words.has(word)).length
   const inDescription = new Set(wordsOf(tool.description).filter(word => words.has(word))).size
   return full + NAME_WORD * inName + inDescription
 }
 
-/** Telling words, lower-case; `getUserOrders` and `get_user_orders` are `user` and `order`. */
+/** The keywords of a text in lower case: `getUserOrders` and `get_user_orders` have `user` and `order`. */
 function wordsOf(text: string): string[] {
   const words =
     text
@@ -64,7 +64,7 @@ const STOP = new Set(
   ).split(' '),
 )
 
-/** Arguments by the tool's schema; one that cannot be satisfied gets none, as a model may well do. */
+/** Arguments by the tool's schema; `{}` if the schema cannot be satisfied, as a real model might send. */
 function argumentsOf(tool: DemoTool, hints: Hints): string {
   if (tool.parameters === null) return '{}'
   try {

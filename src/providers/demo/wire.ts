@@ -1,13 +1,13 @@
 /**
- * The demo's answers as bytes: what a strict reader of OpenAI's description of chat completions expects. `refusal` and
- * `logprobs` are always there, `system_fingerprint` never; the `usage` key appears in chunks exactly when it was asked for.
+ * The demo's answers as bytes, as OpenAI's schema of chat completions requires. `refusal` and `logprobs` are always present,
+ * `system_fingerprint` never. Chunks have `usage` only if the request asked for it.
  */
 import type { ChatCompletion, Chunk, Delta, WireUsage } from '#contract'
 import type { Choice, Piece } from './answer.ts'
 import type { DemoRequest } from './request.ts'
 import { splitTokens } from './tokens.ts'
 
-/** What all chunks of an answer share. */
+/** The fields that all chunks of an answer share. */
 export interface AnswerHead {
   readonly id: string
   /** Seconds since the epoch. */
@@ -15,13 +15,12 @@ export interface AnswerHead {
   readonly model: string
 }
 
-/** An event of a stream, and how long its token takes to make. */
+/** An event of a stream, and the delay before it. */
 export interface WireEvent {
   readonly bytes: Buffer
   readonly waitMs: number
 }
 
-/** The whole answer as JSON. */
 export function wholeAnswer(head: AnswerHead, request: DemoRequest, choices: readonly Choice[]): Buffer {
   const completion: ChatCompletion = {
     id: head.id,
@@ -40,8 +39,8 @@ export function wholeAnswer(head: AnswerHead, request: DemoRequest, choices: rea
 }
 
 /**
- * The events of a stream, made one by one as they are taken. All choices advance side by side, a token each per pace:
- * the role first, then the deltas, the finish right behind the last one; at the end the usage, if asked for, and [DONE].
+ * The events of a stream, generated lazily. All choices advance together, one token each per pace. The role comes first, then the
+ * deltas, and the finish follows the last one. The usage, if requested, and [DONE] end the stream.
  */
 export function* streamEvents(
   head: AnswerHead,
@@ -55,7 +54,7 @@ export function* streamEvents(
   }
   const longest = Math.max(...choices.map(choice => choice.pieces.length))
   for (let round = 0; round <= longest; round++) {
-    // Only the first event of a round waits: the choices are made at the same time.
+    // Only the first event of a round waits, because the choices are generated at the same time.
     let waitMs = paceMs
     for (const [index, { pieces, finish }] of choices.entries()) {
       const piece = pieces[round]
@@ -89,7 +88,7 @@ function chunkBytes(
   return Buffer.from(`data: ${JSON.stringify(chunk)}\n\n`)
 }
 
-/** What the answer costs: the tokens that were sent, over all choices. */
+/** The tokens that were sent, over all choices. */
 function usageOf(request: DemoRequest, choices: readonly Choice[]): WireUsage {
   const completion = choices.reduce((sum, choice) => sum + choice.tokens, 0)
   const reasoning = choices.reduce((sum, choice) => sum + choice.reasoningTokens, 0)
@@ -154,7 +153,7 @@ interface TokenLogprob {
   readonly bytes: readonly number[]
 }
 
-/** The demo is as good as sure of each token; the alternatives are the same letters turned around, far behind. */
+/** The demo is almost certain of each token. The alternatives are its letters reversed, far less likely. */
 function logprobsOf(pieces: readonly Piece[], alternatives: number | null): object | null {
   if (alternatives === null) return null
   const content = pieces.filter(piece => piece.kind === 'content')

@@ -1,9 +1,9 @@
-/** The names under which gateway.yaml has dialects and profiles. */
+/** The names of dialects and profiles in gateway.yaml. */
 
-/** Relatives of OpenAI that have a dialect, and a profile, of their own. */
+/** OpenAI-compatible providers with their own dialect and profile. */
 const RELATIVES = ['mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai'] as const
 
-/** The values of `dialect`, beside `demo`. */
+/** The values of `dialect`, besides `demo`. */
 export const DIALECT_NAMES = [
   'openai',
   'azure',
@@ -19,6 +19,6 @@ export const DIALECT_NAMES = [
 ] as const
 export type DialectName = (typeof DIALECT_NAMES)[number]
 
-/** The values of `profile`: relatives of OpenAI, for a provider with the dialect `openai`. */
+/** The values of `profile`: OpenAI-compatible APIs, for a provider with the dialect `openai`. */
 export const PROFILE_NAMES = ['openai', 'openrouter', 'fireworks', 'cerebras', 'xai', 'vllm', ...RELATIVES] as const
 export type ProfileName = (typeof PROFILE_NAMES)[number]

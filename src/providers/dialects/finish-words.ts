@@ -1,14 +1,14 @@
 /**
- * Why an answer ended, in the words of all providers: one table, and a word that is not in it is a failure, because
- * the answer may not be whole (design, 19). Sources: each provider's API reference, as of November 2026.
+ * The finish reasons of all providers, in one table. A word that is not in it is a failure, because the answer may be incomplete
+ * (design, 19). Sources: each provider's API reference, as of November 2026.
  */
 import type { UpstreamFailure } from '#contract'
 import type { FinishReason } from './translate/completion.ts'
 
-/** `ended`: by itself, so that calls decide between `stop` and `tool_calls`. */
+/** `ended`: a normal end; it becomes `tool_calls` if the answer has calls, otherwise `stop`. */
 type Meaning = 'ended' | 'length' | 'content_filter' | 'overloaded' | 'late'
 
-/** In lower case. Words of one meaning that several providers share are written once. */
+/** In lower case. Words that several providers share are listed once. */
 const MEANINGS: ReadonlyMap<string, Meaning> = new Map(
   Object.entries({
     ended:
@@ -37,14 +37,15 @@ const MEANINGS: ReadonlyMap<string, Meaning> = new Map(
   ),
 )
 
-/** Words that are none: `"null"` is what some servers write for null. */
+/** Whether a finish reason is missing: some servers write `"null"` for null. */
 export function saysNoFinish(word: unknown): boolean {
   return word === null || word === undefined || word === '' || word === 'null'
 }
 
 /**
- * The end of an answer in OpenAI's words, or the failure that it is.
- * @param word the provider's own; none at all is for the caller to judge, and counts as an end by itself here
+ * Maps a provider's finish reason to OpenAI's, or to a failure.
+ * @param word the provider's finish reason; a missing one counts as a normal end, which the caller must check
+
  */
 export function finishOf(word: unknown, hasCalls: boolean): FinishReason | UpstreamFailure {
   const meaning = saysNoFinish(word) ? 'ended' : MEANINGS.get(String(word).toLowerCase())

@@ -1,6 +1,6 @@
 /**
- * The dialects by the name under which a provider is configured: what it speaks, and how a request says who sends it. To
- * add one: its folder, a row here, its name in `config/schema.ts`.
+ * The dialects by their name in the configuration: the wire format, and the headers that authenticate a request. To add one: a folder,
+ * a row here, its name in `dialect-names.ts`.
  */
 import type { Dialect, EncodedRequest } from '#contract'
 import { anthropicDialect, anthropicHeaders } from './anthropic/index.ts'
@@ -26,21 +26,21 @@ import {
 } from './openai/index.ts'
 import { readingEvents, readingWhole } from './swapped.ts'
 
-/** A key as the provider gave it, or a pair of AWS keys with the region for which they sign. */
+/** A provider's API key, or a pair of AWS keys with the region they sign for. */
 export type Credential = string | (AwsCredentials & { readonly region: string })
 
-/** What is signed: the whole request as it will leave. */
+/** The request to be signed, as it will be sent. */
 export interface UnsignedRequest extends Pick<EncodedRequest, 'headers' | 'body'> {
-  /** Left out: POST, which is what every dialect sends. */
+  /** Default: POST, which every dialect sends. */
   readonly method?: string
-  /** Of the host that it goes to. */
+  /** The host that the request goes to. */
   readonly host: string
-  /** With the base URL's path, without the query. */
+  /** Includes the base URL's path, without the query. */
   readonly path: string
   readonly query: string
 }
 
-/** The headers that say who we are. */
+/** Returns the headers that authenticate a request. */
 export type Authorize = (credential: Credential, request: UnsignedRequest, nowMs: number) => Record<string, string>
 
 interface Row {
@@ -50,7 +50,7 @@ interface Row {
 
 const bearer: Authorize = credential => ({ authorization: `Bearer ${keyOf(credential)}` })
 
-/** Covers what AWS looks at; the others may be changed by who passes the request on. */
+/** Signs the headers that AWS checks. A proxy may change the others. */
 const aws: Authorize = (credential, { method = 'POST', host, path, query, headers, body }, nowMs) => {
   if (typeof credential === 'string') return authorizeBedrock(credential)
   const { region, ...credentials } = credential
@@ -68,7 +68,7 @@ const aws: Authorize = (credential, { method = 'POST', host, path, query, header
   })
 }
 
-/** OpenAI's own API there; a provider that says more has a row of its own. */
+/** The default: OpenAI's own API on Azure. Other providers on Azure pass their own place. */
 const AZURE: AzurePlace = { api: 'v1', apiVersion: null, auth: 'api-key' }
 
 const azure = (place: AzurePlace): Row => ({
@@ -112,7 +112,7 @@ const DIALECTS = {
   ollama: { create: ollamaDialect, authorize: bearer },
 } as const satisfies Readonly<Record<string, Row>>
 
-/** Whose decoders of streams can't read a whole answer. */
+/** Dialects whose stream decoders cannot read a whole answer. */
 const STREAMS_ONLY: ReadonlySet<string> = new Set([
   'anthropic',
   'vertex-anthropic',
@@ -125,7 +125,7 @@ export type DialectName = keyof typeof DIALECTS
 
 /**
  * @param now milliseconds since the epoch
- * @param redact takes the gateway's own secrets out of what a provider says
+ * @param redact removes the gateway's own secrets from a provider's words
  * @param place of a provider on Azure
  * @param host of the provider, without a port
  * @param profile of a provider whose dialect is `openai`
@@ -145,5 +145,7 @@ export function createDialect(
 
 function keyOf(credential: Credential): string {
   if (typeof credential === 'string') return credential
-  throw new TypeError('only Bedrock takes a pair of AWS keys')
+  throw new TypeError(
+    'a pair of AWS keys works with the dialects bedrock and bedrock-invoke only; this dialect needs an api_key',
+  )
 }

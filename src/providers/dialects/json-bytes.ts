@@ -1,4 +1,4 @@
-/** Steps over JSON as bytes: what the scan and the splicing share. Nothing here checks more than it must. */
+/** Skips parts of JSON as bytes, for the scan and for splicing. Checks only what these need. */
 import { isUtf8 } from 'node:buffer'
 
 export const QUOTE = 0x22
@@ -11,8 +11,8 @@ export const BRACE_OPEN = 0x7b
 export const BRACE_CLOSE = 0x7d
 
 /**
- * Names of the request's own parameters. A top-level key that differs from one of these in case only is refused: a
- * provider that ignores case would act on what this gateway did not see.
+ * Names of the request's own parameters. A top-level key that differs from one of these only in case is refused. A provider that
+ * ignores case would use a value that this gateway did not see.
  */
 export const CHAT_PARAMETERS: ReadonlySet<string> = new Set(
   (
@@ -24,7 +24,7 @@ export const CHAT_PARAMETERS: ReadonlySet<string> = new Set(
   ).split(' '),
 )
 
-/** To the first byte that is not white space: space, tab, LF, CR (RFC 8259, section 2). */
+/** Skips white space: space, tab, LF, CR (RFC 8259, section 2). */
 export function skipSpace(bytes: Buffer, from: number): number {
   const { length } = bytes
   let at = from
@@ -32,7 +32,7 @@ export function skipSpace(bytes: Buffer, from: number): number {
   return at
 }
 
-/** A table of bytes: 1 for those of the text. Twice as quick as comparing. */
+/** A lookup table: 1 for each byte of the text. Twice as fast as comparing. */
 export function tableOf(text: string): Uint8Array {
   const table = new Uint8Array(256)
   for (const byte of Buffer.from(text)) table[byte] = 1
@@ -40,13 +40,13 @@ export function tableOf(text: string): Uint8Array {
 }
 
 const SPACE = tableOf(' \t\n\r')
-/** Bytes at which a number or a literal is over. */
+/** Bytes that end a number or a literal. */
 const ENDS_SCALAR = tableOf(' \t\n\r,:[]{}"')
 
-/** Bytes that are not simply text in a string: quotes, backslashes and control characters are 1. */
+/** 1 for bytes that are not plain text in a string: quotes, backslashes and control characters. */
 const STOPS = Uint8Array.from({ length: 256 }, (_, byte) => Number(byte < 0x20 || byte === QUOTE || byte === BACKSLASH))
 
-/** Inside of a string, to the first byte that is not simply text. */
+/** Inside a string: skips to the first byte that is not plain text. */
 export function skipPlain(bytes: Buffer, from: number): number {
   const { length } = bytes
   let at = from
@@ -54,7 +54,7 @@ export function skipPlain(bytes: Buffer, from: number): number {
   return at
 }
 
-/** Over a number or a literal, whatever it says. */
+/** Skips a number or a literal without checking it. */
 export function skipScalar(bytes: Buffer, from: number): number {
   const { length } = bytes
   let at = from
@@ -62,13 +62,13 @@ export function skipScalar(bytes: Buffer, from: number): number {
   return at
 }
 
-/** Short strings are read byte by byte; only past this many bytes is a native search worth its call. */
+/** Short strings are read byte by byte; a native search pays off only after this many bytes. */
 const NEAR = 32
 
 /**
- * From the opening quote to the byte after the closing one, or -1. A long string is searched natively for its next quote,
- * which counts when an even number of backslashes stands before it. At most one such search per `NEAR` bytes, so that
- * a string full of escaped quotes costs no more than reading it.
+ * Skips from the opening quote to the byte after the closing one; -1 without one. A long string is searched natively for its next
+ * quote, which ends the string if an even number of backslashes precedes it. There is at most one such search per `NEAR` bytes. So a
+ * string full of escaped quotes costs no more than reading it.
  */
 export function skipString(bytes: Buffer, from: number): number {
   const { length } = bytes
@@ -90,7 +90,7 @@ export function skipString(bytes: Buffer, from: number): number {
   }
 }
 
-/** Over any value, brackets merely counted; -1 when it breaks off. */
+/** Skips any value, only counting brackets; -1 if it is incomplete. */
 export function skipValue(bytes: Buffer, from: number): number {
   const { length } = bytes
   if (from >= length) return -1
@@ -112,14 +112,14 @@ export function skipValue(bytes: Buffer, from: number): number {
   return -1
 }
 
-/** Keys of requests and chunks, by length and first byte: comparing bytes is quicker than making a string. */
+/** Keys of requests and chunks, by length and first byte: comparing bytes is faster than making a string. */
 const COMMON_KEYS: { text: string; bytes: Uint8Array }[][] = Array.from({ length: 32 * 128 }, () => [])
 const CHUNK_KEYS = ['id', 'object', 'created', 'choices', 'usage', 'system_fingerprint', 'obfuscation']
 for (const text of [...CHAT_PARAMETERS, ...CHUNK_KEYS]) {
   COMMON_KEYS[text.length * 128 + text.charCodeAt(0)]!.push({ text, bytes: new Uint8Array(Buffer.from(text)) })
 }
 
-/** What a key between its quotes means; undefined when its escapes are invalid. */
+/** Decodes the key between its quotes; undefined if its escapes are invalid. */
 export function decodeKey(bytes: Buffer, start: number, end: number): string | undefined {
   const length = end - start
   if (length > 0 && length < 32 && bytes[start]! < 128) {
@@ -138,19 +138,19 @@ export function decodeKey(bytes: Buffer, start: number, end: number): string | u
   }
 }
 
-/** Why the bytes cannot be JSON text: RFC 8259, 8.1 asks for UTF-8 without a byte order mark. Null when they can. */
+/** Why the bytes are not JSON text (RFC 8259, 8.1: UTF-8 without a byte order mark); null if they are. */
 export function notText(bytes: Buffer): { readonly message: string; readonly offset: number } | null {
   if (bytes.length === 0) return { message: 'The body is empty; it must be a JSON object.', offset: 0 }
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
     return { message: 'The body begins with a byte order mark; JSON has none.', offset: 0 }
   }
-  // A decoder would quietly put U+FFFD for what is not UTF-8, and two keys that differ would become one.
+  // A decoder would silently replace invalid UTF-8 with U+FFFD, and two different keys would become one.
   if (isUtf8(bytes)) return null
   const offset = firstBadByte(bytes)
   return { message: `The body is not valid UTF-8 (near byte ${offset}).`, offset }
 }
 
-/** Where UTF-8 breaks, to the character, by halving; every probe begins where the text is good and a character begins. */
+/** Finds the first invalid UTF-8 character by binary search. Each probe begins at a character, after valid text. */
 function firstBadByte(bytes: Buffer): number {
   let good = 0
   let bad = bytes.length

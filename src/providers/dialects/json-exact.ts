@@ -1,7 +1,7 @@
 /**
- * JSON that belongs to the user and the model, parsed so that `JSON.stringify` writes each number with the digits that it came
- * with: 12345678901234567890 is not a double, and 1.0 would become 1. Such a number is a raw JSON value (`JSON.rawJSON`).
- * Texts without one are parsed as usual.
+ * Parses JSON of the user and the model so that `JSON.stringify` writes each number with its original digits. 12345678901234567890 is
+ * not a double, and 1.0 would become 1. Such a number is kept as a raw JSON value (`JSON.rawJSON`). Texts without such a number are
+ * parsed as usual.
  */
 
 interface RawJson {
@@ -10,7 +10,7 @@ interface RawJson {
 
 type Reviver = (this: unknown, key: string, value: unknown, context: { readonly source: string }) => unknown
 
-// TypeScript's library does not describe them yet.
+// Not yet in TypeScript's library.
 const { parse, rawJSON, isRawJSON } = JSON as unknown as {
   parse(text: string, reviver?: Reviver): unknown
   rawJSON(text: string): RawJson
@@ -23,13 +23,13 @@ const MINUS = 0x2d
 const ZERO = 0x30
 const NINE = 0x39
 
-/** Parses a text that belongs to the user or the model as a whole, such as the arguments of a call. Throws as `JSON.parse` does. */
+/** Parses a text that belongs to the user or the model, such as the arguments of a call. Throws as `JSON.parse` does. */
 export function parseExact(text: string): unknown {
   const value = parse(text)
   return isWithoutNumbers(value, 0) || hasOnlyUsualNumbers(text) ? value : exactly(text, value => value)
 }
 
-/** The longest arguments hold strings only, so that their text need not be searched. */
+/** The longest arguments have only strings, so their text need not be searched. */
 function isWithoutNumbers(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return typeof value !== 'number'
   if (depth === DEEPEST) return false
@@ -37,32 +37,32 @@ function isWithoutNumbers(value: unknown, depth: number): boolean {
   return true
 }
 
-/** In levels. Below it the text is searched all the same. */
+/** In levels. Deeper values: the text is searched instead. */
 const DEEPEST = 32
 
 /**
- * Parses a provider's answer: arguments keep their digits, all else has usual numbers.
+ * Parses a provider's answer. Arguments keep their digits; everything else has ordinary numbers.
  *
- * @param member the name of the member that has a call's arguments. Without it the answer has none
+ * @param member the name of the member with a call's arguments. An answer without it has none
  */
 export function parseAnswer(text: string, member: 'args' | 'arguments' | 'input'): unknown {
-  return text.includes(`"${member}"`) && !hasOnlyUsualNumbers(text) ? exactly(text, settled) : parse(text)
+  return text.includes(`"${member}"`) && !hasOnlyUsualNumbers(text) ? exactly(text, withUsualNumbers) : parse(text)
 }
 
-/** Parses a request: arguments and schemas keep their digits, the gateway's own parameters are usual numbers. */
+/** Parses a request. Arguments and schemas keep their digits; the gateway's own parameters are ordinary numbers. */
 export function parseRequest(text: string, hasUsualNumbers: boolean): unknown {
-  return hasUsualNumbers ? parse(text) : exactly(text, settled)
+  return hasUsualNumbers ? parse(text) : exactly(text, withUsualNumbers)
 }
 
-/** Whether `JSON.stringify` would write the number like this. */
+/** Whether `JSON.stringify` writes the number in the same way. */
 function isUsualNumber(text: string): boolean {
   return (text.length <= 16 && USUAL.test(text)) || String(Number(text)) === text
 }
 
-/** Of at most 15 digits, which a double keeps. The rest are compared. */
+/** Numbers of at most 15 digits, which a double represents exactly. Others are compared. */
 const USUAL = /^(?!-0$)-?(?:0|[1-9]\d{0,14})(?:\.(?!0{6})\d*[1-9])?$/
 
-/** The same of a scalar's bytes; a literal is usual. Most numbers of a request are a few digits, for which no text is made. */
+/** The same for a scalar's bytes; a literal is usual. Most numbers of a request have few digits and need no string. */
 export function isUsualScalar(bytes: Buffer, from: number, to: number): boolean {
   if (bytes[from]! > NINE) return true
   let at = from
@@ -70,7 +70,7 @@ export function isUsualScalar(bytes: Buffer, from: number, to: number): boolean 
   return (at === to && to - from <= 15) || isUsualNumber(bytes.toString('latin1', from, to))
 }
 
-/** Steps over strings, because most arguments are long ones. */
+/** Skips strings, because most arguments are long strings. */
 function hasOnlyUsualNumbers(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -98,7 +98,6 @@ function endOfString(text: string, opening: number): number {
   }
 }
 
-/** Digits, and `.eE+-`. */
 function isInNumber(code: number): boolean {
   return (code >= ZERO && code <= NINE) || code === 0x2e || (code | 0x20) === 0x65 || code === 0x2b || code === MINUS
 }
@@ -107,7 +106,7 @@ function exactly(text: string, settle: (value: unknown) => unknown): unknown {
   try {
     return settle(parse(text, keepDigits))
   } catch (error) {
-    // Nested too deeply for a reviver. The code that writes it refuses it.
+    // Nested too deeply for a reviver. The encoder refuses it later.
     if (error instanceof RangeError) return parse(text)
     throw error
   }
@@ -116,17 +115,17 @@ function exactly(text: string, settle: (value: unknown) => unknown): unknown {
 const keepDigits: Reviver = (_, value, { source }) =>
   typeof value === 'number' && !isUsualNumber(source) ? rawJSON(source) : value
 
-/** Members that hold the arguments of a call. */
+/** Members with the arguments of a call. */
 const ARGUMENTS: ReadonlySet<string> = new Set(['input', 'args', 'arguments'])
-/** Members that hold a schema. */
+/** Members with a schema. */
 const SCHEMAS: ReadonlySet<string> = new Set(['parameters', 'schema', 'input_schema'])
 
-/** Takes raw values out of what the gateway reads itself. */
-function settled(value: unknown): unknown {
+/** Converts raw values to numbers in the parts that the gateway reads itself. */
+function withUsualNumbers(value: unknown): unknown {
   return withNumbers(value, false)
 }
 
-/** @param isSchema then a number stays raw if a double has another value: code that reads schemas looks for numbers */
+/** @param isSchema then a number stays raw only if a double would change its value: code that reads schemas expects numbers */
 function withNumbers(value: unknown, isSchema: boolean): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (isRawJSON(value)) return isSchema && !isDouble(value.rawJSON) ? value : Number(value.rawJSON)
@@ -140,7 +139,7 @@ function withNumbers(value: unknown, isSchema: boolean): unknown {
   return members
 }
 
-/** A double has all decimal numbers of at most 15 digits. */
+/** A double represents all decimal numbers of at most 15 digits. */
 function isDouble(source: string): boolean {
   const value = Number(source)
   const digits = source

@@ -1,4 +1,4 @@
-/** A request's body as JSON: scanned first, because the parser itself has no limits. */
+/** Parses a request's body. It is scanned first, because `JSON.parse` has no limits. */
 import { refuse, type Sliced } from '#contract'
 import { parseRequest } from './json-exact.ts'
 import { SCAN_LIMITS, scanJson } from './json-scan.ts'
@@ -13,7 +13,10 @@ export function parseJson(bytes: Buffer, spans?: number[]): unknown {
   return parse(bytes.toString('utf8'), hasUsualNumbers)
 }
 
-/** The same for a long body. Scanning, decoding and parsing take about a nanosecond a byte each, and others run between. */
+/**
+ * The same for a long body, in slices. Scanning, decoding and parsing take about a nanosecond a byte each; other work runs between
+ * them.
+ */
 export function* parseInSlices(bytes: Buffer, spans?: number[]): Sliced<unknown> {
   yield
   const hasUsualNumbers = scan(bytes, spans)
@@ -25,9 +28,9 @@ export function* parseInSlices(bytes: Buffer, spans?: number[]): Sliced<unknown>
   return value
 }
 
-/** Whether all numbers are written as `JSON.stringify` would write them. */
+/** Scans the body. Returns whether `JSON.stringify` would write all of its numbers in the same way. */
 function scan(bytes: Buffer, spans?: number[]): boolean {
-  if (bytes.length === 0) throw refuse('invalid_json', { message: 'The body is empty; a JSON object is expected.' })
+  if (bytes.length === 0) throw refuse('invalid_json', { message: 'The body is empty; it must be a JSON object.' })
   const scanned = scanJson(bytes, SCAN_LIMITS, spans)
   if (scanned.ok) return scanned.hasUsualNumbers
   const { code, message, param } = scanned.problem

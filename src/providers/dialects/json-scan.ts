@@ -1,13 +1,13 @@
 /**
- * A scan of JSON as bytes that runs before `JSON.parse` and refuses what should never reach it.
+ * Scans JSON as bytes before `JSON.parse` and refuses dangerous bodies.
  *
- * Why before parsing: `JSON.parse` accepts any depth, but `JSON.stringify` and `structuredClone` fail at a few thousand
- * levels, and an object of 400,000 keys blocks the event loop for a quarter of a second. And why look at keys at all:
- * of two members with one name some readers take the first and some the last, and some take `Model` for `model`. A body
- * that the gateway and a provider read differently is a way around a price.
+ * Before parsing, because `JSON.parse` accepts any depth, but `JSON.stringify` and `structuredClone` fail at a few thousand
+ * levels. An object of 400,000 keys blocks the event loop for a quarter of a second. Keys are checked because parsers differ. Of two
+ * members with one name some take the first and some the last, and some accept `Model` for `model`. A body that the
+ * gateway and a provider read differently could evade a price.
  *
- * The scan is strict about structure (brackets, commas, colons, keys, UTF-8) and leaves the inside of numbers, literals
- * and strings to `JSON.parse`: whatever it calls broken, `JSON.parse` refuses too, but not the other way round.
+ * The scan checks the structure (brackets, commas, colons, keys, UTF-8) and leaves the inside of numbers, literals and
+ * strings to `JSON.parse`. It refuses nothing as invalid that `JSON.parse` would accept.
  */
 import { visible } from '#contract'
 import {
@@ -32,17 +32,17 @@ import { isUsualScalar } from './json-exact.ts'
 export interface ScanLimits {
   /** Levels of objects and arrays. */
   readonly depth: number
-  /** How many of `{ } [ ] , :` there may be outside of strings; a backslash in a key counts too. */
+  /** Maximum number of `{ } [ ] , :` outside strings. A backslash in a key counts too. */
   readonly structural: number
 }
 
-/** The first thing that is wrong with a body; `code`, `message` and `param` are ready for `refuse()`. */
+/** The first problem of a body; `code`, `message` and `param` are arguments for `refuse()`. */
 export interface ScanProblem {
   readonly code: 'invalid_json' | 'request_too_complex' | 'unknown_parameter'
   readonly message: string
-  /** The byte at which it was seen. */
+  /** The byte where it was found. */
   readonly offset: number
-  /** `messages[1].role`, when the problem has such a place. */
+  /** The place of the problem, if it has one: `messages[1].role`. */
   readonly param: string | null
 }
 
@@ -50,14 +50,14 @@ export type ScanResult =
   | { readonly ok: true; readonly hasUsualNumbers: boolean }
   | { readonly ok: false; readonly problem: ScanProblem }
 
-/** What a body may be at most; a chat with hundreds of tools stays far below. */
+/** The limits for a body. A chat with hundreds of tools stays far below them. */
 export const SCAN_LIMITS: ScanLimits = { depth: 64, structural: 50_000 }
 
 /**
- * Scans a whole body in one pass. Never throws, whatever the bytes. A few nanoseconds a byte at worst, so that 4 MiB of
- * anything block the event loop for milliseconds only.
+ * Scans a whole body in one pass. Never throws. Takes a few nanoseconds a byte at worst, so 4 MiB of any content block the
+ * event loop for milliseconds only.
  *
- * @param spans empty; filled with where the members of the body stand, when it is an object
+ * @param spans empty; filled with the positions of the body's members if the body is an object
  */
 export function scanJson(bytes: Buffer, limits: ScanLimits = SCAN_LIMITS, spans: number[] = []): ScanResult {
   const broken = notText(bytes)
@@ -72,7 +72,7 @@ export function scanJson(bytes: Buffer, limits: ScanLimits = SCAN_LIMITS, spans:
   }
 }
 
-/** Leaves the scan at the first problem. Not an Error: its stack trace would cost the sender nothing and us much. */
+/** Ends the scan at the first problem. Not an Error: an attacker could make the gateway create many stack traces. */
 class Stop {
   readonly problem: ScanProblem
   constructor(problem: ScanProblem) {
@@ -80,19 +80,19 @@ class Stop {
   }
 }
 
-/** Up to so many keys of an object are compared each with each; more are first sorted by their hashes. */
+/** Up to this number, the keys of an object are compared pairwise; above it, they are sorted by hash first. */
 const FEW_KEYS = 16
 
-/** In bytes. What looks up keys hashes and compares them whole; no honest key comes near. */
+/** In bytes. Looking up a key hashes and compares all of it. Real keys are much shorter. */
 const MAX_KEY_LENGTH = 4096
 
 /**
- * Working memory of a scan, kept between scans (a scan never waits, so there is one at a time): by level, the way to
- * the current place; and the keys seen so far of the open objects, outermost first, as hash, first byte and end.
+ * Working memory of a scan, reused by the next one (a scan is synchronous, so there is one at a time). It has the path to the current
+ * place, by level. It also has the keys of the open objects, outermost first, as hash, first byte and end.
  */
 class Scratch {
   readonly depth: number
-  /** By level: the current key's first byte in an object, -1 in an array. */
+  /** By level: the first byte of the current key in an object, -1 in an array. */
   readonly keyStarts: Int32Array
   /** By level: the byte after the current key in an object, the current index in an array. */
   readonly keyEnds: Int32Array
@@ -106,7 +106,7 @@ class Scratch {
     this.keyEnds = new Int32Array(depth + 1)
   }
 
-  /** The limit of structural characters bounds this: every key has a colon. */
+  /** The limit on structural characters bounds this, because every key has a colon. */
   grow(): void {
     for (const name of ['hashes', 'starts', 'ends'] as const) {
       const larger = new Int32Array(this[name].length * 2)
@@ -127,11 +127,11 @@ class Scanner {
   depth = 0
   structural = 0
   hasUsualNumbers = true
-  /** How many keys are in the scratch. */
+  /** Number of keys in the scratch. */
   top = 0
-  /** A backslash at or after the last place that was asked for. */
+  /** The first backslash at or after the start of the last search. */
   backslash = -1
-  /** The current key decoded, when it has escapes. */
+  /** The decoded current key, if it has escapes. */
   name: string | undefined
 
   constructor(bytes: Buffer, limits: ScanLimits, spans: number[]) {
@@ -214,7 +214,7 @@ class Scanner {
     this.top = base
   }
 
-  /** One level deeper, past the opening bracket. */
+  /** Enters a level and skips its opening bracket. */
   enter(): number {
     if (this.depth >= this.limits.depth) {
       this.stop('request_too_complex', `The body is nested more than ${this.limits.depth} levels deep`, 2)
@@ -233,7 +233,7 @@ class Scanner {
     return this.at < this.bytes.length ? this.bytes[this.at]! : 0
   }
 
-  /** Steps over a structural character, which counts. */
+  /** Skips a structural character and counts it. */
   mark(): void {
     this.count(1)
     this.at++
@@ -245,7 +245,7 @@ class Scanner {
     this.stop('request_too_complex', `The body has more than ${most} brackets, commas and colons`, 2)
   }
 
-  /** Steps over a key. Without escapes it is kept in the scratch by its hash, else decoded. */
+  /** Skips a key. A key without escapes is recorded in the scratch with its hash; one with escapes is decoded. */
   key(): void {
     const { bytes } = this
     if (this.at >= bytes.length || bytes[this.at] !== QUOTE) this.expected('a key in double quotes')
@@ -263,7 +263,7 @@ class Scanner {
     if (at - start > MAX_KEY_LENGTH) this.stop('request_too_complex', `A key is longer than ${MAX_KEY_LENGTH} bytes`, 0)
     const escapes = this.backslashes(start, at)
     this.count(escapes)
-    // Long keys differ at their ends, if not in the first bytes.
+    // Long keys usually differ at the beginning or at the end.
     for (let i = Math.max(near, at - 8); i < at; i++) hash = Math.imul(hash ^ bytes[i]!, PRIME)
     this.keep(start, at, hash, escapes > 0)
   }
@@ -283,7 +283,7 @@ class Scanner {
     this.top = top + 1
   }
 
-  /** How many backslashes stand between; where the next one stands is remembered, as most keys have none. */
+  /** The number of backslashes in a range. The position of the next one is cached, because most keys have none. */
   backslashes(start: number, end: number): number {
     if (this.backslash < start) {
       const found = this.bytes.indexOf(BACKSLASH, start)
@@ -299,7 +299,7 @@ class Scanner {
     return (escaped ?? new Set<string>()).add(name)
   }
 
-  /** Whether all keys of the object differ, those with escapes decoded. */
+  /** Refuses an object with two equal keys; keys with escapes are compared decoded. */
   distinct(base: number, escaped: Set<string> | null): void {
     const { hashes, starts, ends } = this.scratch
     if (escaped || this.top - base > FEW_KEYS) {
@@ -321,12 +321,12 @@ class Scanner {
     }
   }
 
-  /** The current top-level key, checked against known parameters in another case. */
+  /** Refuses a top-level key that is a known parameter in another case. */
   parameter(): void {
     const { keyStarts, keyEnds } = this.scratch
     const key = this.name ?? this.decode(keyStarts[1]!, keyEnds[1]!)
     if (key.length > 64 || CHAT_PARAMETERS.has(key)) return
-    // Up and down again: readers that fold case take the Kelvin sign for k and the long s for s.
+    // Upper-case first: parsers that fold case take the Kelvin sign for k and the long s for s.
     const folded = key.toUpperCase().toLowerCase()
     if (folded === key || !CHAT_PARAMETERS.has(folded)) return
     const sentence = `Unknown parameter: ${shown(key)}. Did you mean '${folded}'? Names are in lower case`
@@ -342,7 +342,7 @@ class Scanner {
     if (key === '__proto__') this.stop('invalid_json', 'The key "__proto__" is not allowed', this.depth)
   }
 
-  /** `index` is the second one's place in the scratch, when it is not the current key. */
+  /** `index`: the second key's place in the scratch, if it is not the current key. */
   duplicate(name: string, index?: number): never {
     const { scratch, depth } = this
     if (index !== undefined) {
@@ -350,7 +350,7 @@ class Scanner {
       scratch.keyEnds[depth] = scratch.ends[index]!
     }
     this.at = scratch.keyStarts[depth]! - 1
-    return this.stop('invalid_json', `The key ${shown(name)} stands twice in one object`, depth)
+    return this.stop('invalid_json', `The key ${shown(name)} occurs twice in one object`, depth)
   }
 
   unclosed(): never {
@@ -362,7 +362,7 @@ class Scanner {
     return this.stop('invalid_json', `The body is not valid JSON: expected ${what}${found}`, 0)
   }
 
-  /** `levels` is how much of the way to this place goes into `param`. */
+  /** `levels`: the number of levels of the path that `param` contains. */
   stop(code: ScanProblem['code'], sentence: string, levels: number): never {
     const param = this.path(Math.min(this.depth, levels))
     throw new Stop({ code, message: `${sentence} (byte ${this.at}).`, offset: this.at, param })
@@ -382,7 +382,7 @@ class Scanner {
   }
 }
 
-/** Bytes with which a number or a literal begins. */
+/** Bytes that begin a number or a literal. */
 const STARTS_SCALAR = tableOf('-0123456789tfn')
 
 const PRIME = 0x01000193
@@ -393,7 +393,7 @@ function repeats(sorted: Int32Array): boolean {
   return false
 }
 
-/** A key for a message: as JSON, shortened, and nothing in it that acts on a terminal or in a log. */
+/** A key for a message: as JSON, shortened, with control characters made visible. */
 function shown(key: string): string {
   return visible(JSON.stringify(key.length > 60 ? `${key.slice(0, 57)}...` : key))
 }

@@ -1,6 +1,6 @@
 /**
- * Splicing: changes members of an object while every other byte stays as it was sent. So a request goes upstream with
- * another `model`, and a chunk to the client with the catalog's, without being encoded again.
+ * Changes members of a JSON object and leaves every other byte unchanged. This sends a request upstream with another `model`, and a
+ * chunk to the client with the catalog's, without encoding it again.
  */
 import type { Spans } from '#contract'
 import {
@@ -17,8 +17,8 @@ import {
 } from './json-bytes.ts'
 
 /**
- * The members of an object that is known to be JSON, such as a chunk of a stream: nothing inside the values is checked,
- * so it is cheaper than a scan (below a microsecond for a usual chunk). Null when it is not an object or breaks off.
+ * The members of an object that is known to be JSON, such as a chunk of a stream. Values are not checked, so it is cheaper than a scan
+ * (below a microsecond for a usual chunk). Null if it is not an object or incomplete.
  */
 export function scanTopLevel(bytes: Buffer): Spans | null {
   const { length } = bytes
@@ -44,7 +44,7 @@ export function scanTopLevel(bytes: Buffer): Spans | null {
   return spans
 }
 
-/** Which of the names the key is whose quote opens there: `"\u006dodel"` is `model`. Most keys are compared byte by byte. */
+/** The one of `names` that the key at this quote is: `"\u006dodel"` is `model`. Most keys are compared byte by byte. */
 function nameAt(bytes: Buffer, quote: number, names: readonly string[]): string | undefined {
   let end = quote + 1
   while (bytes[end] !== QUOTE) {
@@ -64,7 +64,7 @@ function nameAt(bytes: Buffer, quote: number, names: readonly string[]): string 
   return undefined
 }
 
-/** Where the last member of that name begins in the spans; -1: there is none. */
+/** The index in the spans of the last member with that name; -1 if it does not exist. */
 export function findMember(bytes: Buffer, spans: Spans, name: string): number {
   const names = [name]
   for (let i = spans.length - 3; i >= 2; i -= 3) if (nameAt(bytes, spans[i]!, names) === name) return i
@@ -72,11 +72,11 @@ export function findMember(bytes: Buffer, spans: Spans, name: string): number {
 }
 
 /**
- * Sets members of the outermost object to JSON texts: replaces values, adds missing members at the end, and removes those
- * set to undefined, with their comma. A key that stands there twice is changed in both places, so that no reader can
- * see the old value. Returns the same buffer when nothing was to be done.
+ * Sets members of the outermost object to JSON texts. Replaces values, adds missing members at the end, and removes those
+ * set to undefined, with their comma. A key that occurs twice is changed in both places, so that no parser can read the
+ * old value. Returns the same buffer if nothing changes.
  *
- * @param allocate makes the memory of the result
+ * @param allocate allocates the result
  *
  * @example
  * setMembers(bytes, spans, { model: '"some-mini"', user: undefined })
@@ -90,7 +90,7 @@ export function setMembers(
   const names = Object.keys(changes)
   const edits: (number | string)[] = []
   let lastKept = 0
-  // Members are added behind the edits up to this one.
+  // Members are inserted after this number of entries in `edits`.
   let place = 0
   for (let i = 2; i < spans.length; i += 3) {
     const name = nameAt(bytes, spans[i]!, names)
@@ -100,10 +100,10 @@ export function setMembers(
       if (value !== undefined) edits.push(spans[i + 1]!, spans[i + 2]!, value, name!)
       place = edits.length
     } else if (lastKept > 0) {
-      // The comma before it goes along.
+      // Remove the comma before it too.
       edits.push(spans[i - 1]!, spans[i + 2]!, '', -1)
     } else {
-      // Nothing is left before it, so the comma after it goes along.
+      // Nothing is left before it, so remove the comma after it.
       edits.push(spans[i]!, spans[i + 3] ?? spans[i + 2]!, '', -1)
     }
   }
@@ -119,12 +119,12 @@ export function setMembers(
   return edits.length === 0 ? bytes : splice(bytes, edits, allocate)
 }
 
-/** A text as JSON: most names are between quotes as they are. */
+/** A text as a JSON string. Most names need no escapes. */
 export function quoted(text: string): string {
   return /^[ !#-[\]-~]*$/.test(text) ? `"${text}"` : JSON.stringify(text)
 }
 
-/** Four for each, in order: where it begins, where it ends, the text that takes the place, and the key whose value that is, or -1. */
+/** Four entries per edit, in order: start, end, replacement, and the key whose value it is, or -1. */
 export type Edits = readonly (number | string)[]
 
 function isSet(edits: Edits, name: string): boolean {
@@ -132,7 +132,7 @@ function isSet(edits: Edits, name: string): boolean {
   return false
 }
 
-/** A new buffer; the old one is left alone. */
+/** Applies the edits to a copy. */
 export function splice(bytes: Buffer, edits: Edits, allocate: (size: number) => Buffer = Buffer.allocUnsafe): Buffer {
   let size = bytes.length
   for (let i = 0; i < edits.length; i += 4) {

@@ -1,6 +1,6 @@
 /**
- * A strict reader of JSON as bytes: it accepts only UTF-8 text that `JSON.parse` accepts. It refuses rare JSON too (numbers with an
- * exponent, deep nesting): the caller then uses the parser.
+ * A strict parser of JSON as bytes. It accepts only UTF-8 text that `JSON.parse` accepts. It rejects rare JSON too (numbers with an
+ * exponent, deep nesting); the caller then uses `JSON.parse`.
  */
 import {
   BACKSLASH,
@@ -20,7 +20,7 @@ import {
 /** Levels of objects and arrays inside a value. */
 const MAX_DEPTH = 32
 
-/** Returned in place of an end: it is broken, or too rare. */
+/** Returned instead of an end: the JSON is invalid or too rare. */
 export const UNREAD = -1
 
 /** Bytes that may follow a backslash, except `u`. */
@@ -31,10 +31,10 @@ const [ZERO, NINE, MINUS, POINT, SMALL_U] = [0x30, 0x39, 0x2d, 0x2e, 0x75]
 
 let textBytes = 0
 
-/** The length in UTF-8 of the string that was read last, decoded. */
+/** The UTF-8 length of the last string read, decoded. */
 export const lastTextBytes = (): number => textBytes
 
-/** From the opening quote of a string to the byte after the closing one. */
+/** Reads a string. Returns the byte after the closing quote. */
 export function readString(bytes: Buffer, from: number): number {
   const { length } = bytes
   if (from >= length || bytes[from] !== QUOTE) return UNREAD
@@ -66,12 +66,12 @@ export function readString(bytes: Buffer, from: number): number {
         continue
       }
     }
-    // Half of a pair becomes U+FFFD, which has three bytes too.
+    // An unpaired surrogate becomes U+FFFD, which has three bytes too.
     saved += 6 - (unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3)
   }
 }
 
-/** The code unit of four hexadecimal digits. */
+/** Decodes four hexadecimal digits to a code unit. */
 function unitAt(bytes: Buffer, from: number): number {
   if (from + 4 > bytes.length) return UNREAD
   let unit = 0
@@ -84,7 +84,7 @@ function unitAt(bytes: Buffer, from: number): number {
   return unit
 }
 
-/** Over a number without an exponent, or a literal. */
+/** Reads a number without an exponent, or a literal. */
 function readScalar(bytes: Buffer, from: number): number {
   const end = skipScalar(bytes, from)
   if (end === from) return UNREAD
@@ -111,7 +111,6 @@ function skipDigits(bytes: Buffer, from: number): number {
   return at
 }
 
-/** Over any value. */
 export function readValue(bytes: Buffer, from: number, depth: number = MAX_DEPTH): number {
   const first = from < bytes.length ? bytes[from]! : 0
   if (first === QUOTE) return readString(bytes, from)
@@ -120,11 +119,11 @@ export function readValue(bytes: Buffer, from: number, depth: number = MAX_DEPTH
   return readScalar(bytes, from)
 }
 
-/** Reads a value of a list, or of a member whose key is between two bytes. Returns its end. */
+/** Reads an item of a list, or the value of a member whose key is between two bytes. Returns its end. */
 export type ReadItem = (bytes: Buffer, from: number, depth: number) => number
 export type ReadMember = (bytes: Buffer, from: number, depth: number, keyStart: number, keyEnd: number) => number
 
-/** Over an object. A key has to be without escapes for a reader of its own, so that it can be compared. */
+/** Reads an object. If `read` is given, keys with escapes are rejected, so that keys can be compared as bytes. */
 export function readMembers(bytes: Buffer, from: number, depth: number, read: ReadMember = readValue): number {
   let at = skipSpace(bytes, from + 1)
   if (bytes[at] === BRACE_CLOSE) return at + 1
@@ -142,7 +141,6 @@ export function readMembers(bytes: Buffer, from: number, depth: number, read: Re
   }
 }
 
-/** Over a list. */
 export function readItems(bytes: Buffer, from: number, depth: number, read: ReadItem = readValue): number {
   let at = skipSpace(bytes, from + 1)
   if (bytes[at] === BRACKET_CLOSE) return at + 1

@@ -1,17 +1,17 @@
-/** What a request leaves out, and whether the policy lets it go without. */
+/** Decides whether a request may be sent without the parameters that were dropped from it. */
 import { type Chat, type EncodedRequest, type Exchange, type Refusal, refuse } from '#contract'
 
-/** A tool as such. `tools.function.strict` is a part of one. */
+/** A tool as a whole. `tools.function.strict` is only a part of one. */
 const TOOL = /^(?:tools|functions)$|^tools\.(?!function\.)/
 
-/** Parameters of OpenRouter that say which models and providers may answer: `provider` may ask for one that keeps no data. */
+/** OpenRouter parameters that restrict models and providers. `provider` may require one that keeps no data. */
 const OPENROUTER: ReadonlySet<string> = new Set(['models', 'provider', 'transforms', 'route', 'plugins'])
 
 /**
- * Why a request must not go without what is left out of it; null when it may.
- * A parameter that was left out on the way into the canonical format (an effort of thinking for a model that has none) is a
- * habit of clients. Tools that a provider would run are a habit too, and only `refuse` refuses them; a choice that forces
- * one was refused before. A tool that the client runs is offered to be called.
+ * Why a request must not be sent without its dropped parameters; null if it may. Parameters dropped on the way into the canonical
+ * format (a reasoning effort for a model that has none) are a habit of clients. So are tools that a provider would run: only `refuse`
+ * refuses them, and a choice that forces one was refused before. A tool that the client runs is different: the client expects calls of
+ * it.
  */
 export function refusalOfLost(
   { dropped: before = [] }: Pick<Chat, 'dropped'>,
@@ -25,14 +25,14 @@ export function refusalOfLost(
   if (tool !== undefined) return toolRefusal(tool)
   const lost = (onDropped === 'refuse' ? before.find(name => OPENROUTER.has(name)) : undefined) ?? dropped[0]
   if (lost === undefined || onDropped === 'refuse_tools') return null
-  const message = `This model's provider does not take '${lost}'. Leave it out.`
+  const message = `This model's provider does not support '${lost}'. Leave it out.`
   return refuse('unsupported_parameter', { message, param: lost })
 }
 
 function toolRefusal(name: string): Refusal {
   const isCodex = name === 'tools.web_search' || name === 'tools.web_search.external_web_access'
   const codex = isCodex ? ` (in Codex's config.toml: web_search = "disabled")` : ''
-  const message = `The gateway does not carry '${name}' to this model.${whyNoSearch(name)} Send the request without it${codex}. Or ask the operator for 'on_dropped: tell' at the step 'route', which leaves it out.`
+  const message = `The gateway cannot send '${name}' to this model.${whyNoSearch(name)} Send the request without it${codex}. Or ask the operator for 'on_dropped: tell' at the step 'route', which leaves it out.`
   return refuse('unsupported_parameter', { message, param: name })
 }
 
@@ -41,5 +41,5 @@ function whyNoSearch(name: string): string {
   if (!tool?.startsWith('web_search')) return ''
   return setting === undefined
     ? " A model can search the web if its 'allow' lists web_search and it has a target at OpenAI, or at Anthropic for /v1/messages."
-    : ' The provider is asked in chat completions, which have no such setting.'
+    : ' The request is sent as chat completions, which have no such setting.'
 }

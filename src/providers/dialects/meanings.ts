@@ -1,11 +1,10 @@
 /**
- * The words by which a provider's error is recognised, in one place for all dialects: a relay repeats what the provider
- * behind it has said, and a status alone is often wrong. Sources: the error pages of the providers that each row names,
- * as of November 2026.
+ * The error codes and phrases of all providers, in one place for all dialects. A relay repeats the error of its own provider, and a
+ * status alone is often wrong. Sources: the error pages of the providers that each row names, as of November 2026.
  */
 import type { ErrorCode } from '#contract'
 
-/** Of an error's `code` or `type`, in lower case. */
+/** Values of an error's `code` or `type`, in lower case. */
 const WORDS: ReadonlyMap<string, ErrorCode> = new Map(
   Object.entries({
     context_length_exceeded:
@@ -37,12 +36,12 @@ const WORDS: ReadonlyMap<string, ErrorCode> = new Map(
   ),
 )
 
-/** The meaning of a `code` or `type`; undefined: the status decides. */
+/** The meaning of a `code` or `type`; undefined if the status decides. */
 export function meaningOfWord(word: string | null): ErrorCode | undefined {
   return word === null ? undefined : WORDS.get(word.toLowerCase())
 }
 
-/** Money or a quota of the operator's is used up, and no wait of seconds brings it back. */
+/** The operator's money or quota is used up, and waiting for seconds does not help. */
 const SPENT = new RegExp(
   [
     'insufficient[ _](?:account )?(?:balance|credits?|funds)|not enough credits?|requires more credits|out of credits',
@@ -53,7 +52,7 @@ const SPENT = new RegExp(
   'i',
 )
 
-/** The question or the answer has met a filter. */
+/** A filter blocked the prompt or the answer. */
 const FILTERED = new RegExp(
   [
     'content management policy|content filter(?:s|ing)?\\b|responsibleaipolicyviolation|data ?inspection ?failed',
@@ -64,21 +63,21 @@ const FILTERED = new RegExp(
   'i',
 )
 
-/** Google and xAI say 400 where others say 401. */
+/** Google and xAI send 400 where others send 401. */
 const BAD_KEY = /\bapi key (?:not valid|invalid|expired|not found)|\b(?:incorrect|invalid) api key/i
-/** DeepSeek and OpenRouter say 400 where others say 404. */
+/** DeepSeek and OpenRouter send 400 where others send 404. */
 const NO_MODEL = /\bmodel not exist\b|\bis not a valid model id\b/i
 
 /**
- * The provider's own words at the beginning of a sentence: behind a quote, a brace or an equals sign, and in the path of a member,
- * it repeats what the client has sent, which must not put a credential aside.
+ * The provider's own words at the beginning of a sentence. After a quote, a brace or an equals sign, and in the path of a member, it
+ * repeats text of the client. That text must not take a credential out of rotation.
  */
 export function ownWords(sentence: string): string {
   const [own = ''] = sentence.split(/(?<!\w)'|["`={[]/, 1)
   return own.replace(/^\w+(?:\.[^:]*)?:/, path => (path.includes('.') ? '' : path))
 }
 
-/** The meaning of a sentence, whatever its status; undefined: unknown. `OVERFLOW` has the overflows. */
+/** The meaning of a sentence, for any status; undefined if unknown. For overflows see `OVERFLOW`. */
 export function meaningOfSentence(sentence: string | null): ErrorCode | undefined {
   if (sentence === null) return undefined
   const own = ownWords(sentence)
@@ -88,7 +87,7 @@ export function meaningOfSentence(sentence: string | null): ErrorCode | undefine
   return NO_MODEL.test(sentence) ? 'model_not_found' : undefined
 }
 
-/** Statuses that belong to the types of errors that come without one. */
+/** Statuses for types of errors that come without one. */
 const STATUSES: Readonly<Record<string, number>> = {
   // Anthropic and OpenAI.
   invalid_request_error: 400,
@@ -115,7 +114,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   DEADLINE_EXCEEDED: 504,
 }
 
-/** The status of an error inside a 200, by its type; null: the type is not known. */
+/** The status of an error inside a 200, by its type; null if the type is unknown. */
 export function statusOfType(type: string | null): number | null {
   return type !== null && Object.hasOwn(STATUSES, type) ? STATUSES[type]! : null
 }

@@ -1,4 +1,4 @@
-/** Sentences about a prompt that does not fit, in the words of all providers: whether it is one, and its numbers. */
+/** Recognizes errors about a prompt that is too long, in the words of all providers, and reads their numbers. */
 
 /** OpenAI, Anthropic, Google, AWS, xAI, llama.cpp, Z.ai, Moonshot, Alibaba, Together and Ollama. */
 export const OVERFLOW = new RegExp(
@@ -9,20 +9,20 @@ export const OVERFLOW = new RegExp(
   'i',
 )
 
-/** Tokens; null: the sentence does not say. */
+/** Tokens; null if the sentence does not have the number. */
 export interface Overflow {
-  /** Of the prompt; or of all that was asked for, where the sentence names no parts. */
+  /** Tokens of the prompt, or of prompt and answer together if the sentence does not separate them. */
   readonly asked: number | null
-  /** Of the answer, where the prompt alone fits. */
+  /** Tokens of the answer, if the prompt alone fits. */
   readonly output: number | null
   readonly limit: number | null
 }
 
-/** A count of two digits or more, also with commas; no part of a name, a version or a date, and no difference. */
+/** A count of two digits or more, also with commas. Not a part of a name, a version or a date, and not a difference. */
 const COUNT = String.raw`(?<!\bby )(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d{2,9})(?![\w-]|[.,]\d)`
 const ALL = new RegExp(COUNT, 'g')
 
-/** Words beside the limit: of the rows the first that fits. */
+/** Words next to the limit. The first pattern that matches counts. */
 const LIMITS: readonly RegExp[] = [
   `${COUNT} (?:tokens? )?maximum`,
   `(?:<=|>) ?${COUNT}`,
@@ -33,7 +33,7 @@ const LIMITS: readonly RegExp[] = [
 ].map(pattern => new RegExp(pattern, 'i'))
 
 const PART = String.raw`${COUNT} (?:tokens )?(?:(?:in|of|from|for) (?:(?:the|your) )?(?:\w+ )?)?`
-/** Some name several: messages and functions, text and tools. */
+/** Some providers list several parts: messages and functions, text and tools. */
 const INPUTS = new RegExp(`${PART}\`?(?:inputs?|prompt|messages|functions|tools)\\b`, 'gi')
 const OUTPUTS: readonly RegExp[] = [
   `${PART}\`?(?:completion|output|max_(?:new_|completion_)?tokens)\\b`,

@@ -1,7 +1,6 @@
 /**
- * The reader of `text/event-stream` (WHATWG HTML, 9.2): bytes in, events out, the same events however the bytes were
- * split. It works on bytes so that an event's data can be passed on without being decoded; data that lies in one piece
- * of input is a view of it, not a copy.
+ * Parses `text/event-stream` (WHATWG HTML, 9.2) from bytes split anywhere. It works on bytes, so that an event's data can be passed on
+ * without being decoded. Data within one piece of input is a view of it, not a copy.
  */
 import { ByteCollector } from '../../common/bytes.ts'
 
@@ -20,29 +19,29 @@ const FIELD = /^(?:data|event):/
 const NOTHING = Buffer.alloc(0)
 const NEWLINE = Buffer.from('\n')
 
-/** It keeps an event whatever its length: who feeds it decides how much may come. */
+/** Does not limit the length of an event; the caller must. */
 export class SseReader {
-  /** The beginning of a line whose end has not arrived. Not of Node's pool: it may stay for long, and keep 64 KiB of it. */
+  /** The beginning of an incomplete line. Not from Node's pool: it may be kept for long, and would keep 64 KiB alive. */
   #rest: Buffer = NOTHING
   #restSize = 0
   #event = ''
   /** Null before the first line of data. */
   #data: Buffer | null = null
-  /** All lines, where there are several. */
+  /** All lines of data, if there are several. */
   readonly #lines = new ByteCollector()
   /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
   #afterCr = false
   #first = true
-  /** JSON without `data:` has begun, as servers write an error into a stream: it goes on to an empty line. */
+  /** JSON without `data:` has begun: some servers write an error into a stream like this. It ends at an empty line. */
   #isBare = false
 
-  /** Takes the next piece of the body and returns the events that it completes. */
+  /** Takes the next piece of the body and returns the events it completes. */
   push(bytes: Buffer): SseEvent[] {
     const events: SseEvent[] = []
-    // What was kept holds no line end, so only the new bytes are searched.
+    // The kept bytes have no line end, so only the new bytes are searched.
     let searched = this.#restSize
     const input = searched > 0 ? this.#joined(bytes) : bytes
-    // A CR anywhere is rare, so it is looked for once and not for every line.
+    // A CR is rare, so it is searched for once and not for every line.
     const hasCr = bytes.includes(CR)
     let at = this.#start(input)
     while (at < input.length) {
@@ -66,7 +65,7 @@ export class SseReader {
     return this.#restSize === 0 && this.#data === null && this.#event === '' && !this.#afterCr && !this.#isBare
   }
 
-  /** The body is over: an event without its closing blank line still counts, because providers end that way. */
+  /** Ends the body. An event without its closing blank line counts, because some providers end that way. */
   end(): SseEvent[] {
     const events: SseEvent[] = []
     if (this.#restSize > 0) {
@@ -79,21 +78,21 @@ export class SseReader {
     return events
   }
 
-  /** Where reading begins: after a byte order mark, and after the LF of a CRLF whose CR ended the last piece. */
+  /** Where reading starts: after a byte order mark, and after the LF of a CRLF that was split between pieces. */
   #start(input: Buffer): number {
     if (this.#afterCr && input.length > 0) {
       this.#afterCr = false
       return input[0] === LF ? 1 : 0
     }
-    // Shorter than a mark: what was kept comes again from its beginning.
+    // Shorter than a byte order mark: wait for more bytes.
     if (!this.#first || input.length < 3) return 0
     this.#first = false
     return input[0] === 0xef && input[1] === 0xbb && input[2] === 0xbf ? 3 : 0
   }
 
   /**
-   * The kept beginning of a line and the new bytes, in a buffer with room to grow: a long line that arrives byte by
-   * byte is copied a logarithmic number of times, not once a byte.
+   * Appends the new bytes to the kept line, in a buffer with room to grow. A long line that arrives byte by byte is copied a
+   * logarithmic number of times, not once a byte.
    */
   #joined(bytes: Buffer): Buffer {
     const size = this.#restSize + bytes.length
@@ -106,7 +105,7 @@ export class SseReader {
     return this.#rest.subarray(0, size)
   }
 
-  /** Keeps the unfinished line. Events are views of the old buffer, so unless nothing was read a new one is made. */
+  /** Keeps the incomplete line. Events are views of the old buffer, so a new one is allocated unless nothing was read. */
   #keep(input: Buffer, at: number): void {
     const size = input.length - at
     if (size > 0 && (at > 0 || this.#restSize === 0)) {
@@ -118,7 +117,7 @@ export class SseReader {
     this.#restSize = size
   }
 
-  /** @param at where the line begins in the input; `end` is behind its last byte */
+  /** @param at start of the line in the input; `end` is after its last byte */
   #line(input: Buffer, at: number, end: number, events: SseEvent[]): void {
     const size = end - at
     if (size === 0) {
@@ -142,7 +141,7 @@ export class SseReader {
     if (size > 5 && input[at] === 0x65 && input.toString('latin1', at, at + 6) === 'event:') {
       this.#event = input.toString('utf8', size > 6 && input[at + 6] === SPACE ? at + 7 : at + 6, end)
     }
-    // Comments, `id`, `retry` and unknown fields mean nothing here, but no field begins with a brace.
+    // Comments, `id`, `retry` and unknown fields are ignored, but no field begins with a brace.
     const line =
       this.#data === null && (input[at] === BRACE_OPEN || input[at]! <= SPACE)
         ? input.toString('latin1', at, end).trim()
@@ -154,7 +153,7 @@ export class SseReader {
     }
   }
 
-  /** One line stays a view of the input; several are joined as they come, because each may be empty. */
+  /** A single line is a view of the input. Several lines are joined one by one, because each may be empty. */
   #addData(line: Buffer): void {
     if (this.#data === null) {
       this.#data = line

@@ -1,6 +1,6 @@
 /**
- * Providers that answer with a stream where a whole answer was asked for, or the reverse. The answer is used as it is: asked
- * again, such a provider does the same and bills it again.
+ * Handles providers that send a stream instead of a whole answer, or the reverse. The answer is used: a retry would get the same again
+ * and be billed again.
  */
 
 import type { UpstreamFailure, WireUsage } from '#contract'
@@ -21,7 +21,7 @@ type Whole = DecodedAnswer | { readonly failure: UpstreamFailure }
 /** A field of an event stream, or a comment, at the beginning of a body. */
 const EVENT_STREAM = /^\uFEFF?\s*(?:data|event|id|retry)?:/
 
-/** The dialect, reading an event stream too where it is to read a whole answer. */
+/** Wraps a dialect so that it also accepts an event stream as a whole answer. */
 export function readingEvents(dialect: Dialect): Dialect {
   return {
     ...dialect,
@@ -32,7 +32,7 @@ export function readingEvents(dialect: Dialect): Dialect {
   }
 }
 
-/** The dialect, reading a whole answer too where it is to read a stream: for those whose decoders of streams can't. */
+/** Wraps a dialect so that it also accepts a whole answer as a stream, for dialects whose stream decoders cannot. */
 export function readingWhole(dialect: Dialect): Dialect {
   return { ...dialect, decodeStream: view => new StreamOrWhole(dialect, view) }
 }
@@ -60,7 +60,7 @@ class StreamOrWhole implements StreamDecoder {
   readonly #dialect: Dialect
   readonly #view: AnswerView
   #stream: StreamDecoder | null = null
-  /** Set when the first byte is that of an object: no stream of these dialects begins so. */
+  /** Set if the first byte begins an object: no stream of these dialects begins with one. */
   #whole: ByteCollector | null = null
 
   constructor(dialect: Dialect, view: AnswerView) {

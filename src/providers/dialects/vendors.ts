@@ -1,39 +1,39 @@
 /**
- * The companies and servers behind providers: what each speaks, where it is, which variable has its key, and its name in price
- * lists. `tollgate init --provider`, `import litellm`, the checks of base URLs and the price catalog read this table.
+ * The vendors behind providers: dialect, base URL, the environment variable of the key, and names in price lists. Used by `tollgate
+ * init --provider`, `import litellm`, the checks of base URLs and the price catalog.
  */
 import type { DialectName, ProfileName } from './dialect-names.ts'
 
-/** A company or server that gateways call. */
+/** A company or a server that a gateway calls. */
 export interface Vendor {
-  /** As `tollgate init --provider` takes it. */
+  /** The name for `tollgate init --provider`. */
   readonly name: string
-  /** As people write it. */
+  /** The display name. */
   readonly title: string
   readonly dialect: DialectName
   readonly profile?: ProfileName
-  /** Null: it depends on the account or on the machine. */
+  /** Null if it depends on the account or on the machine. */
   readonly baseUrl: string | null
-  /** Its variable with the key, as its own SDK or LiteLLM calls it; null: none is needed. */
+  /** Environment variable with the key, as in its own SDK or in LiteLLM; null if it needs none. */
   readonly key: string | null
-  /** The hosts that are this vendor's. Left out: the dialect or the profile alone decides. */
+  /** The vendor's hosts. Default: the dialect or the profile decides. */
   readonly hosts?: RegExp
-  /** Dialects that these hosts speak beside `dialect`. */
+  /** Dialects that these hosts support besides `dialect`. */
   readonly alsoSpeaks?: readonly DialectName[]
   /** Its name in `@pydantic/genai-prices`. */
   readonly genai?: string
-  /** Its names in LiteLLM: as the prefix of a model, and as `litellm_provider` in its price list. */
+  /** Its names in LiteLLM: the prefix of a model, and `litellm_provider` in its price list. */
   readonly litellm: readonly string[]
-  /** Its name in models.dev. Left out: `name`. */
+  /** Its name in models.dev. Default: `name`. */
   readonly modelsDev?: string
-  /** The parameter with the cap of the answer, where the server may not know `max_completion_tokens`. */
+  /** The parameter for the output cap, if the server may not support `max_completion_tokens`. */
   readonly cap?: 'max_tokens'
 }
 
 const OPENAI_ALONE = /^api\.openai\.com$/
 const AI_PLATFORM = /(^|[.-])aiplatform\.googleapis\.com$/
 
-/** A vendor with the format of OpenAI and without a profile. */
+/** A vendor with OpenAI's format and without a profile. */
 const like = (
   name: string,
   title: string,
@@ -56,7 +56,7 @@ function hostOf(url: string): RegExp {
   return new RegExp(`^${new URL(url).hostname.replaceAll('.', '\\.')}$`)
 }
 
-/** In the order in which they are looked for. */
+/** In search order. */
 export const VENDORS: readonly Vendor[] = [
   {
     name: 'openai',
@@ -341,25 +341,24 @@ export const VENDORS: readonly Vendor[] = [
   }),
 ]
 
-/** The vendor of this name, if there is one. */
 export function vendorNamed(name: string): Vendor | undefined {
   return VENDORS.find(vendor => vendor.name === name)
 }
 
-/** The vendor whose host this is; undefined: of none in the table. */
+/** The vendor of a host; undefined if the table has none. */
 export function vendorAt(hostname: string): Vendor | undefined {
   return VENDORS.find(({ hosts }) => hosts?.test(hostname))
 }
 
-/** Vendors of dialects that have another name. */
+/** Dialects whose vendor has another name. */
 const DIALECT_OF: Readonly<Partial<Record<DialectName, string>>> = {
   'vertex-anthropic': 'vertex',
   'bedrock-invoke': 'bedrock',
 }
 
 /**
- * The vendor that a configured provider buys from: by its host, else by its profile, else by its dialect. Undefined: the format
- * of OpenAI at a host that is not in the table.
+ * The vendor of a configured provider: by its host, else by its profile, else by its dialect. Undefined for OpenAI's format
+ * at a host that is not in the table.
  * @param baseUrl empty for the embedded demo
  */
 export function vendorOf({

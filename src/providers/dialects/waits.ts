@@ -1,18 +1,15 @@
-/** How long a provider wants to be left alone: in headers, in members of the error, or in its sentence. */
+/** Reads how long a provider wants clients to wait: from headers, from members of the error, or from its sentence. */
 
-/** The longest wait that is passed on; beyond it the provider is guessing, and a client would give up anyway. */
+/** The longest wait that is passed on. Above it, the provider is guessing, and a client would give up anyway. */
 const MAX_WAIT_MS = 600_000
-/** A spent quota comes back with the month at the latest. */
+/** A spent quota is restored within a month at the latest. */
 const MAX_REST_MS = 32 * 86_400_000
 
 const NUMBER = /^\d{1,12}(?:\.\d{1,9})?$/
 
 const within = (waitMs: number) => Math.min(Math.ceil(waitMs), MAX_WAIT_MS)
 
-/**
- * `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110 10.2.3), also with fractions; nonsense counts as
- * absent.
- */
+/** `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110 10.2.3), also with fractions. Invalid values are ignored. */
 export function retryAfterOf(headers: Readonly<Record<string, string>>, nowMs: number): number | undefined {
   const exact = headers['retry-after-ms']
   if (exact !== undefined && NUMBER.test(exact)) return within(Number(exact))
@@ -41,21 +38,21 @@ const WAIT = new RegExp(
   'i',
 )
 
-/** Providers without the header may say it in words: `Please try again in 7m12s`, `6ms`, `retry after 26 seconds`. */
+/** Some providers without the header have it in the sentence: `Please try again in 7m12s`, `6ms`, `retry after 26 seconds`. */
 export function waitInWords(message: string | null): number | undefined {
-  const said = WAIT.exec(message ?? '')
-  if (said === null) return undefined
-  const [, hours = '0', minutes = '0', rest = '0', unit = 's'] = said
+  const match = WAIT.exec(message ?? '')
+  if (match === null) return undefined
+  const [, hours = '0', minutes = '0', rest = '0', unit = 's'] = match
   const restMs = Number(rest) * (unit.toLowerCase().startsWith('m') ? 1 : 1000)
   const waitMs = (Number(hours) * 60 + Number(minutes)) * 60_000 + restMs
   return waitMs === 0 ? undefined : within(waitMs)
 }
 
-/** Anthropic's, at the beginning of the sentence: anywhere else it may be the client's words. */
+/** Anthropic's sentence. It must be at the beginning: anywhere else it may be the client's words. */
 const BACK_AT =
   /^You have reached your specified API usage limits\. You will regain access on (\d{4}-\d{2}-\d{2}) at (\d{2}:\d{2}) UTC/
 
-/** Milliseconds until a spent quota comes back, where the provider says when. */
+/** Milliseconds until a spent quota is restored, if the provider says when. */
 export function restInWords(message: string | null, nowMs: number): number | undefined {
   const [, day, time] = BACK_AT.exec(message ?? '') ?? []
   if (day === undefined) return undefined

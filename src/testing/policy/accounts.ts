@@ -1,46 +1,46 @@
-/** Who is there when a scripted request comes: accounts with their credit, and a key of each. */
+/** Creates the accounts of a policy test, with their credit and a key each. */
 import type { Key } from '#contract'
 import type { TestGateway } from '../../simulate/whole-gateway.ts'
 import type { AccountShape, KeyShape, OwnBudget, TestShape } from './schema.ts'
 
-/** The account's id and name, its key, and the key as clients send it. */
-export interface Person {
+/** An account's id and name, its key, and the key's token. */
+export interface TestAccount {
   readonly account: string
   readonly name: string
   readonly plan: string
-  /** The models of the key, as the test says them. */
+  /** The models of the key, as in the test. */
   readonly models: readonly string[] | undefined
   readonly key: Key
   readonly good: string
 }
 
-/** The accounts of a test. */
-export interface People extends Person {
-  /** By name; left out: the one that the test calls its account. */
-  of(name?: string): Person
+/** The accounts of a test. Has the members of the first one. */
+export interface TestAccounts extends TestAccount {
+  /** The account with a name. Default: `given.account`. */
+  of(name?: string): TestAccount
 }
 
-/** The name of the account where a test gives it none. */
+/** The default name of the account. */
 export const STANDARD_ACCOUNT = 'acme'
 
 type Given = NonNullable<TestShape['given']>
 
-/** The accounts of a test by their names, the one that it calls its account first. */
+/** The accounts of a test by name; `given.account` comes first. */
 export function accountsOf({ account = {}, key, accounts = {} }: Given = {}) {
   const { name = STANDARD_ACCOUNT, ...first } = account
   const others = Object.entries(accounts).map(([id, each]) => [id, each ?? {}] as const)
   return [[name, { ...first, ...(key ? { key } : {}) }] as const, ...others]
 }
 
-/** Makes the accounts and their keys; what is left out is as policy tests say. */
-export async function settle({ store }: Pick<TestGateway, 'store'>, given?: Given): Promise<People> {
-  const people = new Map<string, Person>()
-  for (const [name, account] of accountsOf(given)) people.set(name, await settleOne(store, name, account))
-  const [first] = people.values()
-  return { ...first!, of: name => (name === undefined ? first! : people.get(name)!) }
+/** Creates the accounts and their keys, with the defaults of policy tests. */
+export async function settle({ store }: Pick<TestGateway, 'store'>, given?: Given): Promise<TestAccounts> {
+  const accounts = new Map<string, TestAccount>()
+  for (const [name, account] of accountsOf(given)) accounts.set(name, await createAccount(store, name, account))
+  const [first] = accounts.values()
+  return { ...first!, of: name => (name === undefined ? first! : accounts.get(name)!) }
 }
 
-async function settleOne(
+async function createAccount(
   store: TestGateway['store'],
   name: string,
   {
@@ -48,12 +48,12 @@ async function settleOne(
     balance = 10_000_000_000n,
     frozen = false,
     budgets,
-    key: said = {},
+    key: given = {},
   }: AccountShape & { key?: KeyShape },
-): Promise<Person> {
+): Promise<TestAccount> {
   const { id } = await store.createAccount({ name, plan })
   if (balance > 0n) await store.credit({ account: id, amount: balance, reference: `given to ${name}`, actor: 'test' })
-  const { models, spending_cap: spendingCap } = said
+  const { models, spending_cap: spendingCap } = given
   const { key, token } = await store.createKey({
     account: id,
     name: 'test',
@@ -61,7 +61,7 @@ async function settleOne(
     ...(spendingCap === undefined ? {} : { spendingCap }),
   })
   await setBudgets(store, 'account', id, budgets)
-  await setBudgets(store, 'key', key.id, said.budgets)
+  await setBudgets(store, 'key', key.id, given.budgets)
   if (frozen) await store.freeze(id, true)
   return { account: id, name, plan, models, key, good: token }
 }

@@ -1,51 +1,51 @@
-/** Compares what a policy test expects with what happened, and says each difference. */
+/** Compares the result of a policy test with its expectations. */
 import { formatMoney, type NanoUsd, type Receipt, type TrailEntry } from '#contract'
 import type { BenchAnswer } from '../../simulate/visit.ts'
 import type { ExpectShape } from './schema.ts'
 
-/** What is known of an exchange when it is over. */
-export interface Seen {
+/** The result of an exchange. */
+export interface ExchangeResult {
   readonly answer: BenchAnswer
   readonly trail: readonly TrailEntry[]
   readonly outcome: string | null
   readonly tags: Readonly<Record<string, string>>
-  /** The step that refused, failed or answered; `send` behind the steps, `gateway` before them. */
+  /** The step that refused, failed or answered; `send` for the upstream call, `gateway` before the steps. */
   readonly decidedBy: string | null
   /** Requests to providers. */
   readonly calls: number
-  /** How often each service of `http` was asked. */
+  /** Number of calls of each service of `http`. */
   readonly http: ReadonlyMap<string, number>
-  /** The body of the last one. */
+  /** The body of the last request to a provider. */
   readonly sent: Readonly<Record<string, unknown>> | null
   readonly receipt: Receipt | undefined
   readonly balance: NanoUsd
 }
 
-/** A difference, both sides as they can be read. */
+/** A difference; both sides as text. */
 export interface Mismatch {
   readonly what: string
   readonly expected: string
   readonly got: string
 }
 
-export function mismatches(expect: ExpectShape, seen: Seen): Mismatch[] {
-  const { answer, receipt, trail } = seen
+export function mismatches(expect: ExpectShape, result: ExchangeResult): Mismatch[] {
+  const { answer, receipt, trail } = result
   const plain: readonly (readonly [string, unknown, unknown])[] = [
     ['status', expect.status, answer.left ? null : answer.status],
     ['code', expect.code, answer.error?.code ?? null],
-    ['decided_by', expect.decided_by, seen.decidedBy],
-    ['outcome', expect.outcome, seen.outcome],
-    ['upstream', expect.upstream, seen.calls],
+    ['decided_by', expect.decided_by, result.decidedBy],
+    ['outcome', expect.outcome, result.outcome],
+    ['upstream', expect.upstream, result.calls],
     ['content', expect.content, answer.content],
     ['held', shown(expect.held), shown(receipt?.held ?? 0n)],
     ['charged', shown(expect.charged), shown(receipt?.charged ?? 0n)],
     ['source', expect.source, receipt?.source ?? null],
-    ['balance', shown(expect.balance), shown(seen.balance)],
+    ['balance', shown(expect.balance), shown(result.balance)],
     ...Object.entries(expect.http ?? {}).map(
-      ([key, times]) => [`http.${key}`, times, seen.http.get(key) ?? 0] as const,
+      ([key, times]) => [`http.${key}`, times, result.http.get(key) ?? 0] as const,
     ),
     ...Object.entries(expect.tags ?? {}).map(
-      ([name, value]) => [`tags.${name}`, value, seen.tags[name] ?? null] as const,
+      ([name, value]) => [`tags.${name}`, value, result.tags[name] ?? null] as const,
     ),
     ...Object.entries(expect.trail ?? {}).map(
       ([step, verdict]) =>
@@ -57,7 +57,7 @@ export function mismatches(expect: ExpectShape, seen: Seen): Mismatch[] {
       expected === undefined || expected === got ? [] : [differs(what, expected, got)],
     ),
     ...Object.entries(expect.headers ?? {}).flatMap(([name, wanted]) => headerDiffers(name, wanted, answer.headers)),
-    ...(expect.sent ? partDiffers('sent', expect.sent, seen.sent) : []),
+    ...(expect.sent ? partDiffers('sent', expect.sent, result.sent) : []),
     ...(expect.body ? partDiffers('body', expect.body, bodyOf(answer)) : []),
   ]
 }
@@ -72,7 +72,7 @@ function bodyOf(answer: BenchAnswer): unknown {
   }
 }
 
-/** `/text/` is a pattern; null: it is not one. Throws for one that cannot be. */
+/** The pattern of `/text/`; null if it is not a pattern. Throws for an invalid pattern. */
 export function patternOf(wanted: string | number | null): RegExp | null {
   const pattern = typeof wanted === 'string' ? /^\/(.*)\/$/.exec(wanted)?.[1] : undefined
   return pattern === undefined ? null : new RegExp(pattern)
@@ -85,7 +85,7 @@ function headerDiffers(name: string, wanted: string | number | null, headers: Be
   return fits ? [] : [differs(`headers.${name}`, wanted, got)]
 }
 
-/** Everything that is wanted must be there; maps may have more, lists may not. */
+/** Compares recursively: objects may have additional members, lists may not. */
 function partDiffers(what: string, wanted: unknown, got: unknown): Mismatch[] {
   if (typeof wanted !== 'object' || wanted === null) return Object.is(wanted, got) ? [] : [differs(what, wanted, got)]
   if (typeof got !== 'object' || got === null || Array.isArray(wanted) !== Array.isArray(got)) {

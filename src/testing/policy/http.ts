@@ -1,30 +1,30 @@
-/** What stands in for the HTTP services of plugins in policy tests: the answers of `http`, by URL. */
+/** Replaces the HTTP services of plugins in policy tests, with the answers of `http` by URL. */
 import type { HttpAnswerShape, HttpShape } from './schema.ts'
 
-/** `POST https://policy.example/decide`, or the URL alone for every method. */
+/** `POST https://policy.example/decide`, or only the URL for every method. */
 export const HTTP_KEY = /^(?:([A-Z]{1,20}) )?(https?:\/\/\S+)$/
 
 interface Service {
   readonly key: string
-  /** Null: every method. */
+  /** Null for every method. */
   readonly method: string | null
   readonly url: URL
   readonly answers: readonly HttpAnswerShape[]
-  /** How often it was asked since it was said. */
+  /** Number of calls since the answers were set. */
   asked: number
 }
 
-/** Answers what plugins ask by `fetch`. A call without an answer is remembered and fails as a network does. */
+/** Answers `fetch` calls of plugins. A call without an answer is recorded and fails like a network error. */
 export class HttpStandIn {
   #services = new Map<string, Service>()
   #calls = new Map<string, number>()
   #unmatched: string[] = []
 
-  /** Answers from now on; those of the same key are replaced. Throws for a key that is no URL. */
-  say(shape: HttpShape): void {
-    for (const [key, said] of Object.entries(shape)) {
+  /** Sets answers; those of the same key are replaced. Throws for a key that is not a URL. */
+  setAnswers(shape: HttpShape): void {
+    for (const [key, answers] of Object.entries(shape)) {
       const [, method = null, url] = HTTP_KEY.exec(key) ?? []
-      this.#services.set(key, { key, method, url: new URL(url!), answers: [said].flat(), asked: 0 })
+      this.#services.set(key, { key, method, url: new URL(url!), answers: [answers].flat(), asked: 0 })
     }
   }
 
@@ -34,7 +34,7 @@ export class HttpStandIn {
     if (service === null) {
       const what = `${request.method} ${request.url}`
       const has = this.#services.size > 0 ? `it has ${[...this.#services.keys()].join(', ')}` : 'it is empty'
-      this.#unmatched.push(`a plugin asked ${what}, and "http" has no answer for it; ${has}`)
+      this.#unmatched.push(`a plugin called ${what}, but "http" has no answer for it; ${has}`)
       throw unreachable(what)
     }
     this.#calls.set(service.key, (this.#calls.get(service.key) ?? 0) + 1)
@@ -45,21 +45,21 @@ export class HttpStandIn {
     return responseOf(answer)
   }
 
-  /** How often each was asked since this was last asked. */
+  /** The number of calls of each key since the last call of this function. */
   takeCalls(): ReadonlyMap<string, number> {
     const calls = this.#calls
     this.#calls = new Map()
     return calls
   }
 
-  /** Calls without an answer since this was last asked, as sentences. */
+  /** Calls without an answer since the last call of this function, as sentences. */
   takeUnmatched(): string[] {
     const unmatched = this.#unmatched
     this.#unmatched = []
     return [...new Set(unmatched)]
   }
 
-  /** The one that says most: the method, and the query. A key without a query is for every query. */
+  /** The most specific service: method first, then query. A key without a query matches every query. */
   #serviceFor({ method, url }: Request): Service | null {
     const asked = new URL(url)
     const says = (service: Service) => (service.method === null ? 0 : 2) + (service.url.search === '' ? 0 : 1)
@@ -74,7 +74,7 @@ export class HttpStandIn {
   }
 }
 
-/** As `fetch` fails where there is no network. */
+/** The error of `fetch` without a network. */
 function unreachable(what: string): TypeError {
   const cause = Object.assign(new Error(`${what} cannot be reached`), { code: 'ENETUNREACH', syscall: 'connect' })
   return new TypeError('fetch failed', { cause })
@@ -86,7 +86,7 @@ function aborted(signal: AbortSignal): Promise<never> {
   })
 }
 
-/** Statuses whose answers have no body (the Fetch standard, "null body status"). */
+/** Statuses without a body (the Fetch standard, "null body status"). */
 const BODILESS = [204, 205, 304]
 
 function responseOf({ status = 200, headers = {}, body }: HttpAnswerShape): Response {

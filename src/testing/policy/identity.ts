@@ -1,26 +1,26 @@
 /**
- * The identity provider of policy tests, in place of the one that a `jwt` step trusts: its keys are made here, so that none
- * are fetched, and its tokens go through all that the step checks.
+ * The identity provider of policy tests, instead of the one that a `jwt` step trusts. It creates its own keys, so none are fetched. Its
+ * tokens pass all checks of the step.
  */
 import type { Model } from '#contract'
 import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { BUILT_IN } from '../../loader/builtin.ts'
 
-/** What a token is about. */
+/** The contents of a token. */
 export interface Bearer {
   /** Name of the account that pays. */
   readonly account: string
-  /** The plan of the account, which the token says where the step reads it there. */
+  /** The plan of the account, which becomes a claim if the step reads it there. */
   readonly plan: string
-  /** The models of the token; left out: every public one. */
+  /** The models of the token. Default: every public one. */
   readonly models?: readonly string[]
-  /** Further ones. Those that the step itself reads are set without them. */
+  /** Further claims. They cannot replace those that the step itself reads. */
   readonly claims?: Readonly<Record<string, unknown>>
   /** Milliseconds since the epoch. */
   readonly nowMs: number
 }
 
-/** What of the settings of a `jwt` step says what its tokens must hold. */
+/** The settings of a `jwt` step that its tokens depend on. */
 export interface JwtSettings {
   readonly issuer: string
   readonly audience: string | readonly string[]
@@ -38,25 +38,25 @@ interface Signer {
   readonly jwk: object
 }
 
-/** Those that are quick to make first: a long RSA key takes a tenth of a second. */
+/** Algorithms with fast key generation first: a long RSA key takes a tenth of a second. */
 const QUICK = ['EdDSA', 'Ed25519', 'ES256', 'ES384', 'ES512']
 const KEY_ID = 'policy-test'
 const HOUR_S = 3_600
 
-/** By algorithm, and by whose they are: for all tests of a process. */
+/** By algorithm and provider; shared by all tests of a process. */
 const signers = new Map<string, Promise<Signer>>()
 
-/** The step that takes tokens on a route; null where a gateway key is wanted, or nothing. */
+/** The step that takes tokens on a route; null if it takes gateway keys, or nothing. */
 export function tokenStepOf({ steps }: RouteConfig): StepConfig | null {
   const active = steps.steps.filter(({ mode }) => mode !== 'off')
   if (active.some(({ plugin }) => plugin.name === 'api-key' && BUILT_IN.includes(plugin))) return null
   return active.find(isJwt) ?? null
 }
 
-// One of somebody's own may have the same name.
+// Another plugin may have the same name.
 const isJwt = ({ plugin }: StepConfig) => plugin.name === 'jwt' && BUILT_IN.includes(plugin)
 
-/** The same configuration, whose `jwt` steps trust this provider; one account for all callers is the account of the test. */
+/** Makes the `jwt` steps of a configuration trust this provider. A fixed account for all callers becomes the account of the test. */
 export async function trusting(configuration: Configuration, account: string): Promise<Configuration> {
   if (!configuration.routes.some(({ steps }) => steps.steps.some(isJwt))) return configuration
   const trusted = async (step: StepConfig): Promise<StepConfig> => {
@@ -73,7 +73,7 @@ export async function trusting(configuration: Configuration, account: string): P
   return { ...configuration, routes: await Promise.all(routes) }
 }
 
-/** A token for a `jwt` step: good for an hour, over for an hour, or signed by a key that the provider does not have. */
+/** A token for a `jwt` step: valid for an hour, expired for an hour, or signed by an unknown key. */
 export async function tokenFor(
   step: StepConfig,
   which: 'good' | 'unknown' | 'expired',
@@ -99,7 +99,7 @@ export async function tokenFor(
   return new SignJWT(claims).setProtectedHeader({ alg: algorithmOf(settings), kid: KEY_ID }).sign(privateKey)
 }
 
-/** The value of the claim by which the step finds the plan; of a plan without one, its name. */
+/** The value of the claim that the step maps to the plan; the plan's name if it maps none. */
 function planValue({ plans = {} }: JwtSettings, plan: string): string {
   return Object.keys(plans).find(value => plans[value] === plan) ?? plan
 }

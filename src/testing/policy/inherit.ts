@@ -1,12 +1,12 @@
-/** The request of a step under `then`: that of the test, with what the step says in its place. */
+/** The request of a step under `then`: the request of the test, with the changes of the step. */
 import type { RequestShape, StepShape, TestShape } from './schema.ts'
 
-/** What is about one step alone: how often it is sent, and when its client leaves. */
+/** Members that are not inherited: number of requests, and the client's disconnect. */
 const OWN = ['times', 'leaves_after'] as const
 
 /**
- * A step that names a path or a method asks something else: then it has from the test only whose request it is. Headers are
- * merged, and so are bodies that are maps.
+ * A step with a path or a method is another request, which inherits only the caller. Headers are merged, and so are bodies that are
+ * objects.
  */
 export function inherited({ request: first = {} }: TestShape, step: StepShape): RequestShape {
   const { request = {} } = step

@@ -1,39 +1,39 @@
 /**
- * While policy tests run: nobody reaches the network, and what goes wrong where nobody waits for it (a promise that is
- * dropped, a callback) is kept for the test under way and does not end the run.
+ * Isolates running policy tests: it blocks the network. Unhandled errors (a promise without a handler, a callback) are kept for the
+ * current test, so that they do not end the run.
  */
 import { Socket } from 'node:net'
 import { type UnhandledKind, watchUnhandled } from '../../simulate/unhandled.ts'
 import type { HttpStandIn } from './http.ts'
 
-/** Watches over this process until it ends. */
+/** The isolation of this process, until `end()`. */
 export interface Guard {
-  /** What went wrong since it was last asked, as sentences. */
+  /** Unhandled errors since the last call, as sentences. */
   takeErrors(): string[]
-  /** Who wanted to connect to where since it was last asked, as sentences. */
+  /** Blocked connections since the last call, as sentences. */
   takeRefused(): string[]
-  /** Answers what is asked by `fetch` from now on; null: nobody does. */
+  /** Sets the stand-in for `fetch`; null for none. */
   answerBy(standIn: HttpStandIn | null): void
-  /** Puts everything back as it was. */
+  /** Restores the original state. */
   end(): void
 }
 
 type Connect = typeof Socket.prototype.connect
 
 const WHAT: Readonly<Record<UnhandledKind, string>> = {
-  exception: 'an error that nobody catches',
-  rejection: 'a promise that nobody waits for rejected',
+  exception: 'an uncaught error',
+  rejection: 'an unhandled rejected promise',
 }
 
-/** Begins to watch. One at a time. */
+/** Starts the isolation. Only one at a time. */
 export function standGuard(): Guard {
   let errors: string[] = []
   let refused: string[] = []
-  // Everything that goes out goes through here: fetch, undici, node:http, TLS, and what was taken out of a module before.
+  // All connections use this: fetch, undici, node:http, TLS, and functions that were taken out of a module before.
   const connect = Socket.prototype.connect
   Socket.prototype.connect = function refuse(this: Socket, ...args: unknown[]) {
     const where = placeOf(args)
-    refused.push(`somebody wanted to connect to ${where}, and policy tests have no network`)
+    refused.push(`a connection to ${where} was attempted, but policy tests have no network`)
     const error = Object.assign(new Error(`policy tests have no network: ${where} cannot be reached`), {
       code: 'ENETUNREACH',
       syscall: 'connect',
@@ -68,7 +68,7 @@ export function standGuard(): Guard {
   }
 }
 
-/** From the arguments of `connect`: options, a port and a host, or a path; Node's own callers wrap them in a list. */
+/** The target in the arguments of `connect`: options, a port and a host, or a path. Node's own callers wrap them in a list. */
 function placeOf(args: readonly unknown[]): string {
   const [first, second] = Array.isArray(args[0]) ? args[0] : args
   if (typeof first === 'object' && first !== null) {

@@ -1,4 +1,4 @@
-/** Reads a file of policy tests, and the configuration that it is about. What is wrong has a place in the one or the other. */
+/** Reads a file of policy tests and its configuration. Problems have a place in one of the two. */
 import { readFile as readFromDisk } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { basename, dirname, resolve } from 'node:path'
@@ -32,16 +32,16 @@ import {
 export interface ReadOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly registry: Registry
-  /** The configuration of tests that name none; left out: `../gateway.yaml` beside them. */
+  /** The configuration of tests without their own. Default: `../gateway.yaml` beside them. */
   readonly config?: string
 }
 
-/** A file whose tests can be run. */
+/** A file whose tests can run. */
 export interface PolicyTests {
   readonly file: string
   readonly policy: string
   readonly configuration: Configuration
-  /** What services of plugins answer in each test. */
+  /** Answers of plugins' services in each test. */
   readonly http?: HttpShape | undefined
   readonly tests: readonly PlacedTest[]
 }
@@ -57,13 +57,13 @@ export interface ReadProblems {
 
 const ENDING = '.test.yaml'
 
-/** Never throws for what stands in a file. */
+/** Never throws for the contents of a file. */
 export async function readPolicyTests(file: string, options: ReadOptions): Promise<PolicyTests | ReadProblems> {
   let text: string
   try {
     text = await readFromDisk(file, 'utf8')
   } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : String(error)
+    const reason = (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'the file does not exist' : String(error)
     return wrong(file, '', { rule: 'unreadable-file', message: `the policy tests cannot be read: ${reason}` })
   }
   const source = await readSource(file, text, { env: standIns(options.env), readFile: async () => '' })
@@ -73,7 +73,7 @@ export async function readPolicyTests(file: string, options: ReadOptions): Promi
   if (source.problems.length > 0)
     return { problems: ordered(source.problems, [file]), sources: new Map([[file, text]]) }
   const policy = shape.policy ?? basename(file).replace(ENDING, '')
-  // As it stands in the file: `${NAME}` is for the loader of the configuration to resolve.
+  // As written in the file, because the configuration loader resolves `${NAME}`.
   const loaded = await loadFor(source, parse(text) as FileShape, policy, options)
   if ('problems' in loaded) return loaded
   const { configuration } = loaded
@@ -90,7 +90,7 @@ export async function readPolicyTests(file: string, options: ReadOptions): Promi
   return { file, policy, configuration, http: shape.http, tests }
 }
 
-/** What the schema cannot say. */
+/** Checks that the schema cannot express. */
 function checkRest(source: Source, { tests, http }: FileShape): void {
   const names = new Set<string>()
   checkUrls(source, '', http)
@@ -102,7 +102,7 @@ function checkRest(source: Source, { tests, http }: FileShape): void {
       for (const key of Object.keys(step.http ?? {})) services.add(key)
       for (const key of Object.keys(step.expect.http ?? {})) {
         if (services.has(key)) continue
-        const suggestion = didYouMean(key, [...services]) ?? 'say there what it answers'
+        const suggestion = didYouMean(key, [...services]) ?? 'add its answer there'
         source.report(`${place}/expect/http${pointer(key)}`, `"http" has no service ${key}`, { key: true, suggestion })
       }
       checkPatterns(source, `${place}/expect`, step.expect.headers)
@@ -110,14 +110,14 @@ function checkRest(source: Source, { tests, http }: FileShape): void {
       checkAccount(source, `${place}/request/account`, step, given)
       const { address } = step.request ?? {}
       if (address !== undefined && isIP(address) === 0) {
-        source.report(`${place}/request/address`, `"${address}" is no IP address`)
+        source.report(`${place}/request/address`, `"${address}" is not an IP address`)
       }
     }
-    if (names.has(name)) source.report(`/tests/${nth}/name`, `there are two tests named "${name}"`)
+    if (names.has(name)) source.report(`/tests/${nth}/name`, `two tests have the name "${name}"`)
     names.add(name)
     const [own] = accountsOf(given)[0]!
     if (given?.accounts && Object.hasOwn(given.accounts, own)) {
-      const message = `"${own}" is the account of given.account already`
+      const message = `"${own}" is already the account of given.account`
       source.report(`/tests/${nth}/given/accounts${pointer(own)}`, message, { key: true })
     }
     try {
@@ -131,15 +131,15 @@ function checkRest(source: Source, { tests, http }: FileShape): void {
 function checkUrls(source: Source, place: string, http: HttpShape = {}): void {
   for (const key of Object.keys(http)) {
     if (URL.canParse(HTTP_KEY.exec(key)?.[2] ?? '')) continue
-    source.report(`${place}/http${pointer(key)}`, `${key} is no URL`, { key: true })
+    source.report(`${place}/http${pointer(key)}`, `${key} is not a URL`, { key: true })
   }
 }
 
-/** A request can only be of an account that the test has. */
+/** The account of a request must be one of the test. */
 function checkAccount(source: Source, at: string, { request }: StepShape, given: TestShape['given']): void {
   const names = accountsOf(given).map(([name]) => name)
   if (request?.account === undefined || names.includes(request.account)) return
-  const suggestion = didYouMean(request.account, names) ?? `there are ${listed(names, 'and')}`
+  const suggestion = didYouMean(request.account, names) ?? `the accounts are ${listed(names, 'and')}`
   source.report(at, `the test has no account "${request.account}"`, { suggestion })
 }
 
@@ -153,19 +153,19 @@ function checkPatterns(source: Source, place: string, headers: ExpectShape['head
   }
 }
 
-/** A fault that comes after nothing is none, and one without a connection has nothing before it. */
+/** `after` needs a fault, and an unreachable provider sends nothing before it. */
 function checkUpstream(source: Source, place: string, upstream: StepShape['upstream'] = []): void {
   const at = (nth: number) => `${place}/upstream${Array.isArray(upstream) ? `/${nth}` : ''}/after`
   for (const [nth, { after, fault }] of [upstream].flat().entries()) {
     if (after === undefined || (fault !== undefined && fault !== 'unreachable')) continue
     const message = fault
       ? 'a provider that is unreachable sends nothing before that'
-      : '"after" says how many events come before a fault, and there is no "fault" beside it'
+      : '"after" is the number of events before a fault, but "fault" is missing'
     source.report(at(nth), message, { rule: 'useless-key', key: true })
   }
 }
 
-/** Steps and codes that an expectation names: a misspelt one would hold for ever where nothing is expected of it. */
+/** Checks the steps and codes of expectations: a negative expectation about a misspelt one would always hold. */
 function checkNames(source: Source, { tests }: FileShape, { routes }: Configuration): void {
   const steps = new Set(routes.flatMap(route => route.steps.steps.map(({ id }) => id)))
   const deciders = [...steps, 'send', 'gateway']
@@ -176,15 +176,18 @@ function checkNames(source: Source, { tests }: FileShape, { routes }: Configurat
       for (const step of Object.keys(trail)) {
         checkStep(source, `${place}/expect/trail${pointer(step)}`, step, [...steps, 'send'])
       }
-      // A provider's own codes pass on raw routes: only what looks like a slip is one.
+      // Raw routes return a provider's own codes, so only a code that looks misspelt is reported.
       const meant = typeof code === 'string' && !Object.hasOwn(ERRORS, code) && didYouMean(code, Object.keys(ERRORS))
       if (meant)
-        source.report(`${place}/expect/code`, `there is no error "${code}"`, { rule: 'wrong-value', suggestion: meant })
+        source.report(`${place}/expect/code`, `the error "${code}" does not exist`, {
+          rule: 'wrong-value',
+          suggestion: meant,
+        })
     }
   }
 }
 
-/** The keys that tests have: what they may use must be there, and where tokens are taken they must be able to have it. */
+/** Checks the keys of tests: their models must exist, and a token must be able to have their settings. */
 function checkKeys(source: Source, { tests }: FileShape, policy: string, configuration: Configuration): void {
   const { models, routes } = configuration
   const known = [...new Set([...models.keys(), ...routes.flatMap(route => route.raw?.models ?? [])])]
@@ -195,8 +198,9 @@ function checkKeys(source: Source, { tests }: FileShape, policy: string, configu
     for (const [at, key] of keysOf(test, place)) {
       for (const [i, id] of (key.models ?? []).entries()) {
         if (known.includes(id)) continue
-        const suggestion = didYouMean(id, known) ?? (known.length > 0 ? `there are ${listed(known, 'and')}` : undefined)
-        source.report(`${at}/models/${i}`, `there is no model "${id}"`, { rule: 'unknown-model', suggestion })
+        const suggestion =
+          didYouMean(id, known) ?? (known.length > 0 ? `the models are ${listed(known, 'and')}` : undefined)
+        source.report(`${at}/models/${i}`, `the model "${id}" does not exist`, { rule: 'unknown-model', suggestion })
       }
       checkToken(source, at, key, tokenStepOf(route))
     }
@@ -207,14 +211,14 @@ function checkKeys(source: Source, { tests }: FileShape, policy: string, configu
         source.report(`${at}/request/key`, 'a token of an identity provider cannot be revoked, only expire')
       }
       if (step.request?.claims !== undefined && !takesTokens) {
-        const message = 'no jwt step takes tokens here, and a gateway key has no claims'
+        const message = 'no jwt step takes tokens here, but a gateway key has no claims'
         source.report(`${at}/request/claims`, message, { rule: 'useless-key', key: true })
       }
     }
   }
 }
 
-/** The keys that a test says, each with its address. */
+/** The keys in a test, each with its path. */
 function keysOf({ given = {} }: TestShape, place: string): (readonly [string, KeyShape])[] {
   const others = Object.entries(given.accounts ?? {}).map(
     ([name, account]) => [`${place}/given/accounts${pointer(name)}/key`, account?.key] as const,
@@ -223,48 +227,48 @@ function keysOf({ given = {} }: TestShape, place: string): (readonly [string, Ke
   return all.flatMap(([at, key]) => (key === undefined ? [] : [[at, key] as const]))
 }
 
-/** What a token cannot say, and so would be given to nobody. */
+/** Reports settings that a token cannot have. */
 function checkToken(source: Source, at: string, key: KeyShape, step: ReturnType<typeof tokenStepOf>): void {
   if (step === null) return
   const { models, spending_cap: cap } = key
   const options = { rule: 'useless-key', key: true } as const
   if (cap !== undefined) {
-    source.report(`${at}/spending_cap`, `the step "${step.id}" takes tokens, and a token has no spending cap`, options)
+    source.report(`${at}/spending_cap`, `the step "${step.id}" takes tokens, but a token has no spending cap`, options)
   }
   if (models !== undefined && (step.settings as JwtSettings).models_claim === undefined) {
-    const message = `the step "${step.id}" takes tokens, and without models_claim a token is for every public model`
+    const message = `the step "${step.id}" takes tokens, but without models_claim a token is for every public model`
     source.report(`${at}/models`, message, options)
   }
 }
 
-/** The route that a request goes to: the one with its path, else the first one with the policy. */
+/** The route of a request: the one with its path, else the first one with the policy. */
 export function routeFor({ routes }: Configuration, policy: string, { path }: RequestShape = {}): RouteConfig {
   const first = routes.find(route => route.policy === policy)!
   return path === undefined ? first : (routes.find(route => route.path === path) ?? first)
 }
 
-/** The test itself and what comes after it, each with its address in the file. */
+/** The test and its further steps, each with its path in the file. */
 function placesOf(test: TestShape, place: string): (readonly [string, StepShape])[] {
   return [[place, test], ...(test.then ?? []).map((step, nth) => [`${place}/then/${nth}`, step] as const)]
 }
 
 function checkStep(source: Source, at: string, step: string, known: readonly string[]): void {
   if (known.includes(step)) return
-  const suggestion = didYouMean(step, known) ?? `there are ${known.join(', ')}`
+  const suggestion = didYouMean(step, known) ?? `the steps are ${known.join(', ')}`
   source.report(at, `no policy here has a step "${step}"`, { rule: 'wrong-value', suggestion })
 }
 
-/** Loads gateway.yaml, with what the tests say in place of its own parts. */
+/** Loads gateway.yaml with the parts that the tests replace. */
 async function loadFor(
   source: Source,
-  { config: said, routes, providers, models }: FileShape,
+  { config: given, routes, providers, models }: FileShape,
   policy: string,
   { env, registry, config: chosen }: ReadOptions,
 ): Promise<{ readonly configuration: Configuration } | ReadProblems> {
-  const config = resolve(dirname(source.file), said ?? chosen ?? '../gateway.yaml')
+  const config = resolve(dirname(source.file), given ?? chosen ?? '../gateway.yaml')
   const own = { ...(routes ? { routes: routes.map(route => ({ policy, ...route })) } : {}), providers, models }
   const parts = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== undefined))
-  // One that cannot be read is for the loader to tell.
+  // The loader reports a file that cannot be read.
   const text = await readFromDisk(config, 'utf8').catch(() => null)
   const isWhole = text === null || Object.keys(parts).length === 0
   const merged = isWhole ? null : await mergeParts(config, text, parts, source)

@@ -1,28 +1,28 @@
-/** gateway.yaml with what a file of policy tests says in place of its own parts, and each problem at its place in the one or the other. */
+/** Merges gateway.yaml with the parts that policy tests replace, and maps each problem to the file it is from. */
 import { isDeepStrictEqual } from 'node:util'
 import { type Document, isMap, isScalar, isSeq, type Node, parse, parseDocument } from 'yaml'
 import type { Problem } from '../../config/yaml/problem.ts'
 import { pointer, readSource, type Source } from '../../config/yaml/source.ts'
 
-/** What stands in for the parts of gateway.yaml, by their names there. */
+/** Replacements of parts of gateway.yaml, by their names there. */
 export type Parts = Readonly<Record<string, unknown>>
 
-export interface Merged {
-  /** What the loader reads as gateway.yaml. */
+export interface MergedConfig {
+  /** The text that the loader reads as gateway.yaml. */
   readonly text: string
-  /** A problem of that text as one of the file in which its place is written. */
+  /** Maps a problem of the merged text to its file. */
   placed(problem: Problem): Problem
 }
 
 /**
- * @param config the path of gateway.yaml, as it stands in problems
- * @param tests the file that says the parts
+ * @param config the path of gateway.yaml, as in problems
+ * @param tests the file with the replacements
  */
-export async function mergeParts(config: string, text: string, parts: Parts, tests: Source): Promise<Merged> {
-  const asItIs: Merged = { text, placed: problem => problem }
+export async function mergeParts(config: string, text: string, parts: Parts, tests: Source): Promise<MergedConfig> {
+  const asItIs: MergedConfig = { text, placed: problem => problem }
   const document = parseDocument(text)
   const values = valuesOf(document)
-  // Then the loader has enough to say of the file itself.
+  // The loader reports the problems of the file itself.
   if (values === null) return asItIs
   const own = await readSource(config, text, { env: {}, readFile: async () => '' })
   const merged = merge(document, { ...values, ...parts }, parts)
@@ -38,7 +38,7 @@ export async function mergeParts(config: string, text: string, parts: Parts, tes
   }
 }
 
-/** Null when it is no map, or has errors: some come only to light when aliases are followed. */
+/** Null if it is not an object or has errors, some of which occur only when aliases are resolved. */
 function valuesOf(document: Document): object | null {
   if (document.errors.length > 0 || !isMap(document.contents)) return null
   try {
@@ -48,14 +48,14 @@ function valuesOf(document: Document): object | null {
   }
 }
 
-/** With each value as it is written where that can be: only a plain `${NAME}` may become a number. */
+/** Keeps the notation of values if possible, because only a plain `${NAME}` may become a number. */
 function merge(document: Document, wanted: object, parts: Parts): string {
   for (const [name, value] of Object.entries(parts)) document.set(name, document.createNode(value, { flow: true }))
   try {
     const text = document.toString({ lineWidth: 0 })
     if (isDeepStrictEqual(parse(text), wanted)) return text
   } catch {
-    // What is left may name an anchor that stood in what was taken out.
+    // The rest may use an anchor that was in a removed part.
   }
   return JSON.stringify(wanted, null, 2)
 }
@@ -65,7 +65,7 @@ function offsetOf(text: string, { line, column }: Problem): number {
   return before.reduce((sum, each) => sum + each.length + 1, 0) + column - 1
 }
 
-/** What stands at an offset: the way to it, and whether it is a key. */
+/** The path at an offset, and whether it is a key. */
 function pathAt(
   node: Node | null,
   offset: number,

@@ -1,4 +1,4 @@
-/** Runs policy tests: each in a gateway of its own, with its own account, money and time. */
+/** Runs policy tests, each in its own gateway, with its own account, money and time. */
 import { asksModel, mistakeText, type TrailEntry } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import { PlanError } from '../../loader/plan.ts'
@@ -9,8 +9,8 @@ import { type BenchAnswer, type BenchRequest, headersOf } from '../../simulate/v
 import { gatewayMistakeText, pause, StuckError, TestGateway } from '../../simulate/whole-gateway.ts'
 import { openStore } from '../../store/engine/sqlite.ts'
 import { startOf } from '../bench.ts'
-import { accountsOf, type People, type Person, settle } from './accounts.ts'
-import { type Mismatch, mismatches, type Seen } from './expect.ts'
+import { accountsOf, settle, type TestAccount, type TestAccounts } from './accounts.ts'
+import { type ExchangeResult, type Mismatch, mismatches } from './expect.ts'
 import { HttpStandIn } from './http.ts'
 import { tokenFor, tokenStepOf, trusting } from './identity.ts'
 import { inherited } from './inherit.ts'
@@ -18,34 +18,34 @@ import type { Guard } from './isolation.ts'
 import { type PlacedTest, type PolicyTests, routeFor } from './read.ts'
 import type { RequestShape, StepShape, UpstreamShape } from './schema.ts'
 
-/** What became of a test. */
+/** The result of a test. */
 export interface TestResult {
   readonly name: string
   readonly line: number
-  /** Empty: it passed. */
+  /** Empty if it passed. */
   readonly failures: readonly StepFailure[]
   readonly exchanges: number
 }
 
-/** What was not as expected, and the way there. */
+/** The differences of a step, and its trail. */
 export interface StepFailure {
-  /** `1` is the first step, further ones stand under `then`. */
+  /** Number from 1; further steps are under `then`. */
   readonly step: number
   readonly mismatches: readonly Mismatch[]
-  /** Null: it is about no exchange. */
+  /** Null if it has no exchange. */
   readonly trail: readonly TrailEntry[] | null
   readonly mistakes: readonly string[]
 }
 
 const STEP_GRACE_MS = 1_000
-/** What is scripted takes a few. */
+/** Scripted requests take a few milliseconds. */
 const PATIENCE_MS = 4_000
 const LATER_MS = 20
 
 /**
- * Runs one test. Never rejects for what a policy or a plugin does: that is a failure of the test.
+ * Runs one test. Never rejects because of a policy or a plugin: that is a failure of the test.
  *
- * @param patienceMs how long a request may come to no end, at least, in real milliseconds
+ * @param patienceMs minimum real time before a request without progress is reported as stuck, in milliseconds
  */
 export async function runTest(
   tests: PolicyTests,
@@ -80,62 +80,62 @@ export async function runTest(
   const last = run.failures.pop()
   const refused = guard.takeRefused()
   if (last) run.failures.push({ ...last, mistakes: [...last.mistakes, ...refused] })
-  const beside = [...unanswered(http, run.step), ...wentWrongBeside(guard, run.step)]
+  const beside = [...unanswered(http, run.step), ...unhandledFailures(guard, run.step)]
   return { name: test.name, line: test.line, failures: [...run.failures, ...beside], exchanges: run.exchanges }
 }
 
-/** Null where no service is said: then nobody is reached, and a test may be about that. */
+/** Null without any service: calls then fail, which a test may be about. */
 function httpOf({ http }: PolicyTests, test: PlacedTest): HttpStandIn | null {
   if (!http && !test.http && !test.then?.some(step => step.http)) return null
   const standIn = new HttpStandIn()
-  // Also what a step asks when it is made.
-  standIn.say({ ...http, ...test.http })
+  // Includes calls of a step at its creation.
+  standIn.setAnswers({ ...http, ...test.http })
   return standIn
 }
 
-/** Calls that no answer of `http` is for. */
+/** Calls without an answer in `http`. */
 function unmatched(http: HttpStandIn | null): Mismatch[] {
   const calls = http?.takeUnmatched() ?? []
   return calls.map(got => ({ what: 'http', expected: 'an answer for every call', got }))
 }
 
-/** Those behind the last step, or from steps that could not be made. */
+/** Calls after the last step, or of steps that could not be created. */
 function unanswered(http: HttpStandIn | null, step: number): StepFailure[] {
   const found = unmatched(http)
   return found.length === 0 ? [] : [{ step, mismatches: found, trail: null, mistakes: [] }]
 }
 
-/** What the last test has set going, and what goes wrong in the moment after it. */
+/** Errors shortly after the last test. */
 export async function wentWrongLater(guard: Guard): Promise<StepFailure[]> {
   await pause(LATER_MS)
-  return wentWrongBeside(guard, 1)
+  return unhandledFailures(guard, 1)
 }
 
-/** What went wrong where nobody waits for it since this was last asked: a step has broken all the same. */
-function wentWrongBeside(guard: Guard, step: number): StepFailure[] {
-  const expected = 'nothing to go wrong beside it'
+/** Unhandled errors since the last call: they are failures of a step too. */
+function unhandledFailures(guard: Guard, step: number): StepFailure[] {
+  const expected = 'no unhandled error'
   const found = guard.takeErrors().map((got): Mismatch => ({ what: 'the test', expected, got }))
   return found.length === 0 ? [] : [{ step, mismatches: found, trail: null, mistakes: [] }]
 }
 
-/** What has become of a test so far. */
+/** The state of a running test. */
 interface Run {
   readonly failures: StepFailure[]
   exchanges: number
-  /** The step under way. */
+  /** The current step. */
   step: number
 }
 
-async function runSteps(stage: Omit<Stage, 'person' | 'said'>, run: Run): Promise<void> {
+async function runSteps(stage: Omit<Stage, 'account' | 'script'>, run: Run): Promise<void> {
   const { test } = stage
-  const people: People = await settle(stage.testGateway, test.given)
-  const said: Said = { answers: [], from: 0 }
+  const accounts: TestAccounts = await settle(stage.testGateway, test.given)
+  const script: UpstreamScript = { answers: [], from: 0 }
   for (const [nth, step] of [test, ...(test.then ?? [])].entries()) {
     run.step = nth + 1
     const request = nth === 0 ? (test.request ?? {}) : inherited(test, step)
     run.exchanges += request.times ?? 1
     const failure = await runStep(
-      { ...stage, said, person: people.of(request.account) },
+      { ...stage, script, account: accounts.of(request.account) },
       { ...step, request },
       run.step,
     )
@@ -143,30 +143,30 @@ async function runSteps(stage: Omit<Stage, 'person' | 'said'>, run: Run): Promis
   }
 }
 
-/** A test that does not come to its end, or whose gateway cannot be put together. */
+/** The failure for a test that does not end, or whose gateway cannot be created. */
 function brokenBy(error: unknown, step: number): StepFailure {
   const isStuck = error instanceof StuckError
   const reason = error instanceof PlanError ? error.message : mistakeText(error)
-  const got = isStuck && error.step !== null ? `the step "${error.step}" does not come to its end` : reason
+  const got = isStuck && error.step !== null ? `the step "${error.step}" does not end` : reason
   const trail = isStuck ? error.trail : null
-  return { step, mismatches: [{ what: 'the test', expected: 'to run to its end', got }], trail, mistakes: [] }
+  return { step, mismatches: [{ what: 'the test', expected: 'to end', got }], trail, mistakes: [] }
 }
 
 interface Stage {
   readonly tests: PolicyTests
   readonly test: PlacedTest
-  /** Whose identity provider, if it has one, is that of the tests. */
+  /** The configuration, which trusts the identity provider of the tests. */
   readonly configuration: Configuration
   readonly testGateway: TestGateway
   readonly time: BenchTime
   readonly http: HttpStandIn | null
-  /** Whose request it is. */
-  readonly person: Person
-  readonly said: Said
+  /** The account of the request. */
+  readonly account: TestAccount
+  readonly script: UpstreamScript
 }
 
-/** What the provider answers, and how many calls came before that was said. */
-interface Said {
+/** The provider's script, and the number of calls before it was set. */
+interface UpstreamScript {
   answers: readonly ScriptedAnswer[]
   from: number
 }
@@ -177,36 +177,36 @@ async function runStep(
   number: number,
 ): Promise<StepFailure | null> {
   const { testGateway, time, http } = stage
-  // Those of the test itself are said already.
-  if (number > 1) http?.say(step.http ?? {})
+  // The test itself has set its answers already.
+  if (number > 1) http?.setAnswers(step.http ?? {})
   if (step.after !== undefined) await time.pass(step.after)
-  if (step.upstream !== undefined || number === 1) say(testGateway, stage.said, step.upstream)
+  if (step.upstream !== undefined || number === 1) setScript(testGateway, stage.script, step.upstream)
   const before = { calls: testGateway.upstream.calls.length, mistakes: testGateway.mistakes.length }
   const request = await requestOf(stage, step.request)
   let answer: BenchAnswer | null = null
   for (let left = step.request.times ?? 1; left > 0; left--) {
-    answer = await testGateway.send(request, headersOf(request, stage.person.good, stage.tests.configuration))
+    answer = await testGateway.send(request, headersOf(request, stage.account.good, stage.tests.configuration))
   }
-  const seen = look(stage, answer!, before.calls)
+  const result = look(stage, answer!, before.calls)
   const found = [
-    ...mismatches(step.expect, seen),
-    ...faultsBehindTheEnd(testGateway, before.calls, stage.said),
+    ...mismatches(step.expect, result),
+    ...faultsAfterEnd(testGateway, before.calls, stage.script),
     ...unmatched(http),
   ]
   if (found.length === 0) return null
   const mistakes = testGateway.mistakes.slice(before.mistakes).map(gatewayMistakeText)
-  return { step: number, mismatches: found, trail: seen.trail, mistakes }
+  return { step: number, mismatches: found, trail: result.trail, mistakes }
 }
 
-/** From now on, also in later steps that say nothing of their own: a provider does not know of steps. */
-function say(testGateway: TestGateway, said: Said, upstream: StepShape['upstream'] = {}): void {
-  said.answers = [upstream].flat().map(answerOf)
-  said.from = testGateway.upstream.calls.length
-  testGateway.upstream.script(said.answers)
+/** Sets the script, also for later steps without their own. */
+function setScript(testGateway: TestGateway, script: UpstreamScript, upstream: StepShape['upstream'] = {}): void {
+  script.answers = [upstream].flat().map(answerOf)
+  script.from = testGateway.upstream.calls.length
+  testGateway.upstream.script(script.answers)
 }
 
-/** A fault behind the last event is not the one that was meant: the whole answer has come before it. */
-function faultsBehindTheEnd(testGateway: TestGateway, callsBefore: number, { answers, from }: Said): Mismatch[] {
+/** Reports a fault after the last event: the whole answer came before it, which cannot be intended. */
+function faultsAfterEnd(testGateway: TestGateway, callsBefore: number, { answers, from }: UpstreamScript): Mismatch[] {
   return testGateway.upstream.calls.slice(callsBefore).flatMap(({ body }, nth) => {
     const at = Math.min(callsBefore + nth - from, answers.length - 1)
     const answer = answers[at]!
@@ -219,7 +219,7 @@ function faultsBehindTheEnd(testGateway: TestGateway, callsBefore: number, { ans
   })
 }
 
-function look({ testGateway, person, http }: Stage, answer: BenchAnswer, callsBefore: number): Seen {
+function look({ testGateway, account, http }: Stage, answer: BenchAnswer, callsBefore: number): ExchangeResult {
   const record = testGateway.records.get(answer.id ?? '')
   const calls = testGateway.upstream.calls.slice(callsBefore)
   return {
@@ -232,21 +232,21 @@ function look({ testGateway, person, http }: Stage, answer: BenchAnswer, callsBe
     http: http?.takeCalls() ?? new Map(),
     sent: calls.at(-1)?.body ?? null,
     receipt: answer.id === null ? undefined : testGateway.store.reads.findReceipt(answer.id),
-    balance: testGateway.store.reads.findAccount(person.account)!.posted,
+    balance: testGateway.store.reads.findAccount(account.account)!.posted,
   }
 }
 
-function answerOf({ wait, ...said }: UpstreamShape): ScriptedAnswer {
-  return { ...said, ...(wait === undefined ? {} : { waitMs: wait }) }
+function answerOf({ wait, ...script }: UpstreamShape): ScriptedAnswer {
+  return { ...script, ...(wait === undefined ? {} : { waitMs: wait }) }
 }
 
-async function requestOf(stage: Stage, said: RequestShape): Promise<BenchRequest> {
+async function requestOf(stage: Stage, script: RequestShape): Promise<BenchRequest> {
   const { tests } = stage
-  const target = routeFor(tests.configuration, tests.policy, said)
-  const path = said.path ?? target.path
-  const method = said.method ?? target.methods[0] ?? 'POST'
-  const { headers, address, leaves_after: leaveAfter } = said
-  const body = bodyOf(tests, said, method, asksModel(target.kind) ? target.kind : null)
+  const target = routeFor(tests.configuration, tests.policy, script)
+  const path = script.path ?? target.path
+  const method = script.method ?? target.methods[0] ?? 'POST'
+  const { headers, address, leaves_after: leaveAfter } = script
+  const body = bodyOf(tests, script, method, asksModel(target.kind) ? target.kind : null)
   return {
     method,
     path,
@@ -254,12 +254,12 @@ async function requestOf(stage: Stage, said: RequestShape): Promise<BenchRequest
     ...(body === undefined ? {} : { body }),
     ...(address === undefined ? {} : { address }),
     ...(leaveAfter === undefined ? {} : { leaveAfter }),
-    key: await tokenOf(stage, said),
+    key: await tokenOf(stage, script),
   }
 }
 
-function bodyOf({ configuration }: PolicyTests, said: RequestShape, method: string, kind: string | null): unknown {
-  const { body, model, content = 'Hello', stream } = said
+function bodyOf({ configuration }: PolicyTests, script: RequestShape, method: string, kind: string | null): unknown {
+  const { body, model, content = 'Hello', stream } = script
   if (typeof body === 'string') return body
   if (kind === null || method === 'GET' || body === null) return body ?? undefined
   const asked = kind === 'responses' ? { input: content } : { messages: [{ role: 'user', content }] }
@@ -272,45 +272,45 @@ function bodyOf({ configuration }: PolicyTests, said: RequestShape, method: stri
   }
 }
 
-async function tokenOf(stage: Stage, said: RequestShape): Promise<string | null> {
-  const { testGateway, time, person, configuration } = stage
+async function tokenOf(stage: Stage, script: RequestShape): Promise<string | null> {
+  const { testGateway, time, account, configuration } = stage
   const { store } = testGateway
-  const which = said.key ?? 'good'
-  const step = tokenStepOf(routeFor(configuration, stage.tests.policy, said))
+  const which = script.key ?? 'good'
+  const step = tokenStepOf(routeFor(configuration, stage.tests.policy, script))
   if (step && which !== 'none' && which !== 'revoked') {
-    const { name: account, plan, models } = person
-    const { claims } = said
+    const { name, plan, models } = account
+    const { claims } = script
     const more = { ...(models ? { models } : {}), ...(claims ? { claims } : {}) }
-    const bearer = { account, plan, nowMs: time.clock.now(), ...more }
+    const bearer = { account: name, plan, nowMs: time.clock.now(), ...more }
     return tokenFor(step, which, bearer, configuration.models.values())
   }
   switch (which) {
     case 'good':
-      return person.good
+      return account.good
     case 'none':
       return null
     case 'unknown':
-      // Well formed, and of nobody: it is made by another store.
-      return strangersKey(time)
+      // Well formed, but made by another store.
+      return foreignKey(time)
     case 'revoked': {
-      const { key, token } = await store.createKey({ account: person.account, name: 'revoked' })
+      const { key, token } = await store.createKey({ account: account.account, name: 'revoked' })
       await store.revokeKey(key.id)
       return token
     }
     case 'expired': {
       const expiresAt = time.clock.now() + 1
-      const { token } = await store.createKey({ account: person.account, name: 'expired', expiresAt })
+      const { token } = await store.createKey({ account: account.account, name: 'expired', expiresAt })
       await time.pass(2)
       return token
     }
   }
 }
 
-async function strangersKey({ clock }: BenchTime): Promise<string> {
-  const store = await openStore({ url: 'memory', secret: "a stranger's secret, of another testGateway", clock })
+async function foreignKey({ clock }: BenchTime): Promise<string> {
+  const store = await openStore({ url: 'memory', secret: 'the secret of another gateway', clock })
   try {
-    const { id } = await store.createAccount({ name: 'stranger' })
-    return (await store.createKey({ account: id, name: 'stranger' })).token
+    const { id } = await store.createAccount({ name: 'foreign' })
+    return (await store.createKey({ account: id, name: 'foreign' })).token
   } finally {
     await store.close()
   }

@@ -1,4 +1,4 @@
-/** A file of policy tests as JSON Schema: the descriptions are the manual. And the same as it is read. */
+/** The JSON Schema of policy tests, whose descriptions are the manual, and its types. */
 import { BUDGET_SCHEMA, type Budget, type NanoUsd, unit } from '#contract'
 import type { Fault } from '../../simulate/answers.ts'
 
@@ -22,144 +22,143 @@ const money = (description: string) => ({ ...unit('money'), description })
 const span = (description: string) => ({ ...unit('duration'), description })
 
 const USAGE = map(
-  'What the provider reports, in tokens.',
+  'The reported usage, in tokens.',
   {
-    prompt: count('Of the prompt, what was cached included.'),
-    completion: count('Of the answer, reasoning included.'),
-    cached: count('Of the prompt, from the cache.'),
-    reasoning: count('Of the answer, thinking.'),
+    prompt: count('Prompt tokens, including cached ones.'),
+    completion: count('Tokens of the answer, including reasoning.'),
+    cached: count('Cached prompt tokens.'),
+    reasoning: count('Reasoning tokens.'),
   },
   { required: ['prompt', 'completion'] },
 )
 
-const UPSTREAM = map('One answer of the provider; left out: a few words, well.', {
+const UPSTREAM = map('One answer of the provider. Default: a short text.', {
   content: {
     type: ['string', 'array'],
-    description: 'What it says; a list: a token an entry.',
+    description: 'The text; in a list each entry is a token.',
     items: { type: 'string' },
   },
   finish: text('The finish reason. Default: stop.'),
-  usage: { ...USAGE, type: ['object', 'null'], description: 'What it reports, in tokens; null: nothing.' },
+  usage: { ...USAGE, type: ['object', 'null'], description: 'The reported usage, in tokens; null: none.' },
   status: { type: 'integer', minimum: 200, maximum: 599, description: 'The status. Default: 200.' },
   headers: texts('Its headers.', 'string'),
-  body: anything('The body as it is, in place of an answer.', 'string', 'object', 'array'),
+  body: anything('The raw body instead of an answer.', 'string', 'object', 'array'),
   events: {
     type: 'array',
-    description: 'The events of a stream as they are.',
+    description: 'The raw events of a stream.',
     items: anything('An event.', 'string', 'object'),
   },
-  fault: { enum: ['unreachable', 'reset', 'silent', 'garbage'], description: 'What goes wrong.' },
-  after: count('So many events (halves of a whole answer) come before the fault.'),
-  wait: span('So much time passes before it answers.'),
+  fault: { enum: ['unreachable', 'reset', 'silent', 'garbage'], description: 'A fault.' },
+  after: count('Number of events (halves of a whole answer) before the fault.'),
+  wait: span('Delay before the answer.'),
 })
 
-const HTTP_ANSWER = map('One answer of the service; left out: 200 without a body.', {
+const HTTP_ANSWER = map('One answer of the service. Default: 200 without a body.', {
   status: { type: 'integer', minimum: 200, maximum: 599, description: 'The status. Default: 200.' },
   headers: texts('Its headers.', 'string'),
-  body: anything('The body: JSON, or a text as it is.', 'string', 'object', 'array'),
+  body: anything('The body: JSON, or a raw text.', 'string', 'object', 'array'),
   fault: {
     enum: ['unreachable', 'silent'],
-    description: 'What goes wrong; silent: no answer until the plugin gives up.',
+    description: 'A fault; silent: no answer until the plugin aborts the call.',
   },
 })
 
 const HTTP = {
   type: 'object',
   description:
-    'Answers of the HTTP services of plugins (fetch), by URL, with or without a method: POST https://policy.example/decide. A URL without a query is for every query. Where it is said, a call without an answer fails the test; in a step it counts from there on.',
+    'Answers of the HTTP services of plugins (fetch), by URL, with or without a method: POST https://policy.example/decide. A URL without a query matches every query. With this key, a call without an answer fails the test; in a step it applies from that step on.',
   propertyNames: {
     pattern: '^([A-Z]{1,20} )?https?://[^ ]+$',
     sentence: 'must be a URL, with or without a method before it: POST https://policy.example/decide',
   },
   additionalProperties: {
     type: ['array', 'object'],
-    description: 'What it answers: a list is answered in order, its last entry again and again.',
+    description: 'Its answers: a list is used in order, its last entry repeatedly.',
     if: { type: 'array' },
     then: { minItems: 1, items: HTTP_ANSWER },
     else: HTTP_ANSWER,
   },
 }
 
-const REQUEST = map('What the client sends. Left out: a chat request to the first model.', {
+const REQUEST = map('The request. Default: a chat request to the first model.', {
   method: text('Default: POST.'),
   path: text('Default: the first route with this policy.'),
-  headers: texts('Headers; null leaves out one that is sent by default.', 'string', 'null'),
-  body: anything('The body; a map is merged over that of a chat request on a chat route.', 'object', 'string', 'null'),
+  headers: texts('Headers; null omits a default header.', 'string', 'null'),
+  body: anything('The body; on a chat route, an object is merged over a default request.', 'object', 'string', 'null'),
   model: text('The model. Default: the first one.'),
-  content: text('What the message says. Default: Hello.'),
-  stream: { type: 'boolean', description: 'Whether a stream is asked for. Default: false.' },
+  content: text('The text of the message. Default: Hello.'),
+  stream: { type: 'boolean', description: 'Whether it requests a stream. Default: false.' },
   key: {
     enum: ['good', 'none', 'unknown', 'revoked', 'expired'],
     description:
-      'Whose request it is: of the account, of nobody, with a key that is not known or no longer good. Where a jwt step takes tokens, a token.',
+      'The key of the request: the valid one of the account, none, an unknown one, or one that is not valid any more. If a jwt step takes tokens, a token.',
   },
   claims: {
     type: 'object',
-    description: 'Further claims of its token, where a jwt step takes tokens.',
+    description: 'Further claims of its token, if a jwt step takes tokens.',
   },
-  account: text('Whose key or token it is: a name under given. Default: the account of given.account.'),
-  address: text('Where it comes from.'),
-  leaves_after: count('The client leaves after so many events; 0: as soon as the provider is asked.'),
+  account: text('The account of the key or token: a name under given. Default: the account of given.account.'),
+  address: text('The address of the client.'),
+  leaves_after: count('The client disconnects after this number of events; 0: as soon as the provider is called.'),
   times: {
     type: 'integer',
     minimum: 1,
     maximum: 10_000,
-    description: 'So often, one after another; what is expected is about the last one.',
+    description: 'Number of requests, one after another; the expectations are about the last one.',
   },
 })
 
 const VERDICTS = ['passed', 'answered', 'refused', 'failed', 'skipped', 'off', 'would_refuse', 'late', 'absent']
 
 const EXPECT = map(
-  'What must be true afterwards. What is left out is not looked at.',
+  'The expected result. Missing members are not checked.',
   {
     status: {
       type: ['integer', 'null'],
       minimum: 200,
       maximum: 599,
-      description: 'The status; null: the client had left.',
+      description: 'The status; null: the client disconnected.',
     },
     code: { type: ['string', 'null'], description: "The error's code, also of a stream's last event; null: no error." },
     decided_by: {
       type: ['string', 'null'],
-      description:
-        'The step that refused or answered; send: what stands behind the steps; gateway: before them; null: nobody did.',
+      description: 'The step that refused or answered; send: the upstream call; gateway: before the steps; null: none.',
     },
     trail: {
-      ...expected('What steps did, by their ids.'),
-      additionalProperties: { enum: VERDICTS, description: 'What it did; absent: it was not reached.' },
+      ...expected('Verdicts of steps, by their ids.'),
+      additionalProperties: { enum: VERDICTS, description: 'The verdict; absent: the step was not reached.' },
     },
     tags: {
-      ...expected('Tags of the exchange, by their names; null: not there.'),
+      ...expected('Tags of the exchange, by their names; null: missing.'),
       additionalProperties: { type: ['string', 'null'], description: 'The value.' },
     },
     outcome: { enum: ['answered', 'refused', 'failed', 'client_left', 'cut'], description: 'How the exchange ended.' },
-    upstream: count('How often a provider was asked, all requests of the step together.'),
+    upstream: count('Number of requests to providers, over all requests of the step.'),
     http: {
-      ...expected('How often each service of "http" was asked in this step, by its URL as it stands there.'),
-      additionalProperties: count('So often.'),
+      ...expected('Number of calls of each service of "http" in this step, by its key there.'),
+      additionalProperties: count('Number of calls.'),
     },
-    sent: expected('What the body of the last one must have; lists have as many entries.'),
+    sent: expected('Members of the body of the last request to a provider; lists must have the same length.'),
     headers: {
-      ...texts('Headers of the answer; /…/ is a pattern, null: not there.', 'string', 'number', 'null'),
+      ...texts('Headers of the answer; /…/ is a pattern, null: missing.', 'string', 'number', 'null'),
       minProperties: 1,
     },
-    body: expected('What the body of the answer must have; lists have as many entries.'),
-    content: { type: 'string', description: 'What the answer says.' },
-    held: money('What was held for it.'),
-    charged: money('What was charged for it.'),
-    source: text('Where the charge comes from: reported, estimated, released and so on.'),
-    balance: money('The balance of the account whose request it is.'),
+    body: expected('Members of the body of the answer; lists must have the same length.'),
+    content: { type: 'string', description: 'The text of the answer.' },
+    held: money('The amount that was held.'),
+    charged: money('The amount that was charged.'),
+    source: text('The source of the charge: reported, estimated, released and so on.'),
+    balance: money('The balance of the account of the request.'),
   },
   { minProperties: 1 },
 )
 
 const STEP = {
-  after: span('So much time passes before it.'),
+  after: span('Time that passes before it.'),
   upstream: {
     type: ['array', 'object'],
     description:
-      'What the provider answers: a list is answered in order, its last entry again and again. A step without it goes on with the answers of the step before.',
+      'The answers of the provider: a list is used in order, its last entry repeatedly. A step without it continues with the answers of the previous step.',
     if: { type: 'array' },
     then: { minItems: 1, items: UPSTREAM },
     else: UPSTREAM,
@@ -188,19 +187,19 @@ const KEY = map("The account's key.", {
     type: 'array',
     minItems: 1,
     items: { type: 'string' },
-    description: 'The models that it may use. Default: all public ones.',
+    description: 'The allowed models. Default: all public ones.',
   },
-  spending_cap: money('What it may spend. Default: what the account has.'),
+  spending_cap: money('The spending cap. Default: none.'),
   budgets: BUDGETS,
 })
 
-const GIVEN = map('How it stands at the beginning.', {
+const GIVEN = map('The initial state.', {
   account: map('The account.', { name: text('Default: acme.'), ...ACCOUNT }),
   key: KEY,
   accounts: {
     type: 'object',
     minProperties: 1,
-    description: 'Further accounts by their names; request.account says whose request it is.',
+    description: 'Further accounts by their names, for request.account.',
     additionalProperties: map('One more account.', { ...ACCOUNT, key: KEY }, { type: ['object', 'null'] }),
   },
   clock: text('The time, as 2027-01-15T08:00:00Z.'),
@@ -216,25 +215,25 @@ export const POLICY_TEST_SCHEMA = map(
       type: 'array',
       minItems: 1,
       items: { type: 'object', description: 'As in gateway.yaml.' },
-      description: 'Routes in place of those of gateway.yaml. Needed when none of those has this policy.',
+      description: 'Routes instead of those of gateway.yaml. Needed if none of those has this policy.',
     },
-    providers: { type: 'object', description: 'Providers in place of those of gateway.yaml.' },
-    models: { type: 'object', description: 'Models in place of those of gateway.yaml.' },
+    providers: { type: 'object', description: 'Providers instead of those of gateway.yaml.' },
+    models: { type: 'object', description: 'Models instead of those of gateway.yaml.' },
     http: HTTP,
     tests: {
       type: 'array',
       minItems: 1,
-      description: 'The tests; each begins anew.',
+      description: 'The tests; each starts from the initial state.',
       items: map(
         'One test.',
         {
-          name: text('What is promised, in words.'),
+          name: text('The promise that is tested.'),
           given: GIVEN,
           ...STEP,
           then: {
             type: 'array',
             minItems: 1,
-            description: 'What comes after it. A request here is that of the test, with what is said in its place.',
+            description: 'Further steps. A request here is the request of the test, with the changes of the step.',
             items: map('A step.', STEP, { required: ['expect'] }),
           },
         },
@@ -336,7 +335,7 @@ export interface TestShape extends StepShape {
   readonly given?: {
     readonly account?: AccountShape & { readonly name?: string }
     readonly key?: KeyShape
-    /** By name; null: all of it as by default. */
+    /** By name; null: only defaults. */
     readonly accounts?: Readonly<Record<string, (AccountShape & { readonly key?: KeyShape }) | null>>
     readonly clock?: string
   }

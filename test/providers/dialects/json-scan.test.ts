@@ -40,10 +40,10 @@ describe('what the scan refuses', () => {
       '{"model":"a","model":"b"}',
       'invalid_json',
       'model',
-      '"model" stands twice in one object (byte 13)',
+      '"model" occurs twice in one object (byte 13)',
     ],
-    ['a key twice, once escaped', '{"model":"a","\\u006dodel":"b"}', 'invalid_json', 'model', '"model" stands twice'],
-    ['a key twice, first escaped', '{"\\u006dodel":"a","model":"b"}', 'invalid_json', 'model', '"model" stands twice'],
+    ['a key twice, once escaped', '{"model":"a","\\u006dodel":"b"}', 'invalid_json', 'model', '"model" occurs twice'],
+    ['a key twice, first escaped', '{"\\u006dodel":"a","model":"b"}', 'invalid_json', 'model', '"model" occurs twice'],
     ['a key twice, both escaped', '{"\\u006dodel":"a","m\\u006fdel":"b"}', 'invalid_json', 'model', '(byte 18)'],
     ['an empty key twice', '{"":1,"":2}', 'invalid_json', '[""]', 'twice'],
     ['a key twice, deep', '{"messages":[{},{"x":[{"y":1,"y":2}]}]}', 'invalid_json', 'messages[1].x[0].y', '"y"'],
@@ -56,7 +56,7 @@ describe('what the scan refuses', () => {
     ['a parameter with a capital', '{"model":"a","Model":"b"}', 'unknown_parameter', 'Model', "Did you mean 'model'?"],
     ['a parameter with a capital, escaped', '{"\\u004dodel":"b"}', 'unknown_parameter', 'Model', "'model'"],
     ['a parameter with the long s', '{"logprob\u017f":1}', 'unknown_parameter', '["logprob\u017f"]', "'logprobs'"],
-    ['a key of line breaks twice', '{"\u2028\\n":1,"\\u2028\\n":1}', 'invalid_json', null, 'key "\\u2028\\n" stands'],
+    ['a key of line breaks twice', '{"\u2028\\n":1,"\\u2028\\n":1}', 'invalid_json', null, 'key "\\u2028\\n" occurs'],
     ['a key without end', `{"${'k'.repeat(5000)}":1}`, 'request_too_complex', null, 'longer than 4096 bytes'],
   ])('%s', (_name, text, code, param, sentence) => {
     const found = problem(text)
@@ -76,7 +76,7 @@ describe('what the scan refuses', () => {
       [5, 20],
     ] as const) {
       const text = `{${keys.map((key, i) => `"${i === to ? keys[from] : key}":{"${key}":${i}}`).join(',')}}`
-      expect(problem(text)?.message).toContain('stands twice')
+      expect(problem(text)?.message).toContain('occurs twice')
     }
     expect(scan(`{${keys.map(key => `"${key}":1`).join(',')}}`).ok).toBe(true)
   })

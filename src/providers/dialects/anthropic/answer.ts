@@ -1,4 +1,4 @@
-/** A whole answer of the Messages API as a chat completion. */
+/** Decodes a whole answer of the Messages API to a chat completion. */
 import type { AnswerView, AnthropicPiece } from '#contract'
 import { saysNothing } from '../failure.ts'
 import { finishOf } from '../finish-words.ts'
@@ -25,8 +25,8 @@ export function decodeMessage(body: Buffer, view: AnswerView, errors: ErrorReade
     if (!Array.isArray(content)) return invalid('the answer has no content')
     return translated(parsed, content.filter(isFields), view)
   } catch {
-    // No JSON, or JSON so deep that it can't be written again.
-    return invalid('the answer is not JSON that can be read')
+    // Not JSON, or nested too deeply to be written again.
+    return invalid('the answer is not valid JSON')
   }
 }
 
@@ -59,7 +59,7 @@ function translated(message: Fields, blocks: readonly Fields[], view: AnswerView
             arguments: argumentsOf(block['input']),
           })
         break
-      // What the provider's own tools did, and kinds to come, are nothing that an OpenAI client could answer.
+      // Blocks of the provider's own tools, and unknown ones: an OpenAI client cannot answer them.
     }
   }
   const native = view.searches ? piecesOf(blocks) : []
@@ -80,12 +80,12 @@ function translated(message: Fields, blocks: readonly Fields[], view: AnswerView
   return translatedAnswer(view, identity, [choice], isFields(usage) ? usageOf(usage) : null)
 }
 
-/** What a search did, whole, in a block of its own. */
+/** Whether a block is a search request or a search result. */
 export function isSearchBlock({ type, name }: Fields): boolean {
   return type === 'web_search_tool_result' || (type === 'server_tool_use' && name === 'web_search')
 }
 
-/** Where each block stood, where there was a search; texts and thoughts are told elsewhere. */
+/** The order of the blocks, if there was a search. Only searches are included whole; texts and reasoning have their own fields. */
 function piecesOf(blocks: readonly Fields[]): readonly AnthropicPiece[] {
   if (!blocks.some(isSearchBlock)) return []
   return blocks.flatMap((block): AnthropicPiece[] => {
@@ -96,22 +96,20 @@ function piecesOf(blocks: readonly Fields[]): readonly AnthropicPiece[] {
   })
 }
 
-/** A text that is over. */
+/** The piece for a complete text. */
 export function textPiece(length: number, citations: readonly unknown[]): AnthropicPiece {
   return { type: 'text', length, ...(citations.length > 0 ? { citations } : {}) }
 }
 
-/** What is quoted of the web. What is quoted of documents is none of the client's: it was sent as text. */
+/** Citations of the web. Citations of documents are omitted: the client sent these as text. */
 function citationsOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value.filter(isWebCitation) : []
 }
 
-/** Whether a citation is one of a search. */
 export function isWebCitation(value: unknown): boolean {
   return isFields(value) && value['type'] === 'web_search_result_location'
 }
 
-/** A call's arguments as JSON text. */
 export function argumentsOf(input: unknown): string {
   return isFields(input) ? JSON.stringify(input) : '{}'
 }

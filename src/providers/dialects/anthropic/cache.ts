@@ -1,9 +1,9 @@
-/** Marks of what is worth keeping, as the Messages API takes them: `cache_control` beside what a block says. */
+/** Cache marks of the Messages API: `cache_control` on a block. */
 import { type CacheMark, fitMarksIn, type MarkForm, type Prompt } from '../translate/cache.ts'
 
 export type Block = Readonly<Record<string, unknown>>
 
-/** Which marks a host takes: with a time, without one, or none. */
+/** The marks that a host supports: with a TTL, without one, or none. */
 export type MarkRule = 'timed' | 'plain' | 'none'
 
 export function marked(block: Block, mark: CacheMark | undefined): Block {
@@ -20,7 +20,7 @@ const FORM: MarkForm<Block> = {
   },
 }
 
-/** The same with as many marks as the host takes; `isCut` says whether it had more of them than it may have. */
+/** Keeps as many marks as the host supports; `isCut`: some were removed. */
 export function withFitMarks<Message extends { readonly content: readonly Block[] }>(
   prompt: Prompt<Block, Message>,
   rule: MarkRule,

@@ -1,4 +1,4 @@
-/** The conversation as the Messages API takes it. */
+/** Encodes the conversation for the Messages API. */
 import { refuse } from '#contract'
 import {
   type Conversation,
@@ -19,24 +19,21 @@ export interface Message {
 }
 
 export interface ContentRules {
-  /** Whether the model is to see its earlier thoughts. */
+  /** Whether earlier reasoning is sent back. */
   readonly thoughts: boolean
-  /** Whether the provider fetches images and documents by their address; the clouds that host the models do not. */
+  /** Whether the provider fetches images and documents by URL. The clouds that host the models do not. */
   readonly addresses: boolean
-  /** Whether the last word may be the assistant's. */
+  /** Whether the conversation may end with an assistant message. */
   readonly prefill: boolean
 }
 
-/**
- * `system`, as one text unless there are marks in it, and `messages`. Throws a refusal that names the place for what the
- * provider does not take.
- */
+/** `system`, as one text unless it has marks, and `messages`. Throws a refusal with the place of unsupported content. */
 export function writeConversation(
   { markedSystem, turns, ending }: Conversation,
   rules: ContentRules,
 ): { readonly system: readonly Block[]; readonly messages: readonly Message[] } {
   const messages: { role: Message['role']; content: Block[] }[] = []
-  /** The provider wants instructions between the user and the assistant, in one message. */
+  /** Instructions must be between a user and an assistant message, in one message. */
   let waiting: Text[] = []
   const instruct = () => {
     if (waiting.length > 0) messages.push({ role: 'system', content: instructionsOf(waiting) })
@@ -46,7 +43,7 @@ export function writeConversation(
     const content = turn.parts.flatMap(part =>
       writePart(part, turn, rules).map(block => marked(block, part.kind === 'reasoning' ? undefined : part.cache)),
     )
-    // A thought by itself is no message.
+    // Reasoning alone is not a message.
     if (content.every(isThought)) continue
     if (turn.role === 'assistant') instruct()
     const last = messages.at(-1)
@@ -66,14 +63,14 @@ export function writeConversation(
   return { system, messages }
 }
 
-/** The provider wants the user to begin. */
+/** The first message must be the user's. */
 const OPENING = '(The assistant begins.)'
 
 const textBlock = (text: string): Block => ({ type: 'text', text })
 
 const isThought = ({ type }: Block) => type === 'thinking' || type === 'redacted_thinking'
 
-/** One block for all texts, or, where there are marks, one up to each of them and one for the rest. */
+/** One block for all texts; with marks, one up to each mark and one for the rest. */
 function instructionsOf(texts: readonly Text[]): Block[] {
   const blocks: Block[] = []
   let open: string[] = []
@@ -89,15 +86,15 @@ function instructionsOf(texts: readonly Text[]): Block[] {
   return blocks
 }
 
-/** Instructions and nothing else: the provider wants a message, so they are it. */
+/** Instructions without any message: the provider requires one, so they become it. */
 function lonely(instructions: readonly Block[]): Block[] {
   if (instructions.length > 0) return [...instructions]
-  throw refuse('invalid_value', { message: "'messages' hold no text and nothing else either.", param: 'messages' })
+  throw refuse('invalid_value', { message: "'messages' has no content. Send at least one text.", param: 'messages' })
 }
 
-/** The provider refuses white space at the end of words that it is to continue. */
+/** The provider refuses trailing white space in an assistant message that it continues. */
 function prefilled(content: readonly Block[], turn: Turn, { prefill }: ContentRules): Block[] {
-  // A turn that the provider has paused, for it to go on with.
+  // A turn that the provider paused and now continues.
   if (hasNative(turn)) return [...content]
   const { place } = turn
   if (!prefill) throw prefillRefusal(place)
@@ -123,7 +120,7 @@ function writePart(part: Part, { place }: Turn, rules: ContentRules): Block[] {
         },
       ]
     case 'audio':
-      throw unsupported(place, "a sound ('input_audio')", 'This model takes text, images and documents.')
+      throw unsupported(place, "a sound ('input_audio')", 'This model supports text, images and documents.')
     case 'reasoning':
       if (!rules.thoughts) return []
       if (part.sealed !== null) return [{ type: 'redacted_thinking', data: part.sealed }]
@@ -141,7 +138,7 @@ function writePart(part: Part, { place }: Turn, rules: ContentRules): Block[] {
   }
 }
 
-/** Whether a block can go as the client of the Messages API has sent it. What cannot is read as any other part. */
+/** Whether a block can be sent as the client of the Messages API wrote it. Other blocks are converted like any part. */
 export function isTaken(block: Block, host: Host): boolean {
   const { type, text, content, source } = block
   if (type === 'text' && isBlank(String(text))) return false
@@ -153,7 +150,7 @@ export function isTaken(block: Block, host: Host): boolean {
   return !Array.isArray(inner) || inner.every(each => isTaken(each as Block, host))
 }
 
-/** An id of another provider's making may hold what this one refuses. The same for the call and its result. */
+/** Ids of other providers may have characters that this one refuses. The result is the same for the call and its tool result. */
 function callId(id: string): string {
   return id.replace(/[^A-Za-z0-9_-]/gu, letter => `_${letter.codePointAt(0)!.toString(16)}_`)
 }
@@ -164,7 +161,7 @@ function imageSource(source: Source, place: string, rules: ContentRules): Block 
   if (source.kind === 'url') return addressSource(source.url, 'an image', place, rules)
   const type = source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType
   if (!IMAGES.has(type)) {
-    throw unsupported(place, `an image of the type '${type}'`, 'This model takes JPEG, PNG, GIF and WebP.')
+    throw unsupported(place, `an image of the type '${type}'`, 'This model supports JPEG, PNG, GIF and WebP.')
   }
   return { type: 'base64', media_type: type, data: source.base64 }
 }
@@ -176,16 +173,16 @@ function documentSource(source: Source, place: string, rules: ContentRules): Blo
   if (mediaType.startsWith('text/') || mediaType === 'application/json') {
     return { type: 'text', media_type: 'text/plain', data: Buffer.from(base64, 'base64').toString('utf8') }
   }
-  throw unsupported(place, `a file of the type '${mediaType}'`, 'This model takes PDF and text.')
+  throw unsupported(place, `a file of the type '${mediaType}'`, 'This model supports PDF and text.')
 }
 
 function addressSource(url: string, what: string, place: string, { addresses }: ContentRules): Block {
   if (addresses && /^https:/i.test(url)) return { type: 'url', url }
   if (addresses)
-    throw unsupported(place, `${what} by an address in plain http`, "This model's provider fetches https only.")
-  throw unsupported(place, `${what} by its address`, "This model's provider does not fetch: send a data URL.")
+    throw unsupported(place, `${what} by a plain http URL`, "This model's provider fetches https URLs only.")
+  throw unsupported(place, `${what} by URL`, "This model's provider does not fetch URLs: send a data URL.")
 }
 
 function unsupported(place: string, what: string, instead: string) {
-  return refuse('unsupported_parameter', { message: `${place} holds ${what}. ${instead}`, param: place })
+  return refuse('unsupported_parameter', { message: `${place} has ${what}. ${instead}`, param: place })
 }

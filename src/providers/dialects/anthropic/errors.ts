@@ -1,4 +1,4 @@
-/** What the errors of the Messages API mean: as an answer of their own, inside an answer, or as an event of a stream. */
+/** Reads errors of the Messages API: an error answer, an error inside an answer, or an event of a stream. */
 import type { UpstreamFailure } from '#contract'
 import { detailsOf, type ErrorDetails, errorDetails, failureInside, failureOf, type Redact } from '../failure.ts'
 import { type Fields, isFields } from '../translate/value.ts'
@@ -6,9 +6,9 @@ import { type Fields, isFields } from '../translate/value.ts'
 type Headers = Readonly<Record<string, string>>
 
 export interface ErrorReader {
-  /** An answer with a status of its own. */
+  /** An answer with an error status. */
   answer(status: number, headers: Headers, body: Buffer): UpstreamFailure
-  /** An error that came with status 200; `value` is `{type: 'error', error: {type, message}}`, parsed. */
+  /** An error with status 200; `value` is the parsed `{type: 'error', error: {type, message}}`. */
   inside(value: unknown): UpstreamFailure
 }
 
@@ -25,7 +25,7 @@ export function errorReader(now: () => number, redact?: Redact): ErrorReader {
   }
 }
 
-/** A spend limit looks like a rate limit (429, with a code of its own and without a time to wait), but no wait mends it. */
+/** A spend limit looks like a rate limit (429, with its own code and without a time to wait), but waiting does not help. */
 function trueStatus(status: number, headers: Headers, parsed: unknown): number {
   return status === 429 && headers['retry-after'] === undefined && hasSpendLimit(parsed) ? 402 : status
 }

@@ -1,6 +1,6 @@
 /**
- * The events of a streamed message, one after the other, into chunks. It takes events that are parsed already, because
- * not every host frames them alike: the provider itself sends server-sent events, Bedrock binary frames.
+ * Converts the events of a streamed message to chunks. Takes parsed events, because hosts frame them differently: the provider sends
+ * server-sent events, Bedrock binary frames.
  */
 import type { AnthropicPiece } from '#contract'
 import { finishOf } from '../finish-words.ts'
@@ -12,16 +12,16 @@ import { refusalOf, stopReasonOf } from './finish-reason.ts'
 import { JSON_TOOL } from './tools.ts'
 import { laterUsage, usageOf } from './usage.ts'
 
-/** A block of the message that has begun and not ended. */
+/** An open block of the message. */
 type Block =
   | { readonly kind: 'thought'; text: string; signature: string }
   | { readonly kind: 'call'; readonly index: number; readonly input: unknown; isArgued: boolean }
-  /** A call whose arguments are the answer. */
+  /** A call whose arguments are the answer (`JSON_TOOL`). */
   | { readonly kind: 'json'; readonly input: unknown; isArgued: boolean }
-  /** A search of the web: its words come in pieces. */
+  /** A web search. Its input arrives in pieces. */
   | { readonly kind: 'search'; readonly block: Fields; input: string }
   | { readonly kind: 'text'; length: number; readonly citations: unknown[] }
-  /** What is none of the client's business. */
+  /** A block that the client does not get. */
   | { readonly kind: 'other' }
 
 export class MessageEvents {
@@ -31,24 +31,24 @@ export class MessageEvents {
   readonly #blocks = new Map<unknown, Block>()
   #usage: Fields = {}
   #isBegun = false
-  /** Whether the answer's tokens were counted behind the start, which can only say how many it begins with. */
+  /** Whether a later event counted the output tokens. The count in `message_start` is only the initial one. */
   #isCounted = false
   #isOver = false
-  readonly #tellsSearches: boolean
-  /** From then on it is told where each text ends. */
+  readonly #showsSearches: boolean
+  /** From then on, the end of each text is reported. */
   #hasSearched = false
   #stopReason: unknown = null
   #stopSequence: unknown = null
   #refusal = ''
 
-  /** @param tellsSearches whether the client asked for Anthropic's search of the web */
-  constructor(writer: ChunkWriter, errors: ErrorReader, tellsSearches = false) {
-    this.#tellsSearches = tellsSearches
+  /** @param showsSearches whether the client asked for Anthropic's web search */
+  constructor(writer: ChunkWriter, errors: ErrorReader, showsSearches = false) {
+    this.#showsSearches = showsSearches
     this.#writer = writer
     this.#errors = errors
   }
 
-  /** Takes the next event; what it comes to lies in the writer then. Nothing counts behind the end or a failure. */
+  /** Handles the next event and writes the results to the writer. Does nothing after the end or a failure. */
   event(value: unknown): void {
     if (this.#isOver) return
     if (!isFields(value)) {
@@ -62,7 +62,7 @@ export class MessageEvents {
     }
   }
 
-  /** The stream can't be followed any further. */
+  /** Fails the stream: it cannot be decoded further. */
   broken(detail: string): void {
     if (this.#isOver) return
     this.#isOver = true
@@ -94,13 +94,13 @@ export class MessageEvents {
         this.#fail(event)
         break
       default:
-        // Relatives leave the type out. Pings, and kinds to come, mean nothing here.
+        // Compatible APIs omit the type. Pings and unknown events are ignored.
         if (event['type'] === undefined && isFields(event['error'])) this.#fail(event)
     }
   }
 
   #begin(message: unknown): void {
-    // Relatives say it twice: what was begun then begins anew.
+    // Compatible APIs send it twice; the second one starts anew.
     this.#blocks.clear()
     if (isFields(message)) {
       this.#writer.identify(message['id'], message['model'])
@@ -111,7 +111,7 @@ export class MessageEvents {
     this.#isBegun = true
   }
 
-  /** A call that running code makes comes whole, with the start and with the reason for the end. */
+  /** A call made by running code arrives complete in `message_start`, with the stop reason. */
   #madeBefore(message: Fields): void {
     const { content } = message
     if (Array.isArray(content)) for (const block of content.filter(isFields)) this.#stop(this.#start(block))
@@ -142,11 +142,11 @@ export class MessageEvents {
         return { kind: 'call', index, input, isArgued: false }
       }
       default:
-        return this.#tellsSearches && isSearchBlock(block) ? this.#search(block) : { kind: 'other' }
+        return this.#showsSearches && isSearchBlock(block) ? this.#search(block) : { kind: 'other' }
     }
   }
 
-  /** What was found comes whole; the call of the search has its words still to come. */
+  /** A search result arrives complete. The input of a search request arrives later. */
   #search(block: Fields): Block {
     this.#hasSearched = true
     if (block['type'] === 'server_tool_use') return { kind: 'search', block, input: '' }
@@ -183,7 +183,7 @@ export class MessageEvents {
       case 'citations_delta':
         if (block?.kind === 'text' && isWebCitation(delta['citation'])) block.citations.push(delta['citation'])
         break
-      // What is to come is no text of the answer.
+      // Unknown deltas are not text of the answer.
     }
   }
 
@@ -191,7 +191,7 @@ export class MessageEvents {
     if (block?.kind === 'search') this.#writer.native({ ...(block.block as AnthropicPiece), input: inputOf(block) })
     else if (block?.kind === 'text') this.#endText(block)
     else if (block?.kind === 'thought' && block.signature !== '') {
-      // Whole, although its text has passed already: clients put lists together by appending.
+      // The whole text is sent again, because clients merge lists by appending.
       this.#writer.detail({ type: 'reasoning.text', text: block.text, signature: block.signature })
     } else if ((block?.kind === 'call' || block?.kind === 'json') && !block.isArgued) {
       const text = argumentsOf(block.input)
@@ -204,7 +204,7 @@ export class MessageEvents {
     if (this.#hasSearched) this.#writer.native(textPiece(length, citations))
   }
 
-  /** The finish waits for the end itself: an answer that breaks off behind its stop reason must not look finished. */
+  /** The finish is sent at `message_stop`: an answer that breaks off after its stop reason must not look complete. */
   #messageDelta(event: Fields): void {
     const { delta, usage } = event
     if (isFields(usage) && Number.isFinite(usage['output_tokens'])) this.#isCounted = true
@@ -230,12 +230,12 @@ export class MessageEvents {
     for (const block of this.#blocks.values()) this.#stop(block)
     if (!this.#isCounted) this.#uncount()
     this.#writer.refusal(this.#refusal)
-    const stopReason = stopReasonOf(this.#stopReason, this.#stopSequence, this.#tellsSearches)
+    const stopReason = stopReasonOf(this.#stopReason, this.#stopSequence, this.#showsSearches)
     this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls > 0), stopReason)
     this.#writer.done()
   }
 
-  /** The count that the start began with is not taken for the answer's: without one it is counted here. */
+  /** The initial count is not the answer's. Without a final count, the gateway counts the answer. */
   #uncount(): void {
     if (this.#usage['output_tokens'] === undefined) return
     const usage = usageOf({ ...this.#usage, output_tokens: 0 })
@@ -248,7 +248,7 @@ export class MessageEvents {
   }
 }
 
-/** The words of a search: what came in pieces, else what the block began with. Some break off at the cap. */
+/** The input of a search: the streamed pieces, or the initial input. It may be incomplete because of the cap. */
 function inputOf({ block, input }: { readonly block: Fields; readonly input: string }): unknown {
   if (input === '') return block['input']
   try {

@@ -1,19 +1,19 @@
-/** The details of an end in the Messages API, beside its reason. */
+/** Details of the stop reason in the Messages API. */
 import { isFields, textIn } from '../translate/value.ts'
 
 /**
- * The end in the provider's own word, where the canonical one does not say all: the sequence at which the answer stopped, as
- * vLLM gives it, and a pause in a turn with searches.
+ * The provider's own stop reason, where the canonical one loses information. It is the stop sequence that ended the answer, in vLLM's
+ * form, or a pause in a turn with searches.
  */
-export function stopReasonOf(stopReason: unknown, sequence: unknown, tellsPauses: boolean): string | undefined {
+export function stopReasonOf(stopReason: unknown, sequence: unknown, showsPauses: boolean): string | undefined {
   if (stopReason === 'stop_sequence' && textIn(sequence) !== '') return textIn(sequence)
-  return tellsPauses && stopReason === PAUSE ? PAUSE : undefined
+  return showsPauses && stopReason === PAUSE ? PAUSE : undefined
 }
 
-/** The end of a turn that the provider goes on with when it gets it back. */
+/** The stop reason of a turn that the provider continues when it is sent back. */
 const PAUSE = 'pause_turn'
 
-/** Why the model refused, in the provider's words; empty when it did not, or did not say. */
+/** The model's explanation of a refusal; empty if there was no refusal or no explanation. */
 export function refusalOf(stopReason: unknown, details: unknown): string {
   return stopReason === 'refusal' && isFields(details) ? textIn(details['explanation']) : ''
 }

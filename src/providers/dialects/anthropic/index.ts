@@ -1,6 +1,6 @@
 /**
- * The Anthropic dialect: the Messages API, at the provider itself or on Vertex AI. `encodeMessages` and `MessageEvents`
- * are also what a host with another framing is built from.
+ * The Anthropic dialect: the Messages API of the provider or of Vertex AI. Hosts with another framing also use `encodeMessages` and
+ * `MessageEvents`.
  */
 import type { Chat, Dialect, EncodedRequest, Target } from '#contract'
 import type { Redact } from '../failure.ts'
@@ -18,15 +18,15 @@ export { encodeMessages } from './request.ts'
 
 export interface AnthropicOptions {
   /**
-   * `api`: `/messages` below a base_url that ends in `/v1`. `vertex`: the model stands in the path, below a base_url that
-   * ends in `/publishers/anthropic`.
+   * `api`: `/messages` below a base_url that ends in `/v1`. `vertex`: the path contains the model, below a base_url that ends in
+   * `/publishers/anthropic`.
    */
   readonly addressing?: 'api' | 'vertex'
 }
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
- * @param redact takes the gateway's own secrets out of what a provider says
+ * @param redact removes the gateway's own secrets from a provider's words
  */
 export function anthropicDialect(
   now: () => number,
@@ -44,7 +44,7 @@ export function anthropicDialect(
   }
 }
 
-/** What a request to the provider itself needs beside its body; Vertex AI takes a bearer token like the rest of Google. */
+/** The headers of a request to the provider itself. Vertex AI takes a bearer token like the rest of Google. */
 export function anthropicHeaders(apiKey: string): Record<string, string> {
   return { 'x-api-key': apiKey, 'anthropic-version': '2023-06-01' }
 }
@@ -58,7 +58,7 @@ const VERTEX_VERSION = 'vertex-2023-10-16'
 
 function encodeForVertex(chat: Chat, target: Target): EncodedRequest {
   const { body, dropped } = encodeMessages(chat, target.model, 'cloud')
-  // Names have versions behind an @, which the recorded requests leave as it is.
+  // Names have versions after an @, which stays unencoded in the recorded requests.
   const model = encodeURIComponent(target.model).replaceAll('%40', '@')
   const verb = chat.stream ? 'streamRawPredict' : 'rawPredict'
   return request(chat, `/models/${model}:${verb}`, { anthropic_version: VERTEX_VERSION, ...body }, dropped)
@@ -68,13 +68,13 @@ function countForApi(chat: Chat, { model }: Target): EncodedRequest {
   return request(chat, '/messages/count_tokens', { model, ...prompt(chat, model, 'anthropic') }, [])
 }
 
-/** The model stands in the body here: the path is one for all of them. */
+/** The model is in the body here, because the path is the same for all models. */
 function countForVertex(chat: Chat, { model }: Target): EncodedRequest {
   const body = { anthropic_version: VERTEX_VERSION, model, ...prompt(chat, model, 'cloud') }
   return request(chat, '/models/count-tokens:rawPredict', body, [])
 }
 
-/** What of a body is the prompt, or changes its size: a count is refused for any other parameter. */
+/** The members of a body that affect the size of the prompt. A count with any other member is refused. */
 const COUNTED = ['messages', 'system', 'tools', 'tool_choice', 'thinking', 'output_config']
 
 function prompt(chat: Chat, model: string, host: Host): Readonly<Record<string, unknown>> {

@@ -1,4 +1,4 @@
-/** A chat request as a request to the Messages API. */
+/** Encodes a chat request for the Messages API. */
 import type { Chat, ChatRequest } from '#contract'
 import { type Conversation, lostIn, readConversation } from '../translate/conversation.ts'
 import {
@@ -17,7 +17,7 @@ import { planThinking } from './thinking.ts'
 import { planTools } from './tools.ts'
 import { type Host, type Traits, traitsOf } from './traits.ts'
 
-/** Parameters that are carried, or of which `encodeMessages` itself says what is lost. */
+/** Parameters that are sent, or whose losses `encodeMessages` reports itself. */
 const CARRIED = [
   'temperature',
   'top_p',
@@ -38,10 +38,10 @@ const CARRIED = [
 ]
 
 /**
- * The body, without `model` and `stream`, which depend on the way it is sent; and the names of what it can't carry.
- * Throws a refusal for what would make the answer wrong.
- * @param model the provider's name for it, by which it is known what it takes
- * @param marks which marks of what is worth keeping the host takes
+ * The body without `model` and `stream`, which depend on the host, and the names of the dropped parameters. Throws a refusal
+ * if the answer would be wrong.
+ * @param model the provider's name for it, which determines its traits
+ * @param marks which cache marks the host supports
  */
 export function encodeMessages(
   chat: Chat,
@@ -56,7 +56,7 @@ export function encodeMessages(
   const plan = planTools(body, traits, host, conversation)
   const { choice, format, mustCall } = plan
   const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })
-  const written = writeConversation(plan.inWords ? instructed(conversation) : conversation, {
+  const written = writeConversation(plan.byInstruction ? instructed(conversation) : conversation, {
     thoughts: !thinking.isOff && !(traits.bindsThoughts && isNarrowed(body, true)),
     addresses: host === 'anthropic',
     prefill: traits.prefill,
@@ -89,21 +89,21 @@ function instructed(conversation: Conversation): Conversation {
   return { ...conversation, markedSystem: [...conversation.markedSystem, { kind: 'text', text: JSON_IN_WORDS }] }
 }
 
-/** One text without a mark is said as such. */
+/** A single text without a mark is sent as a string. */
 function systemOf(blocks: readonly Block[]) {
   const [first] = blocks
   if (first === undefined) return {}
   return { system: blocks.length > 1 || first['cache_control'] !== undefined ? blocks : first['text'] }
 }
 
-/** Thinking leaves the temperature at 1 and hardly moves top_p. A value that says no more than the default is not said. */
+/** Reasoning requires temperature 1 and a top_p of at least 0.95. Default values are not sent. */
 function sampling(body: ChatRequest, traits: Traits, thinks: boolean, dropped: string[]) {
   const sent: { temperature?: number; top_p?: number; top_k?: number } = {}
   const temperature = numberOf(body, 'temperature')
   if (temperature !== undefined && temperature !== 1) {
     if (traits.sampling === 'none' || thinks) dropped.push('temperature')
     else {
-      // The scale ends at 1 here, where OpenAI's goes on to 2.
+      // The maximum is 1 here, and 2 at OpenAI.
       if (temperature > 1) dropped.push('temperature')
       sent.temperature = Math.min(temperature, 1)
     }
@@ -122,7 +122,7 @@ function sampling(body: ChatRequest, traits: Traits, thinks: boolean, dropped: s
   return sent
 }
 
-/** The provider refuses sequences of white space alone. */
+/** The provider refuses stop sequences of white space only. */
 function stopSequences(body: ChatRequest, dropped: string[]) {
   const all = readStop(body)
   const visible = all.filter(text => text.trim() !== '')
@@ -130,11 +130,11 @@ function stopSequences(body: ChatRequest, dropped: string[]) {
   return visible.length > 0 ? { stop_sequences: visible } : {}
 }
 
-/** Longer ones, and what looks like an address of mail or a telephone number, the provider refuses. */
+/** The provider refuses longer ids, and those that look like an email address or a telephone number. */
 const MAX_USER_LENGTH = 256
 const PERSONAL = /\S@\S+\.\S|^\+[\d\s()-]{7,}$/
 
-/** The provider knows one name for the end user; `safety_identifier` is the newer of OpenAI's two. */
+/** The provider has one field for the end user; `safety_identifier` is the newer of OpenAI's two. */
 function userOf(body: ChatRequest, dropped: string[]) {
   const named = ['safety_identifier', 'user'].filter(name => typeof body[name] === 'string' && body[name] !== '')
   const fit = named.filter(name => {
@@ -149,6 +149,6 @@ function tierOf(body: ChatRequest, host: Host, dropped: string[]) {
   const tier = body['service_tier']
   if (tier == null || tier === 'auto') return {}
   if (tier !== 'default') dropped.push('service_tier')
-  // The clouds have no other tier than the default.
+  // The clouds have the default tier only.
   return tier === 'default' && host === 'anthropic' ? { service_tier: 'standard_only' } : {}
 }

@@ -1,4 +1,4 @@
-/** The decoder of a streamed message: server-sent events whose data names its type. */
+/** Decodes a streamed message: server-sent events whose data has their type. */
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { parseAnswer } from '../json-exact.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
@@ -23,11 +23,11 @@ export function decodeMessageStream(view: AnswerView, errors: ErrorReader): Stre
 function pass({ event, data }: SseEvent, machine: MessageEvents): void {
   const parsed = parse(data)
   if (parsed !== undefined) {
-    // An error from something in between may carry its name outside only.
+    // An error of a proxy may have its type in the `event` field only.
     machine.event(event === 'error' && isFields(parsed) ? { ...parsed, type: 'error' } : parsed)
     return
   }
-  // Some relatives close with OpenAI's word, behind the end of the message.
+  // Some compatible APIs send OpenAI's [DONE] after the end of the message.
   if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return
   machine.broken('an event of the stream is not JSON')
 }

@@ -1,11 +1,11 @@
 /**
- * JSON Schema as the Messages API takes it for answers of a shape and for strict tools: closed objects, and without the
- * keywords that its grammar can't hold. What is taken out goes into the description, where the model still reads it.
+ * Converts JSON Schema for structured output and strict tools of the Messages API: closed objects, without unsupported keywords.
+ * Removed keywords are added to the description, where the model can still read them.
  */
 
 import { type Fields, isFields } from '../translate/value.ts'
 
-/** A schema that the provider takes, and the keywords that it could not hold. */
+/** A schema that the provider accepts, and the keywords that were removed. */
 export interface ClosedSchema {
   readonly schema: Readonly<Record<string, unknown>>
   readonly lost: readonly string[]
@@ -16,7 +16,7 @@ export function closedSchema(schema: Readonly<Record<string, unknown>>): ClosedS
   return { schema: closed(schema, lost) as Record<string, unknown>, lost: [...lost] }
 }
 
-/** Keywords that limit a value, and that the grammar has no form for. */
+/** Keywords that limit a value and have no form in the provider's grammar. */
 const LIMITS: ReadonlySet<string> = new Set([
   'minimum',
   'maximum',
@@ -69,11 +69,11 @@ function closed(given: unknown, lost: Set<string>): unknown {
   if (!isFields(given)) return given
   const value = merged(given)
   const kept: [name: string, value: unknown][] = []
-  const told: string[] = []
+  const removed: string[] = []
   for (const [name, inner] of Object.entries(value)) {
     if (isLimit(name, inner, value)) {
       lost.add(name)
-      told.push(`${name}: ${JSON.stringify(inner)}`)
+      removed.push(`${name}: ${JSON.stringify(inner)}`)
     } else if (NAMED.has(name)) kept.push([name, byName(inner, lost)])
     else if (name === 'oneOf') kept.push(['anyOf', closed(inner, lost)])
     else if (NESTED.has(name)) kept.push([name, closed(inner, lost)])
@@ -82,20 +82,20 @@ function closed(given: unknown, lost: Set<string>): unknown {
   const schema = Object.fromEntries(kept)
   if (isOfObjects(value)) {
     const open = value['additionalProperties']
-    // Left out, it says nothing; said, somebody counts on names that nobody knows beforehand.
+    // By default `additionalProperties` has no meaning. If it is set, the client needs properties with unknown names.
     if (open !== undefined && open !== false) lost.add('additionalProperties')
     schema['additionalProperties'] = false
   }
-  if (told.length > 0) {
+  if (removed.length > 0) {
     const { description } = value
-    schema['description'] = [...(typeof description === 'string' ? [description] : []), `(${told.join(', ')})`].join(
+    schema['description'] = [...(typeof description === 'string' ? [description] : []), `(${removed.join(', ')})`].join(
       ' ',
     )
   }
   return schema
 }
 
-/** A schema that `allOf` names alone is a part of the schema around it. */
+/** Merges a schema that is the only one in `allOf` into the schema around it. */
 function merged(schema: Fields): Fields {
   const { allOf, ...others } = schema
   const [only, ...more] = Array.isArray(allOf) ? allOf : []
@@ -111,9 +111,9 @@ function byName(schemas: unknown, lost: Set<string>): unknown {
 
 function isLimit(name: string, value: unknown, { prefixItems }: Fields): boolean {
   if (name === 'format') return !FORMATS.has(value)
-  // A list is a tuple of older drafts; beside `prefixItems` it is about the items behind those.
+  // A list is a tuple of older drafts; with `prefixItems` it is about the items after those.
   if (name === 'items') return Array.isArray(value) || prefixItems !== undefined
-  // The grammar has no `$ref` in it.
+  // The grammar does not support `$ref` inside `allOf`.
   if (name === 'allOf') return Array.isArray(value) && value.some(each => isFields(each) && each['$ref'] !== undefined)
   if (name === 'minItems') return value !== 0 && value !== 1
   return LIMITS.has(name)

@@ -1,4 +1,4 @@
-/** Tools, which of them may be called, and the shape of the answer: the three are one question to the Messages API. */
+/** Plans tools, tool choice and structured output: in the Messages API they depend on each other. */
 import { type ChatRequest, isAnthropicSearch, refuse, usesOf } from '#contract'
 import type { Conversation } from '../translate/conversation.ts'
 import {
@@ -18,8 +18,8 @@ import { closedSchema } from './strict-schema.ts'
 import type { Host, Traits } from './traits.ts'
 
 /**
- * A tool whose arguments are the answer: how models without `output_config.format` are made to give JSON. A call of it
- * comes to the client as content.
+ * A tool whose arguments are the answer: it makes models without `output_config.format` return JSON. The client gets a call of it as
+ * content.
  */
 export const JSON_TOOL = 'tollgate_json_answer'
 
@@ -28,10 +28,10 @@ export interface ToolPlan {
   readonly choice: Readonly<Record<string, unknown>> | null
   /** For `output_config.format`. */
   readonly format: Readonly<Record<string, unknown>> | null
-  /** Whether the choice makes the model call something. */
+  /** Whether the choice forces a call. */
   readonly mustCall: boolean
-  /** Whether JSON can be asked for in words only. */
-  readonly inWords: boolean
+  /** Whether only an instruction can ask for JSON. */
+  readonly byInstruction: boolean
   readonly dropped: readonly string[]
 }
 
@@ -42,25 +42,25 @@ export function planTools(body: ChatRequest, traits: Traits, host: Host, convers
   const isWithin = offered.filter(({ strict }) => strict).length <= MAX_STRICT
   const rules = { traits, host, dropped, isWithin }
   const tools: Record<string, unknown>[] = offered.map((tool, index) => writeTool(tool, index, rules))
-  // Who offers `functions` can take one call only.
+  // Clients of `functions` can handle one call only.
   const isParallel = body['parallel_tool_calls'] !== false && body['functions'] == null
   const wanted = readResponseFormat(body)
-  const inWords = wanted.kind === 'json' && !traits.forcedChoice
+  const byInstruction = wanted.kind === 'json' && !traits.forcedChoice
   const plan = (choice: ToolPlan['choice'], format: ToolPlan['format'] = null): ToolPlan => ({
     tools,
     choice,
     format,
     mustCall: choice?.['type'] === 'any' || choice?.['type'] === 'tool',
-    inWords,
+    byInstruction,
     dropped: [...dropped],
   })
   const mode = chosen?.mode ?? 'auto'
   if (mode === 'required' && !traits.forcedChoice) throw choiceRefusal()
   const none = tools.length === 0
-  // A conversation with calls needs tools, also when none may be called any more.
+  // A conversation with calls needs tools, even if no tool may be called any more.
   if (none) tools.push(...formerTools(conversation))
   const natively = wanted.kind === 'schema' && traits.schemas && hasGrammar(wanted.schema)
-  if (wanted.kind === 'text' || natively || inWords || (mode === 'required' && !none)) {
+  if (wanted.kind === 'text' || natively || byInstruction || (mode === 'required' && !none)) {
     let format: ToolPlan['format'] = null
     if (natively) {
       const { schema, lost } = closedSchema(wanted.schema)
@@ -84,12 +84,12 @@ export function planTools(body: ChatRequest, traits: Traits, host: Host, convers
 function checked(tools: readonly Tool[]): readonly Tool[] {
   if (!tools.some(({ name }) => name === JSON_TOOL)) return tools
   throw refuse('invalid_value', {
-    message: `A tool is called '${JSON_TOOL}', a name that the gateway needs for itself.`,
+    message: `A tool is called '${JSON_TOOL}', a name that the gateway reserves. Choose another name.`,
     param: 'tools',
   })
 }
 
-/** The tools that may be called: where the choice names several, there is no other way to leave the rest out. */
+/** The tools that may be called. If the choice names several, omitting the others is the only way to exclude them. */
 function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly Tool[] {
   checkChoice(tools, choice)
   const names = choice?.names
@@ -101,20 +101,20 @@ interface ToolRules {
   readonly traits: Traits
   readonly host: Host
   readonly dropped: Set<string>
-  /** Whether there are no more strict tools than the provider takes. */
+  /** Whether the number of strict tools is within the provider's limit. */
   readonly isWithin: boolean
 }
 
-/** The provider's own limit for a request. */
+/** The provider's limit for a request. */
 const MAX_STRICT = 20
 
 function writeTool(tool: Tool, index: number, { traits, host, dropped, isWithin }: ToolRules) {
   const { name, description, parameters, strict, cache, native } = tool
-  // So many are held, also where the client has named no bound.
+  // The hold covers this many uses, so the limit is sent even if the client set none.
   if (isAnthropicSearch(native)) return marked({ ...native, max_uses: usesOf(native) }, cache)
   if (native) return marked(native, cache)
   const { schema, lost } = schemaForClaude(parameters, index)
-  // A rule in words cannot be enforced.
+  // A rule in the description is not enforced, so the tool is not strict.
   const isFit = traits.schemas && lost.length === 0 && hasGrammar(schema)
   const isStrict = strict && isFit && isWithin
   if (strict && !isStrict) dropped.add('tools.function.strict')

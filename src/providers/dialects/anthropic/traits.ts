@@ -1,33 +1,30 @@
-/** Where a model is hosted: at the provider itself, or in a cloud that takes the same body with less in it. */
+/** Where a model is hosted: at the provider, or in a cloud that supports a subset of the body. */
 export type Host = 'anthropic' | 'cloud'
 
 /**
- * What the models of the Messages API take, by the pattern of their names. Facts as of November 2026; where the provider
- * counts on its own documentation, so does this table. A name that no row knows is the newest kind: a new model is like
- * its latest sister, never like its oldest.
+ * Properties of the models of the Messages API, by the pattern of their names. Facts as of November 2026, from the provider's
+ * documentation. An unknown name is treated as the newest kind, because a new model is most like the latest one.
  */
 export interface Traits {
-  /**
-   * `free`: temperature and top_p; `either`: one of them, and it refuses both together; `none`: it refuses either.
-   */
+  /** `free`: temperature and top_p; `either`: only one of them in a request; `none`: neither. */
   readonly sampling: 'free' | 'either' | 'none'
-  /** `budget`: thinks up to a number of tokens when told to; `adaptive`: by itself, guided by an effort. */
+  /** `budget`: reasons only on request, up to a number of tokens; `adaptive`: decides itself, guided by an effort. */
   readonly thinking: 'none' | 'budget' | 'adaptive'
-  /** Adaptive only: it may think without being told to, so that not thinking must be said. */
+  /** Adaptive only: it reasons by default, so the request must switch it off. */
   readonly thinksUnasked: boolean
-  /** Adaptive only: it refuses a request that switches thinking off. */
+  /** Adaptive only: it refuses a request that switches reasoning off. */
   readonly thinksAlways: boolean
-  /** Adaptive only: whether it knows the effort `xhigh`; otherwise `max` is the nearest. */
+  /** Adaptive only: whether it supports the effort `xhigh`; otherwise `max` is the nearest. */
   readonly knowsXhigh: boolean
-  /** Whether `output_config.format` and strict tools are there. */
+  /** Whether it supports `output_config.format` and strict tools. */
   readonly schemas: boolean
-  /** Whether it can be made to call a tool. */
+  /** Whether it can be forced to call a tool. */
   readonly forcedChoice: boolean
-  /** Whether it refuses a thought when something before it has changed. */
+  /** Whether it refuses reasoning if something before it has changed. */
   readonly bindsThoughts: boolean
-  /** Whether instructions may be among the messages; otherwise all are before them. */
+  /** Whether instructions may be between messages; otherwise all are moved to the front. */
   readonly systemWithin: boolean
-  /** Whether a conversation may end with the assistant's own words, which the answer then continues. */
+  /** Whether a conversation may end with an assistant message, which the answer continues. */
   readonly prefill: boolean
 }
 
@@ -54,8 +51,8 @@ const FABLE_5: Traits = { ...OPUS_5, thinksAlways: true }
 const NEWEST: Traits = { ...FABLE_5, forcedChoice: false, bindsThoughts: true }
 
 /**
- * The first row that matches counts. Names come with a date or without, from clouds with a prefix and a suffix
- * (`us.anthropic.claude-sonnet-4-20250514-v1:0`, `claude-3-7-sonnet@20250219`), from relatives with a dot for a dash.
+ * The first matching row counts. Names may have a date, a cloud's prefix and suffix (`us.anthropic.claude-sonnet-4-20250514-v1:0`,
+ * `claude-3-7-sonnet@20250219`), or a dot instead of a dash.
  */
 const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
   [/claude-(?:instant|v?[12](?!\d))/, FIRST],
@@ -68,11 +65,11 @@ const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
   [/(?:fable|mythos)-5(?:[-.]0(?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FABLE_5],
   [/claude-opus-5(?:[-.]0(?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, OPUS_5],
   [/claude-(?:[a-z]+-)?5(?:[-.]0(?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FIVE],
-  // 4.0 and 4.1, which may leave the second figure out; what follows is a date, a word, or nothing.
+  // 4.0 and 4.1; the second figure may be missing. A date, a word or nothing follows.
   [/claude-(?:[a-z]+-)?4(?:[-.][01](?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FOUR],
 ]
 
-/** What a model takes, by its name at the provider. */
+/** The traits of a model, by its name at the provider. */
 export function traitsOf(model: string): Traits {
   const name = model.toLowerCase()
   return TABLE.find(([pattern]) => pattern.test(name))?.[1] ?? NEWEST

@@ -1,19 +1,19 @@
 /**
- * Tokens on OpenAI's counting: the provider counts what it read from its cache, and what it wrote there, apart from the
- * rest of the prompt; the output holds the thinking on both sides.
+ * Converts usage to OpenAI's counting. The provider counts cache reads and cache writes separately from the rest of the prompt. The
+ * output includes reasoning in both.
  */
 import type { WireUsage } from '#contract'
 import { countOf, wireUsage } from '../translate/completion.ts'
 import { type Fields, isFields } from '../translate/value.ts'
 
-/** `usage` as the provider writes it. In a stream it comes in pieces: of each count the last one that is a number. */
+/** Merges a later `usage` of a stream into an earlier one: of each count the last value counts. */
 export function laterUsage(known: Fields, update: unknown): Fields {
   if (!isFields(update)) return known
-  const said = Object.entries(update).filter(([, value]) => value !== null && value !== undefined)
-  return { ...known, ...Object.fromEntries(said) }
+  const counts = Object.entries(update).filter(([, value]) => value !== null && value !== undefined)
+  return { ...known, ...Object.fromEntries(counts) }
 }
 
-/** Null when the prompt was not counted: nobody's prompt is free. An answer without a count is counted by the gateway. */
+/** Null if the prompt was not counted: it must not be free. An answer without a count is counted by the gateway. */
 export function usageOf(usage: Fields): WireUsage | null {
   const passes = passesOf(usage)
   const prompt = sum(passes, 'input_tokens')
@@ -42,15 +42,15 @@ export function usageOf(usage: Fields): WireUsage | null {
   return tier === 'priority' || tier === 'batch' ? { ...wire, service_tier: tier } : wire
 }
 
-/** Tokens written to a cache that keeps them for a time: five minutes or an hour. */
+/** Tokens written to a cache with this TTL: five minutes or an hour. */
 function sumWritten(passes: readonly Fields[], name: string): number | undefined {
   const written = passes.map(pass => pass['cache_creation']).filter(isFields)
   return sum(written, name)
 }
 
 /**
- * What is to be added up. The totals leave out the pass in which the provider shortened the conversation (compaction);
- * its passes are listed then. Where another model stepped in, the totals are right and the list would count twice.
+ * The counts to add up. The totals omit the pass in which the provider shortened the conversation (compaction); its passes are listed
+ * then. If a fallback model answered, the totals are complete and the list would count twice.
  */
 function passesOf(usage: Fields): readonly Fields[] {
   const listed = usage['iterations']

@@ -1,4 +1,4 @@
-/** A whole answer of Converse, and what its stream shares with it: why it ended, what it used. */
+/** Decodes a whole answer of Converse; stop reason and usage are shared with its stream. */
 
 import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
 import { finishOf } from '../finish-words.ts'
@@ -13,7 +13,7 @@ import {
 } from '../translate/completion.ts'
 import { ANSWER_TOOL } from './request.ts'
 
-/** JSON as it came: nothing about it is certain. */
+/** Unchecked JSON. */
 export type Json = Readonly<Record<string, unknown>>
 
 export function isJson(value: unknown): value is Json {
@@ -24,8 +24,8 @@ export function decodeAnswer(body: Buffer, view: AnswerView): DecodedAnswer | { 
   try {
     return translated(parseAnswer(body.toString('utf8'), 'input'), view)
   } catch {
-    // No JSON, or JSON so deep that it can't be written again.
-    return invalid(body.length === 0 ? 'the answer is empty' : 'the answer is not JSON that can be read')
+    // Not JSON, or nested too deeply to be written again.
+    return invalid(body.length === 0 ? 'the answer is empty' : 'the answer is not valid JSON')
   }
 }
 
@@ -60,10 +60,10 @@ function invalid(detail: string): { readonly failure: UpstreamFailure } {
   return { failure: { code: 'upstream_invalid', detail } }
 }
 
-/** What the blocks of a message say. Those of tools that AWS runs itself are not the client's. */
+/** Collects the blocks of a message. Blocks of tools that AWS runs itself are omitted. */
 class Answer {
   text: string | null = null
-  /** The arguments of the tool that stands for an answer by a schema: then they are the answer. */
+  /** The arguments of the tool for structured output, which are the answer then. */
   structured: string | null = null
   reasoning = ''
   readonly details: ReasoningDetail[] = []
@@ -111,12 +111,12 @@ export function isClientCall(toolUse: unknown): toolUse is ClientCall {
   return isJson(toolUse) && typeof toolUse['name'] === 'string' && toolUse['type'] !== 'server_tool_use'
 }
 
-/** Whether it ended at a sequence: AWS does not say at which. */
+/** AWS reports that a stop sequence ended the answer, but not which. */
 export function stopReasonOf(stopReason: unknown): string | undefined {
   return stopReason === AT_A_SEQUENCE ? AT_A_SEQUENCE : undefined
 }
 
-/** AWS counts what came from or went to a cache apart from the input. */
+/** AWS counts cache reads and cache writes separately from the input. */
 export function usageOf(usage: unknown, tier: unknown): WireUsage | null {
   if (!isJson(usage)) return null
   const input = countOf(usage['inputTokens'])
@@ -135,7 +135,7 @@ export function usageOf(usage: unknown, tier: unknown): WireUsage | null {
   return type === 'flex' || type === 'priority' ? { ...wire, service_tier: type } : wire
 }
 
-/** Tokens written to a cache that keeps them for an hour. AWS lists the writes by time. */
+/** Tokens written to a cache with a TTL of one hour. AWS lists the writes by TTL. */
 function writtenForAnHour(details: unknown): number {
   if (!Array.isArray(details)) return 0
   const hours = details.filter(isJson).filter(each => each['ttl'] === '1h')

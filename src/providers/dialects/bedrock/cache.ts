@@ -1,11 +1,11 @@
-/** Marks of what is worth keeping, as Converse takes them: a block of their own behind what they mark. */
+/** Cache marks of Converse: a separate block after the marked one. */
 import { type CacheMark, fitMarksIn, type MarkForm, type Prompt } from '../translate/cache.ts'
 import type { Traits } from './traits.ts'
 
-/** A block of content, of the system texts or of the tools; one member says what it is: `text`, `toolUse`, `image` ... */
+/** A block of content, of the system texts or of the tools. Its only member is its kind: `text`, `toolUse`, `image` ... */
 export type Block = Readonly<Record<string, unknown>>
 
-/** The block for a mark, or none. Five minutes are the default and not said. */
+/** The block for a mark, or none. Five minutes are the default and not sent. */
 export function cachePoint(mark: CacheMark | undefined, { caching, timedCaching }: Traits): Block[] {
   if (mark === undefined || caching === 'none') return []
   return [{ cachePoint: { type: 'default', ...(timedCaching && mark.ttl === '1h' ? { ttl: '1h' } : {}) } }]
@@ -21,7 +21,7 @@ const FORM: MarkForm<Block> = {
   unmarked: () => null,
 }
 
-/** The same with as many marks as AWS takes; `isCut` says whether there were more. */
+/** Keeps as many marks as AWS supports; `isCut`: some were removed. */
 export function withFitMarks<Message extends { readonly content: readonly Block[] }>(prompt: Prompt<Block, Message>) {
   return fitMarksIn(prompt, FORM)
 }

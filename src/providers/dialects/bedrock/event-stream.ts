@@ -1,23 +1,23 @@
 /**
- * The reader of `application/vnd.amazon.eventstream`: bytes in, messages out, the same ones however the bytes were split.
+ * Parses `application/vnd.amazon.eventstream` from bytes split anywhere.
  *
- * A message is a frame of big-endian numbers: its whole length (4 bytes), the length of its headers (4), the CRC-32 of
- * these eight bytes (4), headers, payload, and the CRC-32 of all before (4). The first sum is checked as soon as it is
- * there, so a broken length is never waited for.
+ * A message is a frame. It has its total length (4 bytes), the length of its headers (4) and the CRC-32 of these eight bytes (4).
+ * Headers, payload, and the CRC-32 of everything before (4) follow. Numbers are big-endian. The first checksum is verified as soon
+ * as it has arrived, so the parser never waits for a wrong length.
  */
 import { crc32 } from 'node:zlib'
 
 export interface EventStreamMessage {
-  /** Those whose value is a text; all that this protocol's meaning lies in are. */
+  /** Headers with a text value. The protocol uses no others. */
   readonly headers: ReadonlyMap<string, string>
-  /** Mostly a view of the piece of input that it came in: not to be kept. */
+  /** Usually a view of the input: copy it to keep it. */
   readonly payload: Buffer
 }
 
-/** What came is no event stream, or a damaged one: it cannot be followed any further. */
+/** The bytes are not an event stream, or it is damaged. It cannot be parsed further. */
 export class EventStreamBroken extends Error {
   override readonly name = 'EventStreamBroken'
-  /** What the same piece of input had completed before it. */
+  /** The messages that the same piece of input completed before the error. */
   readonly messages: readonly EventStreamMessage[]
 
   constructor(message: string, messages: readonly EventStreamMessage[]) {
@@ -34,18 +34,18 @@ const NOTHING = Buffer.alloc(0)
 
 export class EventStreamReader {
   readonly #limitBytes: number
-  /** The beginning of a frame whose end has not arrived, with room to grow. */
+  /** The beginning of an incomplete frame, with room to grow. */
   #rest: Buffer = NOTHING
   #restSize = 0
-  /** Length of the frame in `#rest`, once its prelude has been checked; 0 before. */
+  /** Length of the frame in `#rest` once its prelude is verified; 0 before. */
   #frameBytes = 0
 
-  /** @param limitBytes the longest frame, in bytes; a longer one throws. By default what the protocol itself allows. */
+  /** @param limitBytes maximum length of a frame in bytes; a longer one throws. Default: the protocol's limit. */
   constructor(limitBytes = 16 * 1024 * 1024) {
     this.#limitBytes = limitBytes
   }
 
-  /** Takes the next piece of the body and returns the messages that it completes. Throws `EventStreamBroken`. */
+  /** Takes the next piece of the body and returns the messages it completes. Throws `EventStreamBroken`. */
   push(bytes: Buffer): EventStreamMessage[] {
     const messages: EventStreamMessage[] = []
     let at = 0
@@ -65,13 +65,13 @@ export class EventStreamReader {
         this.#complete(messages)
       }
     } catch (error) {
-      if (error instanceof Mistake) throw new EventStreamBroken(error.message, messages)
+      if (error instanceof FrameError) throw new EventStreamBroken(error.message, messages)
       throw error
     }
     return messages
   }
 
-  /** The kept frame, if it is whole now. */
+  /** Adds the kept frame to the messages if it is complete. */
   #complete(messages: EventStreamMessage[]): void {
     if (this.#frameBytes === 0 && this.#restSize === PRELUDE_BYTES)
       this.#frameBytes = this.#checkedLength(this.#rest, 0)
@@ -83,13 +83,13 @@ export class EventStreamReader {
     messages.push(messageIn(frame))
   }
 
-  /** Keeps what belongs to the prelude, or to the frame when its length is known; returns how much that was. */
+  /** Keeps bytes up to the end of the prelude, or of the frame if its length is known. Returns the number of bytes kept. */
   #keep(bytes: Buffer, at: number): number {
     const wanted = (this.#frameBytes || PRELUDE_BYTES) - this.#restSize
     const taken = Math.min(wanted, bytes.length - at)
     const size = this.#restSize + taken
     if (size > this.#rest.length) {
-      // Never as much as the frame claims to be: that much has not come yet. Not of Node's pool, as it may stay for long.
+      // Not the length that the frame claims: it has not arrived yet. Not from Node's pool, because it may be kept for long.
       const larger = Buffer.allocUnsafeSlow(Math.max(size, this.#rest.length * 2, 512))
       this.#rest.copy(larger, 0, 0, this.#restSize)
       this.#rest = larger
@@ -99,26 +99,28 @@ export class EventStreamReader {
     return taken
   }
 
-  /** The length of the frame that begins here. */
+  /** The verified length of the frame at this position. */
   #checkedLength(bytes: Buffer, at: number): number {
     const sum = crc32(bytes.subarray(at, at + LENGTHS_BYTES))
-    if (sum !== bytes.readUInt32BE(at + LENGTHS_BYTES)) throw new Mistake('the check sum of a frame’s lengths is wrong')
+    if (sum !== bytes.readUInt32BE(at + LENGTHS_BYTES))
+      throw new FrameError('the checksum of a frame’s lengths is wrong')
     const size = bytes.readUInt32BE(at)
     const headersBytes = bytes.readUInt32BE(at + 4)
     if (size < SMALLEST_FRAME_BYTES || headersBytes > size - SMALLEST_FRAME_BYTES) {
-      throw new Mistake(`a frame of ${size} bytes cannot hold headers of ${headersBytes} bytes`)
+      throw new FrameError(`a frame of ${size} bytes cannot hold headers of ${headersBytes} bytes`)
     }
-    if (size > this.#limitBytes) throw new Mistake(`a frame is longer than ${this.#limitBytes} bytes`)
+    if (size > this.#limitBytes) throw new FrameError(`a frame is longer than ${this.#limitBytes} bytes`)
     return size
   }
 }
 
-/** Becomes an `EventStreamBroken` where it is known what came before. */
-class Mistake extends Error {}
+/** A problem of a frame. `push` turns it into an `EventStreamBroken` with the earlier messages. */
+class FrameError extends Error {}
 
 function messageIn(frame: Buffer): EventStreamMessage {
   const end = frame.length - SUM_BYTES
-  if (crc32(frame.subarray(0, end)) !== frame.readUInt32BE(end)) throw new Mistake('the check sum of a frame is wrong')
+  if (crc32(frame.subarray(0, end)) !== frame.readUInt32BE(end))
+    throw new FrameError('the checksum of a frame is wrong')
   const payloadAt = PRELUDE_BYTES + frame.readUInt32BE(4)
   return {
     headers: headersIn(frame.subarray(PRELUDE_BYTES, payloadAt)),
@@ -126,7 +128,7 @@ function messageIn(frame: Buffer): EventStreamMessage {
   }
 }
 
-/** Bytes of the values of each type but 6 and 7, which say their length: true, false, byte, short, integer, long, …, timestamp, UUID. */
+/** Lengths of the values of each type: true, false, byte, short, integer, long, …, timestamp, UUID. Types 6 and 7 contain their length. */
 const VALUE_BYTES: readonly number[] = [0, 0, 1, 2, 4, 8, -1, -1, 8, 16]
 const BYTES = 6
 const TEXT = 7
@@ -143,7 +145,8 @@ function headersIn(bytes: Buffer): Map<string, string> {
       size = valueAt + 2 <= bytes.length ? bytes.readUInt16BE(valueAt) : undefined
       valueAt += 2
     }
-    if (size === undefined || valueAt + size > bytes.length) throw new Mistake('the headers of a frame are malformed')
+    if (size === undefined || valueAt + size > bytes.length)
+      throw new FrameError('the headers of a frame are malformed')
     if (type === TEXT)
       headers.set(bytes.toString('utf8', at + 1, nameEnd), bytes.toString('utf8', valueAt, valueAt + size))
     at = valueAt + size

@@ -1,4 +1,4 @@
-/** AWS's errors: a type in a header (or in the body, or in a frame of a stream) and a body that is `{"message"}` only. */
+/** Reads AWS's errors: a type in a header, in the body or in a frame of a stream, and a body with only a `message`. */
 import type { UpstreamFailure } from '#contract'
 import { type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
 import { OVERFLOW } from '../overflow.ts'
@@ -7,7 +7,7 @@ export interface AwsError {
   /** The HTTP status, or null in the middle of a stream. */
   readonly status: number | null
   readonly headers: Readonly<Record<string, string>>
-  /** `ThrottlingException`, with whatever AWS adds before a `#` and after a `:`. */
+  /** `ThrottlingException`, possibly with a prefix before `#` and a suffix after `:`. */
   readonly type: string | null
   readonly message: string | null
 }
@@ -26,7 +26,6 @@ export function awsFailures(now: () => number, redact?: Redact): FailAws {
   }
 }
 
-/** An error body and its header. */
 export function awsErrorIn(status: number, headers: Readonly<Record<string, string>>, body: Buffer): AwsError {
   const { message, type, code } = errorDetails(body)
   return {
@@ -37,7 +36,7 @@ export function awsErrorIn(status: number, headers: Readonly<Record<string, stri
   }
 }
 
-/** What a type means, whatever the status says that it came with (in a stream: none). Lower case: frames begin so. */
+/** The status for each type of error, which overrides the response's status. In lower case, because frames write them so. */
 const STATUS_OF: ReadonlyMap<string, number> = new Map(
   Object.entries({
     validationexception: 400,
@@ -68,12 +67,12 @@ function meantStatus(status: number | null, type: string | null, message: string
   return known ?? status ?? 500
 }
 
-/** AWS says 400 where others say 404. */
+/** AWS sends 400 where others send 404. */
 const NO_MODEL = /provided model identifier is invalid/i
 
 function codeOf(meant: number, message: string | null): string | null {
   if (message === null) return null
-  // A throttle says `Too many tokens` too.
+  // A throttling error has `Too many tokens` too.
   if (meant === 400 && OVERFLOW.test(message)) return 'context_length_exceeded'
   return NO_MODEL.test(message) ? 'model_not_found' : null
 }
@@ -88,7 +87,7 @@ function typeIn(body: Buffer): string | null {
   return typeof type === 'string' ? type : null
 }
 
-/** Some front ends of AWS write the message with a capital. */
+/** Some front ends of AWS write `Message` with a capital letter. */
 function capital(body: Buffer): string | null {
   const message = memberOf(body, 'Message')
   return typeof message === 'string' ? message : null

@@ -1,6 +1,6 @@
 /**
- * The dialect of Amazon Bedrock's Converse: one format for the models of many makers. Requests are signed outside, see
- * sigv4.ts; answers in a stream are binary frames, see event-stream.ts.
+ * The dialect of Amazon Bedrock's Converse, one format for the models of many vendors. Requests are signed elsewhere (sigv4.ts).
+ * Streams consist of binary frames (event-stream.ts).
  */
 import type { Chat, Dialect, EncodedRequest, Target } from '#contract'
 import type { Redact } from '../failure.ts'
@@ -15,7 +15,7 @@ export { type AwsCredentials, authorizeBedrock, type SignedRequest, signRequest 
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
- * @param redact takes the gateway's own secrets out of what a provider says
+ * @param redact removes the gateway's own secrets from a provider's words
  */
 export function bedrockDialect(now: () => number, redact?: Redact): Dialect {
   const fail = awsFailures(now, redact)

@@ -1,6 +1,6 @@
 /**
- * Bedrock's older way to Claude, InvokeModel: the Messages API of Anthropic inside of AWS's framing. It carries what
- * Converse does not (one call at a time, for instance). Other models have formats of their own here: they go by Converse.
+ * Bedrock's InvokeModel for Claude: Anthropic's Messages API inside AWS's framing. It supports features that Converse lacks (one call
+ * at a time, for example). Other models have their own formats here, so they use Converse.
  */
 import {
   type AnswerView,
@@ -23,7 +23,7 @@ import { traitsOf } from './traits.ts'
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
- * @param redact takes the gateway's own secrets out of what a provider says
+ * @param redact removes the gateway's own secrets from a provider's words
  */
 export function bedrockInvokeDialect(now: () => number, redact?: Redact): Dialect {
   const errors = errorReader(now, redact)
@@ -39,8 +39,8 @@ export function bedrockInvokeDialect(now: () => number, redact?: Redact): Dialec
 }
 
 /**
- * CountTokens, for either way to Claude; AWS counts for no other maker's models. It takes the body of InvokeModel in base64,
- * cap included; of one of Converse it was seen to leave the tools uncounted.
+ * CountTokens, for Claude over Converse or InvokeModel; AWS counts for no other vendor's models. It takes the body of InvokeModel in
+ * base64, cap included. With a Converse body it was seen to ignore the tools.
  * https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
  */
 export const bedrockCounting: TokenCounting = {
@@ -52,26 +52,26 @@ export const bedrockCounting: TokenCounting = {
   field: 'inputTokens',
 }
 
-/** Behind an ARN there may be any model: that of an application's inference profile does not say which. */
+/** An ARN may belong to any model: the ARN of an application's inference profile does not contain its name. */
 const MAY_BE_CLAUDE = /claude|^arn:/i
 
 function encodeRequest(chat: Chat, { model }: Target): EncodedRequest {
   if (!MAY_BE_CLAUDE.test(model)) {
-    const message = `The model '${model}' is none of Anthropic's, and this provider is set up for those only.`
+    const message = `The model '${model}' is not Anthropic's. The dialect bedrock-invoke is for Anthropic's models only; use the dialect bedrock.`
     throw refuse('unsupported_parameter', { message, param: 'model' })
   }
   const { body, dropped } = invokeBody(chat, model)
   return modelRequest(chat, model, chat.stream ? 'invoke-with-response-stream' : 'invoke', body, dropped)
 }
 
-/** AWS hosts the models, and nothing that searches for them. */
+/** AWS hosts the models, but no web search. */
 function invokeBody(chat: Chat, model: string) {
   refuseSearches(chat.body)
   const { body, dropped } = encodeMessages(chat, model, 'cloud', marksFor(model))
   return { body: { anthropic_version: 'bedrock-2023-05-31', ...body }, dropped }
 }
 
-/** What an ARN hides takes marks, as nearly every model does by now, but perhaps no times. */
+/** The unknown model of an ARN gets marks, because nearly every model supports them, but without a TTL. */
 function marksFor(model: string): 'timed' | 'plain' | 'none' {
   if (!/claude/i.test(model)) return 'plain'
   const { caching, timedCaching } = traitsOf(model)
@@ -79,7 +79,7 @@ function marksFor(model: string): 'timed' | 'plain' | 'none' {
   return timedCaching ? 'timed' : 'plain'
 }
 
-/** Each frame holds one event of the Messages API, in base64. */
+/** Each frame has one event of the Messages API, in base64. */
 function decodeInvokeStream(view: AnswerView, errors: ErrorReader, fail: FailAws): StreamDecoder {
   const writer = new ChunkWriter(view)
   const machine = new MessageEvents(writer, errors)

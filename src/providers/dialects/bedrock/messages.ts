@@ -1,4 +1,4 @@
-/** The conversation as Converse takes it. */
+/** Encodes the conversation for Converse. */
 
 import { createHash } from 'node:crypto'
 import { type ChatRequest, refuse } from '#contract'
@@ -22,18 +22,18 @@ export interface Message {
 }
 
 export interface Messages {
-  /** Texts, and marks behind them. */
+  /** Texts, each followed by its mark. */
   readonly system: readonly Block[]
   readonly messages: readonly Message[]
-  /** Names of all tools that were called, in the form in which they are sent. */
+  /** Names of all tools that were called, as they are sent. */
   readonly called: readonly string[]
-  /** Whether the conversation ends in an answer that has begun. */
+  /** Whether the conversation ends with an assistant message to continue. */
   readonly prefilled: boolean
-  /** Whether an answer to tools is due whose calls came back without the thought that led to them. */
+  /** Whether the last message has tool results whose calls came back without their reasoning. */
   readonly lostThought: boolean
 }
 
-/** Throws a refusal for what Converse has no block for. */
+/** Throws a refusal for content that Converse does not support. */
 export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
   const { system, markedSystem, turns } = instructedByUser(
     readConversation(body, undefined, null, traits.bindsThoughts),
@@ -45,7 +45,7 @@ export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
       parts.flatMap((part): readonly Block[] => encoder.blocks(part, place)),
       parts,
     )
-    // Thoughts without an answer are no message.
+    // Reasoning without an answer is not a message.
     if (content.every(block => 'reasoningContent' in block)) continue
     const last = messages.at(-1)
     if (last?.role === role) last.content.push(...content)
@@ -64,7 +64,7 @@ function systemBlocks(plain: readonly string[], cut: readonly Text[], traits: Tr
   return cut.flatMap(({ text, cache }): Block[] => [{ text }, ...cachePoint(cache, traits)])
 }
 
-/** A conversation begins with the user, and a model without system messages gets their text there too. */
+/** The first message must be the user's. A model without system messages gets their text there too. */
 function opened(
   system: Block[],
   messages: Message[],
@@ -78,7 +78,7 @@ function opened(
   else {
     throw refuse('invalid_value', {
       message:
-        "Invalid value for 'messages': none of them has any text, and this model's provider takes no empty ones.",
+        "Invalid value for 'messages': none of them has any text. This model's provider requires text in at least one.",
       param: 'messages',
     })
   }
@@ -86,17 +86,17 @@ function opened(
   if (last.role === 'assistant' && !traits.prefill) throw prefillRefusal(lastPlace)
   const at = last.content.findLastIndex(block => !isCachePoint(block))
   const end = last.content[at]
-  // The beginning of an answer, to be continued: Claude takes none that ends in a blank.
+  // An assistant message to continue: Claude refuses trailing white space.
   if (last.role === 'assistant' && typeof end?.['text'] === 'string') {
     last.content[at] = { text: end['text'].trimEnd() }
   }
   return { system: folded.length > 0 ? [] : system, messages }
 }
 
-/** What the user is taken to have said when the assistant speaks first. */
+/** The user message before an assistant message that comes first. */
 const OPENING = '(The conversation begins.)'
 
-/** A document needs a text beside it; its name is one. */
+/** A document needs a text in its message; its name is used. */
 function withText(content: Block[], parts: readonly Part[]): Block[] {
   const isAlone = parts.some(part => part.kind === 'file') && !content.some(block => 'text' in block)
   if (isAlone) {
@@ -115,7 +115,7 @@ class Encoder {
     this.#traits = traits
   }
 
-  /** One, and its mark behind it; none for what is better left out. */
+  /** A block and its mark; empty for omitted content. */
   blocks(part: Part, place: string): readonly Block[] {
     const block = this.#block(part, place)
     if (block === undefined) return []
@@ -152,11 +152,11 @@ class Encoder {
   }
 
   #result({ id, text }: ToolResult): Block {
-    // A blank text is refused, and a tool may well have nothing to say.
+    // A blank text is refused, but a tool may return nothing.
     return { toolResult: { toolUseId: this.#id(id), content: [{ text: text.trim() === '' ? '(no output)' : text }] } }
   }
 
-  /** The id as it was, or one of the same length for everybody that is the same each time. */
+  /** The id itself, or a hash of it if it has another form. Always the same for the same id. */
   #id(id: string): string {
     const fits = this.#traits.callIds === 'nine' ? /^[A-Za-z0-9]{9}$/ : /^[A-Za-z0-9_.:-]{1,64}$/
     if (fits.test(id)) return id
@@ -172,7 +172,7 @@ class Encoder {
     return { document: { format, name: this.#documentName(name), source: bytes } }
   }
 
-  /** Letters, digits, single spaces, hyphens and brackets only, and unlike that of any other document. */
+  /** Letters, digits, single spaces, hyphens and brackets only, and unique among the documents. */
   #documentName(name: string | null): string {
     const plain = (name ?? '')
       .replace(/\.[A-Za-z0-9]{1,5}$/, '')
@@ -188,14 +188,14 @@ class Encoder {
   }
 }
 
-/** A tool that was called once: its name only has to fit, and to fit that of the same tool today if it does. */
+/** The name of a tool called earlier. It only has to be valid; a valid name stays the same as the tool's. */
 function historicName(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 64) || '_'
 }
 
 function bytesOf(source: Source, place: string): { readonly bytes: string } {
   if (source.kind === 'inline') return { bytes: source.base64 }
-  const message = `${place} has a part that is an http(s) address. This model's provider fetches none: send the content itself, as a data URL.`
+  const message = `${place} has a part with an http(s) URL. This model's provider does not fetch URLs: send the content itself, as a data URL.`
   throw refuse('unsupported_parameter', { message, param: place })
 }
 
@@ -224,7 +224,7 @@ const DOCUMENT_FORMATS: Readonly<Record<string, string>> = {
   'text/markdown': 'md',
 }
 
-/** By the media type, else (for the types that say nothing) by the file name's end. */
+/** By the media type, or by the file name's extension if the media type is unknown. */
 function documentFormat(name: string | null, source: Source, place: string): string {
   const mediaType = source.kind === 'inline' ? source.mediaType : ''
   const end = name?.toLowerCase().split('.').at(-1) ?? ''
@@ -242,6 +242,6 @@ function unknownFormat(
   formats: Readonly<Record<string, string>>,
 ): never {
   const known = [...new Set(Object.values(formats))].join(', ')
-  const message = `${place} has ${what} of the type '${mediaType}', which this model's provider does not take. It takes: ${known}.`
+  const message = `${place} has ${what} of the type '${mediaType}', which this model's provider does not support. It supports: ${known}.`
   throw refuse('invalid_value', { message, param: place })
 }

@@ -1,4 +1,4 @@
-/** The request as Converse takes it. */
+/** Encodes a request for Converse. */
 import { type Chat, type ChatRequest, type EncodedRequest, refuse } from '#contract'
 import { closedSchema } from '../anthropic/strict-schema.ts'
 import { bodyOf } from '../translate/body.ts'
@@ -30,8 +30,8 @@ import { encodeThinking, type Thinking } from './thinking.ts'
 import { type Traits, traitsOf } from './traits.ts'
 
 /**
- * The tool by whose arguments a model answers that can't be given a schema otherwise. Answers are recognised by the name,
- * so that reading them needs no memory of the request.
+ * A tool whose arguments are the answer, for models that support schemas in no other way. Answers are recognized by its name, so that
+ * decoding does not depend on the request.
  */
 export const ANSWER_TOOL = 'tollgate_structured_answer'
 
@@ -40,7 +40,7 @@ export interface ConverseBody {
   readonly dropped: readonly string[]
 }
 
-/** Throws a refusal for what would make the answer a wrong one. */
+/** Throws a refusal if the answer would be wrong. */
 export function encodeBody(chat: Chat, model: string): ConverseBody {
   const { body } = chat
   refuseImpossible(chat)
@@ -89,7 +89,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
   }
 }
 
-/** What is looked at here; whatever of it could not be carried this time is named all the same. */
+/** Parameters that are handled here. Those lost this time are reported anyway. */
 const CARRIED: readonly string[] = [
   'temperature',
   'top_p',
@@ -107,11 +107,11 @@ const CARRIED: readonly string[] = [
   'web_search_options',
 ]
 
-/** Lost things inside of a parameter, which is itself carried. */
+/** Losses inside a parameter that is itself sent. */
 const notParameters = (lost: ReadonlySet<string>) =>
   [...lost].filter(name => name.includes('.') || name === 'cache_control')
 
-/** Where a model has no system messages, what the gateway has to add stands before the conversation too. */
+/** For a model without system messages, the gateway's own instruction goes into the first message. */
 function messagesWith(system: readonly Block[], messages: Messages['messages'], traits: Traits) {
   if (system.length === 0) return { messages }
   if (traits.system) return { messages, system }
@@ -132,11 +132,11 @@ function inferenceConfig({ body, cap }: Chat, traits: Traits, thinking: Thinking
 }
 
 function sampling(body: ChatRequest, traits: Traits, thinking: Thinking, lost: Set<string>) {
-  const temperature = tellingNumber(body, 'temperature')
-  const topP = tellingNumber(body, 'top_p')
+  const temperature = nonDefaultNumber(body, 'temperature')
+  const topP = nonDefaultNumber(body, 'top_p')
   const free = traits.sampling !== 'neither' && !thinking.fixesSampling
   const takesTopP = free && !(traits.sampling === 'one' && temperature !== undefined)
-  // Beyond 1 there is nothing.
+  // The maximum is 1.
   if (temperature !== undefined && (!free || temperature > 1)) lost.add('temperature')
   if (topP !== undefined && !takesTopP) lost.add('top_p')
   return {
@@ -145,7 +145,7 @@ function sampling(body: ChatRequest, traits: Traits, thinking: Thinking, lost: S
   }
 }
 
-/** Not a parameter of Converse, but of Claude. */
+/** Claude's parameter; Converse itself does not have it. */
 function topK(body: ChatRequest, traits: Traits, { fixesSampling }: Thinking, lost: Set<string>) {
   const value = readTopK(body)
   if (value === undefined) return {}
@@ -154,13 +154,13 @@ function topK(body: ChatRequest, traits: Traits, { fixesSampling }: Thinking, lo
   return {}
 }
 
-/** A number that says more than the default, which is 1 here and there. */
-function tellingNumber(body: ChatRequest, name: string): number | undefined {
+/** A number that differs from the default, which is 1 for both. */
+function nonDefaultNumber(body: ChatRequest, name: string): number | undefined {
   const value = numberOf(body, name)
   return value === 1 ? undefined : value
 }
 
-/** How an answer by this schema is had. */
+/** How the model gets this schema. */
 function wayOf({ schema }: Schema, traits: Traits): Traits['schema'] {
   if (traits.schema !== 'native' || !traits.closedSchemas || hasGrammar(schema)) return traits.schema
   if (!traits.forcedChoice) throw grammarRefusal()
@@ -169,7 +169,7 @@ function wayOf({ schema }: Schema, traits: Traits): Traits['schema'] {
 
 function schemaFor(format: ResponseFormat, traits: Traits, model: string): ResponseFormat {
   if (format.kind !== 'schema' || traits.schema !== 'none') return format
-  const message = `'response_format' asks for an answer by a JSON Schema, which '${model}' can't be held to.`
+  const message = `'response_format' asks for an answer by a JSON Schema, which '${model}' does not support.`
   throw refuse('unsupported_parameter', { message, param: 'response_format' })
 }
 
@@ -181,7 +181,7 @@ function outputConfig({ name, schema }: Schema, traits: Traits, lost: Set<string
 
 type Schema = Extract<ResponseFormat, { kind: 'schema' }>
 
-/** A schema as it is enforced; keywords that can't be are named as lost. */
+/** A schema for strict use; removed keywords are reported as lost. */
 function strictSchema(schema: Tool['parameters'], place: string, traits: Traits, lost: Set<string>) {
   if (!traits.closedSchemas) return schema
   const closed = closedSchema(schema)
@@ -191,7 +191,7 @@ function strictSchema(schema: Tool['parameters'], place: string, traits: Traits,
 
 interface ToolPart {
   readonly config: { readonly tools: readonly Block[]; readonly toolChoice?: Block } | null
-  /** Whether the model must call one. */
+  /** Whether the model must call a tool. */
   readonly forced: boolean
 }
 
@@ -215,7 +215,7 @@ function encodeTools(
   }
   if (specs.length === 0) {
     if (called.length === 0) return { config: null, forced: false }
-    // Calls in the conversation are refused where no tools are. There is no way to forbid another one but to say so.
+    // Converse refuses calls in the conversation without tools. Forbidding another call is possible only in their description.
     if (choice.mode === 'none' && all.length > 0) lost.add('tool_choice')
     return { config: { tools: called.map(retiredTool) }, forced: false }
   }
@@ -223,7 +223,7 @@ function encodeTools(
   return { config: { tools: specs, ...(forced ? { toolChoice: toolChoice(choice, offered) } : {}) }, forced }
 }
 
-/** The tools among which the model may choose: all, or those that the client allows. */
+/** The tools that the model may call: all, or those that the client allows. */
 function narrowed(tools: readonly Tool[], { mode, names }: ToolChoice, traits: Traits): readonly Tool[] {
   checkChoice(tools, { mode, names })
   if (mode === 'required' && !traits.forcedChoice) throw choiceRefusal()
@@ -232,19 +232,19 @@ function narrowed(tools: readonly Tool[], { mode, names }: ToolChoice, traits: T
   return tools.filter(tool => names.includes(tool.name))
 }
 
-/** `auto` is never said: it is the default, and some models refuse the word. */
+/** `auto` is never sent: it is the default, and some models refuse it. */
 function toolChoice({ names }: ToolChoice, offered: readonly Tool[]) {
   const isOneOfMany = names?.length === 1 && offered.length > 1
   return isOneOfMany ? { tool: { name: names[0] } } : { any: {} }
 }
 
-/** A tool, and its mark behind it. */
+/** A tool, followed by its mark. */
 function toolBlocks(tool: Tool, index: number, traits: Traits, lost: Set<string>): Block[] {
   const marks = traits.caching === 'prompt and tools' ? cachePoint(tool.cache, traits) : []
   return [toolSpec(tool, index, traits, lost), ...marks]
 }
 
-/** Converse wants an object; what else is wanted is Claude's own wish. */
+/** Converse requires an object. Claude has further requirements. */
 const fitting = (schema: Tool['parameters'], index: number, { closedSchemas }: Traits) =>
   closedSchemas ? schemaForClaude(schema, index) : objectSchema(schema)
 
@@ -286,7 +286,7 @@ function retiredTool(name: string) {
 function checkNames(tools: readonly Tool[]): void {
   for (const [index, { name }] of tools.entries()) {
     const rule =
-      name === ANSWER_TOOL ? 'the gateway uses that name itself' : /^[A-Za-z0-9_-]{1,64}$/.test(name) ? null : NAMES
+      name === ANSWER_TOOL ? 'the gateway reserves this name' : /^[A-Za-z0-9_-]{1,64}$/.test(name) ? null : NAMES
     if (rule === null) continue
     const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name)
     const message = `Invalid value for 'tools[${index}].function.name': ${shown}: ${rule}.`
@@ -294,9 +294,9 @@ function checkNames(tools: readonly Tool[]): void {
   }
 }
 
-const NAMES = "this model's provider takes 1 to 64 letters, digits, '_' and '-'"
+const NAMES = "a name must have 1 to 64 letters, digits, '_' and '-' for this model's provider"
 
-/** AWS logs it with the call; it takes 16 entries of at most 256 plain characters. */
+/** AWS logs the metadata with the call: up to 16 entries of at most 256 plain characters. */
 function requestMetadata(body: ChatRequest, lost: Set<string>) {
   const metadata = body['metadata'] as Readonly<Record<string, string>> | null | undefined
   if (!metadata || Object.keys(metadata).length === 0) return {}
@@ -314,7 +314,7 @@ function serviceTier(body: ChatRequest, lost: Set<string>) {
   return {}
 }
 
-/** A request to one model: its id stands in the path, percent-encoded to the last colon. */
+/** A request to one model. The path contains its id, percent-encoded including the last colon. */
 export function modelRequest(
   { stream }: Pick<Chat, 'stream'>,
   model: string,

@@ -1,13 +1,13 @@
 /**
- * Signatures of AWS, version 4 (HMAC-SHA-256 over a canonical form of the request), and the API keys that Bedrock takes
- * in their place. Pure: the time is passed in.
+ * AWS Signature Version 4 (HMAC-SHA-256 over a canonical form of the request), and the API keys that Bedrock accepts
+ * instead. Pure: the time is passed in.
  *
- * Own code and no library: it is a page that exact vectors prove. aws4fetch signs by WebCrypto, so asynchronously, and
- * @smithy/signature-v4, AWS's own, is asynchronous too and brings packages of its own.
+ * No library, because the code is short and tested with AWS's vectors. aws4fetch signs with WebCrypto, so asynchronously;
+ * @smithy/signature-v4, AWS's own, is asynchronous too and has further dependencies.
  */
 import { createHash, createHmac } from 'node:crypto'
 
-/** What AWS calls a key pair; temporary ones have a session token too. */
+/** An AWS key pair; temporary credentials also have a session token. */
 export interface AwsCredentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
@@ -16,18 +16,18 @@ export interface AwsCredentials {
 
 export interface SignedRequest {
   readonly method: string
-  /** As it stands in the request line, percent-encoded, without the query: `/model/a%3A0/converse`. */
+  /** The path of the request line, percent-encoded, without the query: `/model/a%3A0/converse`. */
   readonly path: string
-  /** What follows the `?`, percent-encoded; empty if there is none. */
+  /** The query without `?`, percent-encoded; empty without one. */
   readonly query?: string
-  /** All that will be sent and should be covered; `host` must be there. Names in any case. */
+  /** The headers that will be sent and should be signed, including `host`. Names in any case. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer | string
   readonly region: string
   /** `bedrock` for the runtime (not the host's name), `bedrock-mantle` for the OpenAI-compatible endpoint. */
   readonly service: string
   readonly credentials: AwsCredentials
-  /** Milliseconds since the epoch. AWS refuses a time that is more than five minutes off. */
+  /** Milliseconds since the epoch. AWS refuses a time that differs by more than five minutes. */
   readonly nowMs: number
 }
 
@@ -55,7 +55,7 @@ export function signRequest(request: SignedRequest): Record<string, string> {
   }
 }
 
-/** For Bedrock API keys (long ones, and the short-lived kind that begins with `bedrock-api-key-`). */
+/** The header for Bedrock API keys, long-term or short-lived (`bedrock-api-key-…`). */
 export function authorizeBedrock(apiKey: string): Record<string, string> {
   return { authorization: `Bearer ${apiKey}` }
 }
@@ -65,7 +65,7 @@ const ALGORITHM = 'AWS4-HMAC-SHA256'
 const sha256 = (data: Buffer | string) => createHash('sha256').update(data).digest('hex')
 const hmac = (key: Buffer | string, data: string) => createHmac('sha256', key).update(data).digest()
 
-/** What connections and proxies change on the way, and the signature itself. */
+/** Headers that connections and proxies change, and the signature itself. */
 const NOT_SIGNED: ReadonlySet<string> = new Set([
   'authorization',
   'connection',
@@ -95,7 +95,7 @@ function canonicalRequest(
   return `${method}\n${canonicalPath(path)}\n${canonicalQuery(query ?? '')}\n${lines}\n${names}\n${sha256(body)}`
 }
 
-/** Encoded once more than it is sent: `%3A` becomes `%253A`. Only S3 signs it as it is, and also leaves dots alone. */
+/** Encoded once more than it is sent: `%3A` becomes `%253A`. Only S3 signs the path unchanged and keeps dots. */
 function canonicalPath(path: string): string {
   const kept: string[] = []
   for (const segment of path.split('/')) {
@@ -121,7 +121,7 @@ function canonicalQuery(query: string): string {
 
 const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
 
-/** Everything but the unreserved characters of RFC 3986; `encodeURIComponent` leaves five more. */
+/** Encodes everything except the unreserved characters of RFC 3986; `encodeURIComponent` keeps five more. */
 function encode(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, letter => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`)
 }

@@ -1,6 +1,6 @@
 /**
- * The decoder of ConverseStream. Text and thoughts begin with their first piece, calls with a start of their own; usage
- * comes last, behind the reason for the end, and is what says that the answer is whole.
+ * Decodes ConverseStream. Text and reasoning have no start event, calls do. Usage comes last, after the stop reason, and marks the
+ * answer as complete.
  */
 
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
@@ -18,7 +18,7 @@ export function decodeConverseStream(view: AnswerView, fail: FailAws): StreamDec
   return decodeFrames(writer, message => answer.message(message))
 }
 
-/** A decoder of frames, each of which is given to `take`, which writes what it comes to. */
+/** A decoder of frames. `take` handles each message and writes to the writer. */
 export function decodeFrames(writer: ChunkWriter, take: (message: EventStreamMessage) => void): StreamDecoder {
   const reader = new EventStreamReader()
   let lost = false
@@ -35,7 +35,7 @@ export function decodeFrames(writer: ChunkWriter, take: (message: EventStreamMes
       }
       return writer.take()
     },
-    // A frame without its end says nothing; whether the answer was whole is the pump's question.
+    // An incomplete frame is ignored; the pump checks whether the answer was complete.
     end: () => NONE,
   }
 }
@@ -43,13 +43,13 @@ export function decodeFrames(writer: ChunkWriter, take: (message: EventStreamMes
 const NONE: readonly StreamItem[] = []
 const NO_HEADERS = {}
 
-/** What a block of the answer is, by its index, once more than text has come of it. */
+/** The open blocks of the answer by index, except text. */
 type Block =
-  /** Arguments of the client's call with this index in our stream. */
+  /** Arguments of the client's call with this index in the gateway's stream. */
   | { readonly kind: 'call'; readonly index: number }
-  /** Arguments that are the answer. */
+  /** Arguments of `ANSWER_TOOL`, which are the answer. */
   | { readonly kind: 'answer'; hasText: boolean }
-  /** Of a tool that AWS runs itself. */
+  /** A call of a tool that AWS runs itself. */
   | { readonly kind: 'skipped' }
   | { readonly kind: 'thought'; text: string; signature: string; readonly sealed: ByteCollector }
 
@@ -141,7 +141,7 @@ class ConverseStream {
       this.#writer.reasoning(text)
     }
     if (typeof signature === 'string') block.signature += signature
-    // Each piece has base64 of its own: such texts can't be joined, what they stand for can.
+    // Each piece is encoded separately in base64, so the decoded bytes are joined.
     if (typeof redactedContent === 'string') block.sealed.add(Buffer.from(redactedContent, 'base64'))
   }
 
@@ -153,7 +153,7 @@ class ConverseStream {
     else if (block?.kind === 'thought') this.#thought(block)
   }
 
-  /** The whole thought once more, for the next request: with its signature it is only worth something in one piece. */
+  /** The complete reasoning, for the next request: a signature is valid for the whole text only. */
   #thought({ text, signature, sealed }: Extract<Block, { kind: 'thought' }>): void {
     if (sealed.size > 0) {
       this.#writer.detail({ type: 'reasoning.encrypted', data: sealed.take().toString('base64') })
@@ -171,24 +171,24 @@ class ConverseStream {
     if (this.#hasUsage) this.#writer.done()
   }
 
-  #usage(said: unknown, tier: unknown): void {
-    const usage = usageOf(said, tier)
+  #usage(counts: unknown, tier: unknown): void {
+    const usage = usageOf(counts, tier)
     if (usage) this.#writer.usage(usage)
     this.#hasUsage = true
     if (this.#isStopped) this.#writer.done()
   }
 }
 
-/** Some front ends leave out what kind of message it is, and say only which event. */
+/** Some front ends omit `:message-type` and send only `:event-type`. */
 export function isEvent(headers: EventStreamMessage['headers']): boolean {
   return (headers.get(':message-type') ?? (headers.has(':event-type') ? 'event' : null)) === 'event'
 }
 
-/** A message that is no event: an exception with a payload, or an error with headers alone. */
+/** The error in a message that is not an event: an exception with a payload, or an error in the headers. */
 export function awsErrorOf({ headers, payload }: EventStreamMessage): AwsError {
-  const said = jsonIn(payload)?.['message'] ?? headers.get(':error-message')
+  const text = jsonIn(payload)?.['message'] ?? headers.get(':error-message')
   const type = headers.get(':exception-type') ?? headers.get(':error-code') ?? headers.get(':message-type') ?? null
-  return { status: null, headers: NO_HEADERS, type, message: typeof said === 'string' ? said : null }
+  return { status: null, headers: NO_HEADERS, type, message: typeof text === 'string' ? text : null }
 }
 
 export function jsonIn(payload: Buffer): Json | null {

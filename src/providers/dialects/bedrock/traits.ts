@@ -1,64 +1,64 @@
 /**
- * What differs between the models that Converse is a common front of, as data: the first row whose pattern fits the
- * model's id counts. The ids are AWS's (`us.anthropic.claude-sonnet-4-5-20250929-v1:0`, also inside an ARN); within a
- * family what no row names is newer than this table, so the last row of a family says how its newest members behave.
+ * Properties of the models behind Converse. The first row whose pattern matches the model's id counts. Ids are AWS's
+ * (`us.anthropic.claude-sonnet-4-5-20250929-v1:0`, also inside an ARN). A family's last row is for its newest members, because a model
+ * that no row names is newer than this table.
  */
 
 import { traitsOf as messagesTraitsOf } from '../anthropic/traits.ts'
 
-/** How `reasoning_effort` is said, always in `additionalModelRequestFields`. */
+/** How `reasoning_effort` is sent, always in `additionalModelRequestFields`. */
 export type Thinking =
-  /** Not at all. */
+  /** Not sent. */
   | 'none'
-  /** `thinking` with a budget of tokens. */
+  /** `thinking` with a token budget. */
   | 'budget'
-  /** `thinking` that the model measures out itself, and `output_config.effort`. */
+  /** `thinking` that the model adapts itself, and `output_config.effort`. */
   | 'adaptive'
   /** `reasoningConfig` of Amazon's Nova 2. */
   | 'nova'
-  /** `reasoning_effort` with OpenAI's three words; it can't be switched off. */
+  /** `reasoning_effort` with OpenAI's three values; it cannot be switched off. */
   | 'effort'
-  /** `reasoning_config` with the same three words. */
+  /** `reasoning_config` with the same three values. */
   | 'config'
 
 export interface Traits {
   readonly thinking: Thinking
-  /** The effort above `high`, where there is more than one: `xhigh` is its own word only for some. */
+  /** The supported efforts in ascending order; `xhigh` exists for some only. */
   readonly efforts: readonly string[]
-  /** Whether it thinks unless it is told not to. */
+  /** Whether it reasons by default. */
   readonly thinksByDefault: boolean
-  /** Claude that refuses a request that switches thinking off. */
+  /** Claude models that refuse a request that switches reasoning off. */
   readonly thinksAlways: boolean
-  /** Whether it refuses a thought when something before it has changed. Instructions keep their place then. */
+  /** Whether it refuses reasoning if something before it has changed. Instructions keep their place then. */
   readonly bindsThoughts: boolean
-  /** Whether a thought can be sent back with its signature. */
+  /** Whether reasoning can be sent back with its signature. */
   readonly takesThoughts: boolean
   /** `temperature` and `top_p`: both, one at a time, or neither. */
   readonly sampling: 'both' | 'one' | 'neither'
-  /** How an answer by a JSON Schema is had: asked for, by a tool that must be called, or not at all. */
+  /** How it supports a JSON Schema for the answer: natively, by a forced tool call, or not. */
   readonly schema: 'native' | 'tool' | 'none'
-  /** Whether schemas must be closed, and without keywords that only limit a value. */
+  /** Whether schemas must be closed and without keywords that only limit a value. */
   readonly closedSchemas: boolean
-  /** Whether a tool may be named that must be called. Where not, it is the only one that is sent. */
+  /** Whether a tool can be forced by name. If not, it is sent as the only tool. */
   readonly namedChoice: boolean
-  /** Whether it can be made to call a tool. */
+  /** Whether it can be forced to call a tool. */
   readonly forcedChoice: boolean
-  /** Whether a conversation may end with the assistant's own words, which the answer then continues. */
+  /** Whether a conversation may end with an assistant message, which the answer continues. */
   readonly prefill: boolean
-  /** Where it takes `top_k`, which Converse itself does not have. */
+  /** Whether it supports `top_k`, which Converse itself does not have. */
   readonly topK: boolean
   readonly system: boolean
-  /** Whether stop sequences of white space alone are refused. */
+  /** Whether stop sequences of white space only are refused. */
   readonly solidStops: boolean
-  /** Where it takes marks of what is worth keeping; it refuses the whole request for one elsewhere. */
+  /** Where it supports cache marks. It refuses the whole request for one elsewhere. */
   readonly caching: 'none' | 'prompt' | 'prompt and tools'
-  /** Whether a mark may say how long. */
+  /** Whether a mark may have a TTL. */
   readonly timedCaching: boolean
-  /** The form of a call's id: Converse's own, or the nine letters and digits that Mistral insists on. */
+  /** The format of a call's id: Converse's own, or Mistral's nine letters and digits. */
   readonly callIds: 'converse' | 'nine'
 }
 
-/** A model of which nothing is known but that it speaks Converse, such as an application's inference profile. */
+/** An unknown model that supports Converse, such as an application's inference profile. */
 const PLAIN: Traits = {
   thinking: 'none',
   efforts: [],
@@ -85,7 +85,7 @@ const MISTRAL: Traits = { ...PLAIN, namedChoice: false, callIds: 'nine' }
 const UNFORCED: Traits = { ...PLAIN, schema: 'none', forcedChoice: false }
 
 const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
-  // At the effort `high` Nova takes no cap on its output: that word is not in its list, because the cap is always sent.
+  // At the effort `high` Nova refuses an output cap, which is always sent. So `high` is not in its list.
   [/nova-(?:micro|lite|pro|premier)/, { ...PLAIN, schema: 'tool', caching: 'prompt' }],
   [/nova-canvas/, { ...PLAIN, schema: 'tool' }],
   [/\bnova\b/, { ...PLAIN, thinking: 'nova', efforts: ['low', 'medium'], schema: 'tool' }],
@@ -109,7 +109,7 @@ export function traitsOf(model: string): Traits {
   return TABLE.find(([pattern]) => pattern.test(id))?.[1] ?? PLAIN
 }
 
-/** What is known of Claude is known from its own API; Converse only wraps it. */
+/** Claude's traits come from the table of its own API; Converse only wraps it. */
 function claude(id: string): Traits {
   const known = messagesTraitsOf(id)
   const { thinking, thinksUnasked, thinksAlways, knowsXhigh, sampling, schemas, prefill } = known
@@ -131,12 +131,12 @@ function claude(id: string): Traits {
     closedSchemas: true,
     solidStops: true,
     caching: UNCACHED.test(id) ? 'none' : 'prompt and tools',
-    // With the 4.5 models it came; those are also the first with schemas.
+    // It came with the 4.5 models, which are also the first with schemas.
     timedCaching: schemas,
   }
 }
 
-/** Claude 3.5 Haiku was the first that everybody could cache for; 3.5 Sonnet never was. */
+/** Claude 3.5 Haiku was the first with caching for all customers; 3.5 Sonnet never got it. */
 const UNCACHED = /claude-(?:v?[12](?!\d)|instant|3-(?:haiku|sonnet|opus)|3-5-sonnet)/
 
 const SAMPLING = { free: 'both', either: 'one', none: 'neither' } as const

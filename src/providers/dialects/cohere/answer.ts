@@ -1,4 +1,4 @@
-/** A whole answer of Cohere's as a chat completion, and what whole answers and streams have in common. */
+/** Decodes a whole answer of Cohere to a chat completion; parts are shared with the stream. */
 
 import type { AnswerView, WireUsage } from '#contract'
 import { saysNothing } from '../failure.ts'
@@ -24,7 +24,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
   }
   if (!isFields(parsed)) return invalid('the answer is not an object')
   const { id, message, finish_reason: reason, usage } = parsed
-  // An error has its sentence where an answer has its message.
+  // An error has its sentence in `message`, where an answer has an object.
   if (!isFields(message)) {
     if (typeof message === 'string' || !saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
     return invalid('the answer has no message')
@@ -34,7 +34,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
   if (typeof finish !== 'string') return { failure: errors.ended(finish, parsed['error']) }
   const { text, thought } = contentIn(message['content'])
   const choice = {
-    // Empty, not null, where an answer is just empty: clients read its length.
+    // An empty answer is '' and not null, because clients read its length.
     text: text || (calls.length > 0 ? null : ''),
     reasoning: [thought, textIn(message['tool_plan'])].filter(piece => piece !== '').join(BETWEEN),
     calls,
@@ -44,7 +44,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
   return translatedAnswer(view, { id: textIn(id) || null }, [choice], usageOf(usage))
 }
 
-/** Between a thought and the plan to call something: both are prose before the answer. */
+/** Between reasoning and the plan of a call: both are prose before the answer. */
 export const BETWEEN = '\n\n'
 
 function contentIn(content: unknown): { readonly text: string; readonly thought: string } {
@@ -62,7 +62,7 @@ function callIn({ id, function: made }: Fields): TranslatedCall {
   return { id: textIn(id) || null, name: textIn(name), arguments: isNothing(textIn(args)) ? '{}' : textIn(args) }
 }
 
-/** Where a tool takes no arguments the model may say `null`, which is none. */
+/** The model may write `null` for a tool without arguments. */
 export function isNothing(args: string): boolean {
   const text = args.trim()
   return text === '' || text === 'null'
@@ -72,19 +72,19 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Whether it ended at a sequence: the provider does not say at which. */
+/** The provider reports that a stop sequence ended the answer, but not which. */
 export function stopReasonOf(reason: unknown): string | undefined {
   return reason === 'STOP_SEQUENCE' ? AT_A_SEQUENCE : undefined
 }
 
 /**
- * `tokens`, not `billed_units`: those leave out what the provider itself puts in front of tools. What came from the cache
- * is among the input. Null when the prompt was not counted: nobody's prompt is free.
+ * Uses `tokens`, not `billed_units`, which omit the provider's own instructions for tools. The input includes cached tokens. Null if
+ * the prompt was not counted: it must not be free.
  */
 export function usageOf(usage: unknown): WireUsage | null {
   if (!isFields(usage)) return null
   const { tokens, billed_units: billed, cached_tokens } = usage
-  // Count by count, where there is none; one that is impossible is no reason to take what is less.
+  // `billed_units` only for a missing count: it must not replace an impossible count, because it is smaller.
   const count = (name: string) => {
     const counted = isFields(tokens) ? tokens[name] : undefined
     return countOf(counted ?? (isFields(billed) ? billed[name] : undefined))

@@ -1,4 +1,4 @@
-/** What Cohere's errors mean: `{id, message}`, now and then with an `error_type`. */
+/** Reads Cohere's errors: `{id, message}`, sometimes with an `error_type`. */
 import type { UpstreamFailure } from '#contract'
 import { detailsOf, type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
 import { OVERFLOW } from '../overflow.ts'
@@ -7,19 +7,19 @@ import { type Fields, isFields } from '../translate/value.ts'
 type Headers = Readonly<Record<string, string>>
 
 export interface ErrorReader {
-  /** An answer with a status of its own. */
+  /** An answer with an error status. */
   answer(status: number, headers: Headers, body: Buffer): UpstreamFailure
-  /** An error that came with status 200, parsed. */
+  /** A parsed error that came with status 200. */
   inside(value: Fields): UpstreamFailure
-  /** An answer whose end is a failure, with what was said about it. */
+  /** An answer whose finish reason is a failure, with the error's words. */
   ended(failure: UpstreamFailure, error: unknown): UpstreamFailure
 }
 
 /** @param now milliseconds since the epoch, for a Retry-After that is a date */
 export function errorReader(now: () => number, redact: Redact = text => text): ErrorReader {
-  const failure = (status: number, headers: Headers, said: ErrorDetails) => {
-    const { status: meant, code } = meaningOf(status, said)
-    return failureOf(meant, headers, { ...said, code: code ?? said.code }, now(), redact)
+  const failure = (status: number, headers: Headers, details: ErrorDetails) => {
+    const { status: meant, code } = meaningOf(status, details)
+    return failureOf(meant, headers, { ...details, code: code ?? details.code }, now(), redact)
   }
   return {
     answer(status, headers, body) {
@@ -27,8 +27,8 @@ export function errorReader(now: () => number, redact: Redact = text => text): E
       return failure(status, headers, isFields(parsed) ? detailsIn(parsed) : errorDetails(body))
     },
     inside(value) {
-      const said = detailsIn(value)
-      return failure(said.type === TOO_LONG ? 400 : (statusIn(said.message ?? '') ?? 500), {}, said)
+      const details = detailsIn(value)
+      return failure(details.type === TOO_LONG ? 400 : (statusIn(details.message ?? '') ?? 500), {}, details)
     },
     ended(ended, error) {
       const status = typeof error === 'string' ? statusIn(error) : null
@@ -39,19 +39,19 @@ export function errorReader(now: () => number, redact: Redact = text => text): E
   }
 }
 
-/** Characters of a sentence that are looked at: far more than is kept of it. */
+/** Number of characters of a sentence that are processed; far less is kept. */
 const MAX_READ = 16_384
 
 const TOO_LONG = 'TOO_MANY_TOKENS'
 
-/** A status that only Cohere has: a word on its list of forbidden ones, in the request or in the answer. */
+/** A status that only Cohere has: the request or the answer has a word of its blocklist. */
 const FORBIDDEN_WORD = 498
 const MONTHLY = /\bcalls? ?\/ ?month\b|\bper month\b/i
 
-/** Sentences that pass by waiting. */
+/** Sentences about limits that end with time. */
 const THROTTLED = /\bper (?:second|minute|hour|day)\b|\/ ?min(?:ute)?\b|\brate limit|\bwait\b|\btry again later\b/i
 
-/** The status that a sentence about tokens would have had; null: it is about something else. */
+/** The status that a sentence about tokens would have; null for any other sentence. */
 function statusIn(sentence: string): number | null {
   if (!OVERFLOW.test(sentence)) return null
   return THROTTLED.test(sentence) ? 429 : 400
@@ -60,15 +60,15 @@ function statusIn(sentence: string): number | null {
 function meaningOf(status: number, { message, type }: ErrorDetails): { status: number; code?: string } {
   if (status === FORBIDDEN_WORD) return { status: 400, code: 'content_filter' }
   if (type === TOO_LONG) return { status, code: 'context_length_exceeded' }
-  // The limit of a trial key, which does not pass by waiting.
+  // The limit of a trial key, which does not end with time.
   if (status === 429 && MONTHLY.test(message ?? '')) return { status: 402 }
   return { status }
 }
 
 function detailsIn(value: Fields): ErrorDetails {
-  const said = detailsOf(value)
+  const details = detailsOf(value)
   const { error_type: type } = value
-  return typeof type === 'string' ? { ...said, type } : said
+  return typeof type === 'string' ? { ...details, type } : details
 }
 
 function parse(body: Buffer): unknown {

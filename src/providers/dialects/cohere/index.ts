@@ -1,7 +1,4 @@
-/**
- * The Cohere dialect: version 2 of its Chat API. The provider's `base_url` ends in the version:
- * `https://api.cohere.com/v2`.
- */
+/** The Cohere dialect: version 2 of its Chat API. The provider's `base_url` includes the version: `https://api.cohere.com/v2`. */
 import type { Dialect } from '#contract'
 import type { Redact } from '../failure.ts'
 import { decodeAnswer } from './answer.ts'
@@ -11,7 +8,7 @@ import { CohereStream } from './stream.ts'
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
- * @param redact takes the gateway's own secrets out of what a provider says
+ * @param redact removes the gateway's own secrets from a provider's words
  */
 export function cohereDialect(now: () => number, redact?: Redact): Dialect {
   const errors = errorReader(now, redact)

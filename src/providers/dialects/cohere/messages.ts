@@ -1,15 +1,15 @@
-/** The conversation as Cohere takes it: the roles of the canonical format, with a plan in front of calls. */
+/** Encodes the conversation for Cohere: the canonical roles, with a plan before calls. */
 import { refuse } from '#contract'
 import { argumentsText } from '../translate/body.ts'
 import type { Conversation, Part, Source, ToolCall, Turn } from '../translate/conversation.ts'
 import { type Message, type Messages, messagesWith } from '../translate/messages.ts'
 
-/** Throws a refusal that names the place for what the provider does not take. */
+/** Throws a refusal with the place of unsupported content. */
 export function messagesOf(conversation: Conversation): Messages {
   return messagesWith(conversation, { user: userMessages, assistant: assistantMessages })
 }
 
-/** Results of tools are messages of their own, before what the user adds. */
+/** Tool results become separate messages, before the user's text. */
 function userMessages({ parts, place }: Turn): Message[] {
   const results = parts.flatMap((part): Message[] =>
     part.kind === 'result' ? [{ role: 'tool', tool_call_id: part.id, content: part.text }] : [],
@@ -37,12 +37,12 @@ function urlOf(source: Source): string {
   return source.kind === 'url' ? source.url : `data:${source.mediaType};base64,${source.base64}`
 }
 
-/** Its plan for calls came to the client as `reasoning_content`, and goes back as what it was. */
-function assistantMessages({ parts, thought }: Turn): Message[] {
+/** A plan for calls was returned to the client as `reasoning_content`, and is sent back as a plan. */
+function assistantMessages({ parts, reasoningText }: Turn): Message[] {
   const texts = parts.flatMap(part => (part.kind === 'text' ? [part.text] : []))
   const calls = parts.filter((part): part is ToolCall => part.kind === 'call')
   if (calls.length > 0) {
-    const prose = [...(thought === undefined ? [] : [thought]), ...texts]
+    const prose = [...(reasoningText === undefined ? [] : [reasoningText]), ...texts]
     const plan = prose.length > 0 ? { tool_plan: prose.join('\n') } : {}
     return [{ role: 'assistant', ...plan, tool_calls: calls.map(callOf) }]
   }
@@ -55,6 +55,6 @@ function callOf({ id, name, arguments: args }: ToolCall) {
 }
 
 function unsupported(place: string, what: string) {
-  const message = `${place} holds ${what}, which this model's provider does not take. It takes text and images.`
+  const message = `${place} has ${what}, which this model's provider does not support. It supports text and images.`
   return refuse('unsupported_parameter', { message, param: place })
 }

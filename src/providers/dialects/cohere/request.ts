@@ -1,4 +1,4 @@
-/** A chat request as a request to Cohere. */
+/** Encodes a chat request for Cohere. */
 import type { Chat, ChatRequest, EncodedRequest, Target } from '#contract'
 import { bodyOf } from '../translate/body.ts'
 import { lostIn, readConversation } from '../translate/conversation.ts'
@@ -15,22 +15,22 @@ import { messagesOf } from './messages.ts'
 import { planTools } from './tools.ts'
 import { type Traits, traitsOf } from './traits.ts'
 
-/** Parameters that are carried, refused, or of which it is said below what is lost. */
+/** Parameters that are sent, refused, or reported as lost below. */
 const CARRIED = [
   ...['n', 'temperature', 'top_p', 'top_k', 'seed', 'stop', 'presence_penalty', 'frequency_penalty'],
   ...['tools', 'functions', 'tool_choice', 'function_call', 'response_format', 'reasoning_effort'],
   ...['modalities', 'web_search_options'],
 ]
 
-/** Throws a refusal for what would make the answer wrong. */
+/** Throws a refusal if the answer would be wrong. */
 export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const { body, cap, stream } = chat
   refuseImpossible(chat)
   refuseManyStops(body, MAX_STOPS)
   const traits = traitsOf(target.model)
   const conversation = readConversation(body, undefined, null, true)
-  const { fields: tools, words, dropped: lostTools } = planTools(body, traits)
-  const system = words === null ? conversation.system : [...conversation.system, words]
+  const { fields: tools, instruction, dropped: lostTools } = planTools(body, traits)
+  const system = instruction === null ? conversation.system : [...conversation.system, instruction]
   const { messages, dropped: lostParts } = messagesOf({ ...conversation, system })
   const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostParts, ...lostTools]
   const stop = readStop(body)
@@ -52,7 +52,6 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   }
 }
 
-/** The provider's own limits for `p` and `k`. */
 const MIN_P = 0.01
 const MAX_P = 0.99
 const MAX_K = 500
@@ -63,18 +62,18 @@ function sampling(body: ChatRequest, dropped: string[]) {
   const topK = numberOf(body, 'top_k')
   const seed = numberOf(body, 'seed')
   return {
-    // The scale ends at 1 here, where OpenAI's goes on to 2.
+    // The maximum is 1 here, and 2 at OpenAI.
     ...upToOne(body, 'temperature', dropped),
-    // 1 is everything and 0 the likeliest word alone: the ends of the scale say as much.
+    // 1 means everything and 0 the likeliest token only; the nearest allowed values are equivalent.
     ...(topP === undefined ? {} : { p: Math.min(Math.max(topP, MIN_P), MAX_P) }),
     ...(topK === undefined ? {} : { k: Math.min(Math.max(Math.trunc(topK), 0), MAX_K) }),
-    // No sign here: what matters is that the same one stays the same.
+    // Negative seeds are not supported; the same seed must stay the same.
     ...(seed === undefined ? {} : { seed: Math.abs(seed) }),
     ...penalty(body, dropped),
   }
 }
 
-/** One of the two: some models refuse both at once. */
+/** Only one of the two: some models refuse both together. */
 function penalty(body: ChatRequest, dropped: string[]) {
   const frequency = upToOne(body, 'frequency_penalty', dropped)
   if (!('frequency_penalty' in frequency)) return upToOne(body, 'presence_penalty', dropped)
@@ -82,7 +81,7 @@ function penalty(body: ChatRequest, dropped: string[]) {
   return frequency
 }
 
-/** Penalties of 0 are none. What is below 0 would be a reward, which the provider does not have. */
+/** Penalties of 0 are not sent. A negative penalty would be a reward, which the provider does not support. */
 function upToOne(body: ChatRequest, name: string, dropped: string[]): Readonly<Record<string, number>> {
   const value = numberOf(body, name)
   if (value === undefined || (value === 0 && name !== 'temperature')) return {}
@@ -90,7 +89,7 @@ function upToOne(body: ChatRequest, name: string, dropped: string[]): Readonly<R
   return value < 0 ? {} : { [name]: Math.min(value, 1) }
 }
 
-/** Tokens to think with. */
+/** Reasoning tokens by effort. */
 const BUDGETS: Readonly<Record<Exclude<Effort, 'none'>, number>> = {
   minimal: 512,
   low: 1_024,
@@ -99,7 +98,7 @@ const BUDGETS: Readonly<Record<Exclude<Effort, 'none'>, number>> = {
   xhigh: 31_000,
   max: 31_000,
 }
-/** The part of the output cap that thinking may take: the rest is for the answer. */
+/** Maximum share of the output cap for reasoning; the rest is for the answer. */
 const MAX_OF_CAP = 0.8
 
 function thinking({ thinks }: Traits, effort: Effort | null, cap: number, dropped: string[]) {

@@ -1,4 +1,4 @@
-/** The decoder of a streamed answer: server-sent events whose data names its type. */
+/** Decodes a streamed answer: server-sent events whose data has their type. */
 
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { finishOf } from '../finish-words.ts'
@@ -9,13 +9,13 @@ import { BETWEEN, isNothing, stopReasonOf, usageOf } from './answer.ts'
 import type { ErrorReader } from './failures.ts'
 
 const NONE: readonly StreamItem[] = []
-/** Arguments that are longer are arguments: the longest word for none, with room for space around it. */
+/** Longer arguments cannot be `null`, even with white space around it. */
 const MAX_NOTHING = 16
 
-/** A tool call that has begun and not ended. */
+/** An open tool call. */
 interface OpenCall {
   readonly index: number
-  /** The beginning of its arguments, until it is known that they are no `null`; null: it is known. */
+  /** The beginning of its arguments while they may still be `null`; null: they are not. */
   held: string | null
 }
 
@@ -53,7 +53,7 @@ export class CohereStream implements StreamDecoder {
     try {
       parsed = JSON.parse(data.toString('utf8'))
     } catch {
-      // OpenAI's word stands behind the end of the message; without that end it says nothing.
+      // [DONE] follows the end of the message; without that end it is ignored.
       if (!isDone(data)) this.#broken('an event of the stream is not JSON')
       return
     }
@@ -98,7 +98,7 @@ export class CohereStream implements StreamDecoder {
       case 'message-end':
         this.#end(delta)
         break
-      // Citations and what is to come: no text of the answer.
+      // Citations and unknown events are not text of the answer.
     }
   }
 
@@ -167,12 +167,12 @@ function isDone(data: Buffer): boolean {
   return data.length < 16 && data.toString('latin1').trim() === '[DONE]'
 }
 
-/** An error has no type, and its sentence where an answer has its message. */
+/** An error has no type, and its sentence in `message`, where an answer has an object. */
 function isError({ type, message, error }: Fields): boolean {
   return type === undefined && (typeof message === 'string' || Boolean(error))
 }
 
-/** One call, although the field's name is of several. */
+/** The single call in a field with a plural name. */
 function callIn(value: unknown): Fields {
   const call: unknown = Array.isArray(value) ? value[0] : value
   return isFields(call) ? call : {}

@@ -1,4 +1,4 @@
-/** Tools, which of them may be called, and the shape of the answer: Cohere has no answer of a shape where there are tools. */
+/** Plans tools, tool choice and structured output: Cohere does not support structured output together with tools. */
 import type { ChatRequest } from '#contract'
 import {
   answerSchema,
@@ -16,33 +16,33 @@ import { objectSchema } from '../translate/tool-schema.ts'
 import type { Traits } from './traits.ts'
 
 export interface ToolPlan {
-  /** What of the request's body says it. */
+  /** The members of the request's body. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** A text for the end of the instructions, where the form of the answer can be asked for in words only. */
-  readonly words: string | null
+  /** A text at the end of the instructions, if only an instruction can ask for the form of the answer. */
+  readonly instruction: string | null
   readonly dropped: readonly string[]
 }
 
-/** Throws a refusal for a choice that cannot be made, and for an answer of a shape beside tools that need not be called. */
+/** Throws a refusal for an impossible choice, and for structured output beside tools that need not be called. */
 export function planTools(body: ChatRequest, { choosesTools }: Traits): ToolPlan {
   const choice = readToolChoice(body)
   const format = readResponseFormat(body)
   const offered = allowed(readTools(body), choice)
   const isShaped = format.kind !== 'text'
   const dropped: string[] = []
-  // Without the tools none is called either.
+  // Without tools, none is called.
   const withheld = choice?.mode === 'none' && (isShaped || !choosesTools)
   if (offered.length === 0 || withheld) return shaped(format)
   if (choice?.mode === 'required') {
     if (!choosesTools) throw choiceRefusal()
-    // The answer is a call, whose shape is the tool's.
+    // The answer is a call, which has the tool's schema.
     if (isShaped) dropped.push('response_format')
   } else if (isShaped) throw shapeRefusal()
   const strict = strictFields(offered, dropped)
-  return { fields: { tools: offered.map(writeTool), ...strict, ...choiceFields(choice) }, words: null, dropped }
+  return { fields: { tools: offered.map(writeTool), ...strict, ...choiceFields(choice) }, instruction: null, dropped }
 }
 
-/** The tools that may be called: to leave the others out is the only way to name one. */
+/** The tools that may be called. Omitting the others is the only way to name one. */
 function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly Tool[] {
   checkChoice(tools, choice)
   const names = choice?.names
@@ -53,7 +53,7 @@ function writeTool({ name, description, parameters }: Tool) {
   return { type: 'function', function: { name, ...(description ? { description } : {}), parameters } }
 }
 
-/** It is said of all tools at once, and tools that require nothing are refused then. */
+/** `strict_tools` applies to all tools, and the provider then refuses tools without required properties. */
 function strictFields(tools: readonly Tool[], dropped: string[]) {
   const canBeStrict = ({ strict, parameters: { required } }: Tool) =>
     strict && Array.isArray(required) && required.length > 0
@@ -68,25 +68,25 @@ function choiceFields(choice: ToolChoice | null) {
 }
 
 function shaped(format: ResponseFormat): ToolPlan {
-  if (format.kind === 'text') return { fields: {}, words: null, dropped: [] }
+  if (format.kind === 'text') return { fields: {}, instruction: null, dropped: [] }
   if (format.kind === 'json' || isOpen(format.schema)) return json({}, null)
   const { schema } = objectSchema(answerSchema(format.schema))
   if (isTaken(schema)) return json({ json_schema: schema }, null)
   return json({}, `Answer with one JSON object by this JSON Schema: ${JSON.stringify(schema)}`)
 }
 
-const json = (schema: object, words: string | null): ToolPlan => ({
+const json = (schema: object, instruction: string | null): ToolPlan => ({
   fields: { response_format: { type: 'json_object', ...schema } },
-  words,
-  dropped: words === null ? [] : ['response_format'],
+  instruction,
+  dropped: instruction === null ? [] : ['response_format'],
 })
 
-/** Any object at all. */
+/** A schema that allows any object. */
 const isOpen = ({ type = 'object', ...others }: Schema) => type === 'object' && Object.keys(others).length === 0
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** The provider takes objects that require something. What else it looks at is not known: such a schema goes as it is. */
+/** The provider accepts objects with required properties only. Its other rules are unknown: such schemas are sent unchanged. */
 function isTaken(value: unknown): boolean {
   if (Array.isArray(value)) return value.every(isTaken)
   if (typeof value !== 'object' || value === null) return true

@@ -1,4 +1,4 @@
-/** A whole answer: candidates to choices. */
+/** Decodes a whole answer: each candidate becomes a choice. */
 import type { AnswerView, DecodedAnswer, UpstreamFailure } from '#contract'
 import { saysNothing } from '../failure.ts'
 import { parseAnswer } from '../json-exact.ts'
@@ -24,14 +24,14 @@ export function decodeAnswer(body: Buffer, view: AnswerView, fail: Fail): Decode
   } catch {
     return invalid('the answer is not JSON')
   }
-  // Errors come in a list now and then.
+  // Errors sometimes come in a list.
   const value = Array.isArray(parsed) ? parsed[0] : parsed
   if (!isFields(value)) return invalid('the answer is not an object')
   if (!saysNothing(value['error'])) return { failure: failedInside(parsed, fail) }
   try {
     return answerOf(value, view)
   } catch (error) {
-    // A RangeError: arguments that are nested too deeply to be written down.
+    // A RangeError: the arguments are nested too deeply to be written.
     if (error instanceof CandidateError || error instanceof RangeError) return invalid(error.message)
     throw error
   }
@@ -70,7 +70,7 @@ function choicesOf(candidates: readonly unknown[]): readonly TranslatedChoice[] 
 }
 
 function choiceOf(candidate: unknown): TranslatedChoice | Failed {
-  const parts = new Collected()
+  const parts = new ChoiceBuilder()
   const reader = new CandidateReader(parts)
   reader.read(candidate)
   const { finish, message } = reader
@@ -78,8 +78,8 @@ function choiceOf(candidate: unknown): TranslatedChoice | Failed {
   return parts.choice(finish, finish === 'content_filter' ? message : null)
 }
 
-/** The parts of a candidate, joined. */
-class Collected implements PartSink {
+/** Builds a choice from the parts of a candidate. */
+class ChoiceBuilder implements PartSink {
   #text = ''
   #reasoning = ''
   #signature: string | null = null
@@ -107,7 +107,7 @@ class Collected implements PartSink {
   }
 
   choice(finish: TranslatedChoice['finish'], refusal: string | null): TranslatedChoice {
-    // Empty, not null, where an answer is just empty: clients read its length.
+    // An empty answer is '' and not null, because clients read its length.
     const text = this.#text === '' && (this.#calls.length > 0 || finish === 'content_filter') ? null : this.#text
     return {
       text,

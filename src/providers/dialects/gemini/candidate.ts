@@ -1,22 +1,22 @@
-/** What stands in a candidate, in a whole answer or in a piece of a stream: parts, and in the end why it is over. */
+/** Reads a candidate of a whole answer or of a piece of a stream: its parts, and its finish reason. */
 
 import type { UpstreamFailure, WireUsage } from '#contract'
 import { finishOf } from '../finish-words.ts'
 import { countOf, type FinishReason, type TranslatedCall, wireUsage } from '../translate/completion.ts'
 import { PartialArguments } from './partial.ts'
 
-/** Where the parts go: a `ChunkWriter`, or what collects them for a whole answer. */
+/** Receives the parts: a `ChunkWriter`, or the builder of a whole answer. */
 export interface PartSink {
   text(text: string): void
   reasoning(text: string): void
-  /** Of the thought behind the text. */
+  /** The signature of the reasoning that precedes the text. */
   signature(signature: string): void
-  /** A picture, as a data URL. */
+  /** An image, as a data URL. */
   image(url: string): void
   call(call: TranslatedCall): unknown
 }
 
-/** An answer that makes no sense; the message is for the log. */
+/** An invalid answer; the message is for the log. */
 export class CandidateError extends Error {
   override readonly name = 'CandidateError'
 }
@@ -37,8 +37,8 @@ interface OpenCall {
 export class CandidateReader {
   readonly #sink: PartSink
   #open: OpenCall | null = null
-  #called = false
-  #said = false
+  #hasCalls = false
+  #hasContent = false
   #reason: string | null = null
   /** Why it was stopped, in the provider's words. */
   message: string | null = null
@@ -47,14 +47,14 @@ export class CandidateReader {
     this.#sink = sink
   }
 
-  /** Why it is over, in Google's word; null: it goes on. */
+  /** The finish reason in Google's form; null while the candidate continues. */
   get reason(): string | null {
     return this.#reason
   }
 
-  /** The same for the client; null: it goes on. */
+  /** The finish reason for the client; null while the candidate continues. */
   get finish(): FinishReason | UpstreamFailure | null {
-    return this.#reason === null ? null : finishOf(this.#reason, this.#called)
+    return this.#reason === null ? null : finishOf(this.#reason, this.#hasCalls)
   }
 
   read(candidate: unknown): void {
@@ -67,7 +67,7 @@ export class CandidateReader {
     if (this.#open && this.finish === 'tool_calls') throw new CandidateError('a tool call does not end')
   }
 
-  /** Some clients of Vertex get the numbers of the reasons in place of their names. */
+  /** Some clients of Vertex get the numbers of the reasons instead of their names. */
   finishWith(reason: unknown): void {
     const name = typeof reason === 'number' ? NUMBERED[reason] : reason
     if (typeof name === 'string' && name !== '' && name !== 'FINISH_REASON_UNSPECIFIED') this.#reason = name
@@ -81,7 +81,7 @@ export class CandidateReader {
     else if (typeof text !== 'string') return
     else if (part['thought'] === true) this.#sink.reasoning(text)
     else {
-      this.#said ||= text !== ''
+      this.#hasContent ||= text !== ''
       this.#sink.text(text)
       if (signature !== null) this.#sink.signature(signature)
     }
@@ -89,16 +89,16 @@ export class CandidateReader {
 
   #media({ mimeType, data }: Fields): void {
     if (typeof mimeType !== 'string' || typeof data !== 'string' || !mimeType.startsWith('image/')) return
-    this.#said = true
+    this.#hasContent = true
     this.#sink.image(`data:${mimeType};base64,${data}`)
   }
 
-  /** A call comes whole, or its name first and its arguments in pieces, until a piece says that none follows. */
+  /** A call comes whole, or its name first and its arguments in pieces until a piece without `willContinue`. */
   #call({ id, name, args, partialArgs, willContinue }: Fields, signature: string | null): void {
-    if (args != null && !isFields(args)) throw new CandidateError('the arguments of a tool call are no object')
+    if (args != null && !isFields(args)) throw new CandidateError('the arguments of a tool call are not an object')
     if (typeof name === 'string' && name !== '') {
       if (this.#open) throw new CandidateError('a tool call begins before the last one ends')
-      this.#called = true
+      this.#hasCalls = true
       const callId = typeof id === 'string' ? id : null
       if (willContinue !== true && partialArgs === undefined) {
         this.#sink.call({ id: callId, name, arguments: JSON.stringify(args ?? {}), signature })
@@ -113,7 +113,7 @@ export class CandidateReader {
     }
     if (args != null) open.args.merge(args)
     if (Array.isArray(partialArgs) && !partialArgs.every(piece => open.args.add(piece))) {
-      throw new CandidateError('a piece of the arguments of a tool call has no place')
+      throw new CandidateError('a piece of the arguments of a tool call has no valid path')
     }
     if (willContinue === true) return
     this.#open = null
@@ -122,44 +122,43 @@ export class CandidateReader {
   }
 }
 
-/** In place of a reason, for a prompt that was blocked: no candidate is made then. */
+/** The reason for a blocked prompt, which has no candidate. */
 export const BLOCKED_PROMPT = 'BLOCKED_PROMPT'
 
-/** Vertex's numbers (google.cloud.aiplatform.v1beta1.Candidate.FinishReason). */
 const NUMBERED: readonly string[] = [
   ...['FINISH_REASON_UNSPECIFIED', 'STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION', 'OTHER', 'BLOCKLIST'],
   ...['PROHIBITED_CONTENT', 'SPII', 'MALFORMED_FUNCTION_CALL', 'MODEL_ARMOR', 'IMAGE_SAFETY'],
   ...['IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'IMAGE_OTHER', 'UNEXPECTED_TOOL_CALL', 'NO_IMAGE'],
 ]
 
-/** Why the prompt was blocked, in the provider's words; undefined: it was not. */
+/** Why the prompt was blocked, in the provider's words; undefined if it was not. */
 export function blockedPrompt(feedback: unknown): string | null | undefined {
   if (!isFields(feedback) || !feedback['blockReason']) return undefined
   const message = feedback['blockReasonMessage']
   return typeof message === 'string' ? message : null
 }
 
-/** What a blocked prompt uses where no count is given. */
+/** The usage of a blocked prompt without counts. */
 export const NOTHING_USED: WireUsage = wireUsage({ prompt: 0, completion: 0 })
 
 /**
- * `usageMetadata` on OpenAI's counting: what tools gave the model is prompt, thoughts are completion. Null where there is
- * no count (Vertex sends the kind of traffic alone until the end).
+ * Converts `usageMetadata` to OpenAI's counting: tokens from tools count as prompt, reasoning as completion. Null without a count
+ * (Vertex sends only the traffic type until the end).
  */
 export function usageOf(metadata: unknown): WireUsage | null {
   if (!isFields(metadata)) return null
   const count = (name: string) => countOf(metadata[name])
   const reasoning = count('thoughtsTokenCount')
   const answered = count('candidatesTokenCount')
-  const said = (answered ?? 0) + (reasoning ?? 0)
+  const listed = (answered ?? 0) + (reasoning ?? 0)
   const total = count('totalTokenCount')
   const used = count('promptTokenCount')
   const byTools = count('toolUsePromptTokenCount') ?? 0
   if (used === undefined && total === undefined && answered === undefined && reasoning === undefined) return null
-  // Without its own count (seen twice) the prompt is what the total leaves for it.
-  const prompt = used === undefined ? Math.max(0, (total ?? 0) - said) : used + byTools
-  // What the total holds beyond the prompt was made, whether or not the parts of it are all told.
-  const completion = Math.max(said, (total ?? 0) - prompt)
+  // Without its own count (seen twice) the prompt is the rest of the total.
+  const prompt = used === undefined ? Math.max(0, (total ?? 0) - listed) : used + byTools
+  // The total beyond the prompt is output, whether or not all its parts are listed.
+  const completion = Math.max(listed, (total ?? 0) - prompt)
   const cached = count('cachedContentTokenCount')
   return wireUsage({
     prompt,

@@ -1,4 +1,4 @@
-/** The conversation as Google's `contents`: turns of the user and of the model, each a list of parts. */
+/** Encodes the conversation as Google's `contents`: turns of the user and of the model, each a list of parts. */
 import { refuse } from '#contract'
 import { parseExact } from '../json-exact.ts'
 import { scanJson } from '../json-scan.ts'
@@ -13,29 +13,29 @@ export interface Content {
 
 export interface Contents {
   readonly contents: readonly Content[]
-  /** Names of what could not be carried. */
+  /** Names of dropped content. */
   readonly dropped: readonly string[]
 }
 
-/** The names that Google takes for functions. */
+/** Valid names of functions at Google. */
 const TOOL_NAME = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/
 
 function nameRefusal(name: string, param: string) {
   const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name)
-  const message = `${param} names the tool ${shown}: this model takes letters, digits, '_', '.', ':' and '-' behind a letter or '_'.`
+  const message = `${param} names the tool ${shown}. For this model a name must begin with a letter or '_', followed by letters, digits, '_', '.', ':' and '-'.`
   return refuse('unsupported_parameter', { message, param })
 }
 
-/** Throws a refusal for a tool that Google does not take. */
+/** Throws a refusal for a tool name that Google does not accept. */
 export function checkNames(tools: readonly Pick<Tool, 'name'>[]): void {
   const index = tools.findIndex(({ name }) => !TOOL_NAME.test(name))
   if (index >= 0) throw nameRefusal(tools[index]!.name, `tools[${index}].function.name`)
 }
 
-/** In place of a signature that the client has lost: Google's own word for "do not check". */
+/** Replaces a signature that the client lost. Google's own value for "do not check". */
 const NO_SIGNATURE = 'skip_thought_signature_validator'
 
-/** @param wantsSignatures whether the model refuses a turn of calls of which the first has no signature */
+/** @param wantsSignatures whether the model refuses a turn of calls if the first has no signature */
 export function contentsOf(turns: readonly Turn[], platform: Platform, wantsSignatures: boolean): Contents {
   const contents: Content[] = []
   const dropped = new Set<string>()
@@ -43,7 +43,7 @@ export function contentsOf(turns: readonly Turn[], platform: Platform, wantsSign
     const parts = turn.role === 'assistant' && wantsSignatures ? signedParts(turn.parts) : turn.parts
     const role = turn.role === 'assistant' ? 'model' : 'user'
     const made = parts.map(part => [part, partOf(part, turn.place, platform, dropped)] as const)
-    // Newer models refuse anything beside the results of tools, so what the user adds is a turn of its own.
+    // Newer models refuse other parts beside tool results, so the user's text becomes a separate turn.
     add(contents, role, made, part => part.kind === 'result')
     add(contents, role, made, part => part.kind !== 'result')
   }
@@ -60,7 +60,7 @@ function add(
   if (parts.length > 0) contents.push({ role, parts })
 }
 
-/** Of calls made at once only the first is signed, and only that one is checked. */
+/** Of parallel calls only the first is signed and checked. */
 function signedParts(parts: readonly Part[]): readonly Part[] {
   const first = parts.findIndex(part => part.kind === 'call')
   const call = parts[first] as ToolCall | undefined
@@ -82,7 +82,7 @@ function partOf(part: Part, place: string, platform: Platform, dropped: Set<stri
       if (part.name !== null && platform === 'studio') dropped.add('filename')
       return mediaOf(part.source, typeOf(part.source, 'application/pdf'), platform === 'vertex' ? part.name : null)
     case 'reasoning':
-      // Another provider's: Google's signatures stand at texts and calls.
+      // Another provider's reasoning: Google's signatures are in texts and calls.
       dropped.add('reasoning_details')
       return null
     case 'call':
@@ -97,11 +97,11 @@ function callOf({ id, name, arguments: args, signature }: ToolCall): object {
   return { functionCall: { id, name, args }, ...(signature === null ? {} : { thoughtSignature: signature }) }
 }
 
-/** A result that is a JSON object as it is; anything else in an object, because Google takes nothing else. */
+/** A result that is a JSON object is sent unchanged. Anything else is put into an object, as Google requires. */
 function responseOf({ text }: ToolResult): object {
   // Google reads a `$ref` as the name of a part beside the response.
   const looksLikeJson = /^\s*[[{]/.test(text) && !text.includes('"$ref"')
-  // A tool's text is the first to look at it here: too deep, and it could not be written down again.
+  // The text was not scanned before. Nested too deeply, it could not be written again.
   if (!looksLikeJson || !scanJson(Buffer.from(text)).ok) return { result: text }
   try {
     const value = parseExact(text)
@@ -111,7 +111,7 @@ function responseOf({ text }: ToolResult): object {
   }
 }
 
-/** What to call the bytes behind an address, which must be said: by the ending of its name. */
+/** The media type of a URL, which Google requires: by its file extension. */
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   png: 'image/png',
   jpg: 'image/jpeg',
@@ -133,7 +133,7 @@ const IMAGES: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/w
 function imageOf(source: Source, place: string): object {
   const type = typeOf(source, 'image/jpeg')
   if (IMAGES.has(type)) return mediaOf(source, type)
-  const message = `${place} holds an image of the type '${type}'. This model takes PNG, JPEG, WebP, HEIC and HEIF.`
+  const message = `${place} has an image of the type '${type}'. This model supports PNG, JPEG, WebP, HEIC and HEIF.`
   throw refuse('unsupported_parameter', { message, param: place })
 }
 

@@ -1,31 +1,31 @@
-/** Google's errors (google.rpc.Status) in the gateway's words. */
+/** Maps Google's errors (google.rpc.Status) to the gateway's. */
 import type { UpstreamFailure } from '#contract'
 import { type ErrorDetails, failureInside, failureOf, type Redact } from '../failure.ts'
 import { isFields } from './candidate.ts'
 
-/** Makes the failure of a status, headers with lower-case names, what was found, and the parsed body if it is JSON. */
+/** Makes the failure of a status, headers with lower-case names, the error's details, and the parsed body if it is JSON. */
 export type Fail = (
   status: number,
   headers: Readonly<Record<string, string>>,
-  said: ErrorDetails,
+  details: ErrorDetails,
   parsed: unknown,
 ) => UpstreamFailure
 
 export function failures(now: () => number, redact: Redact = text => text): Fail {
-  // Vertex names the project in its sentences, and that is nobody's business.
+  // Vertex names the operator's project in its sentences, which is private.
   const clean: Redact = text => redact(text).replace(/\bprojects\/[\w.:-]+/g, 'projects/[hidden]')
-  return (status, headers, said, parsed) => {
-    const details = detailsIn(parsed)
-    return failureOf(statusOf(status, said, details), headers, said, now(), clean)
+  return (status, headers, details, parsed) => {
+    const infos = errorInfosIn(parsed)
+    return failureOf(statusOf(status, details, infos), headers, details, now(), clean)
   }
 }
 
 /** The failure of an error inside a 200. */
 export function failedInside(parsed: unknown, fail: Fail): UpstreamFailure {
-  return failureInside(parsed, (status, headers, said) => fail(status, headers, said, parsed))
+  return failureInside(parsed, (status, headers, details) => fail(status, headers, details, parsed))
 }
 
-/** Two 400s that are no mistake of the client's: a bad key, and a project or place that Google does not serve. */
+/** Two 400s that are not the client's mistake: a bad key, and a project or location that Google does not serve. */
 function statusOf(status: number, { type }: ErrorDetails, details: readonly unknown[]): number {
   if (status !== 400) return status
   if (type === 'FAILED_PRECONDITION') return 403
@@ -33,7 +33,7 @@ function statusOf(status: number, { type }: ErrorDetails, details: readonly unkn
   return isKey ? 401 : 400
 }
 
-function detailsIn(parsed: unknown): readonly unknown[] {
+function errorInfosIn(parsed: unknown): readonly unknown[] {
   const value = Array.isArray(parsed) ? parsed[0] : parsed
   const error = isFields(value) ? value['error'] : null
   const details = isFields(error) ? error['details'] : null

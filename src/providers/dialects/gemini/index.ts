@@ -14,13 +14,13 @@ import type { Platform } from './traits.ts'
 export type { Platform } from './traits.ts'
 
 export interface GeminiOptions {
-  /** They differ in what models take and in how files are named. */
+  /** The platforms differ in what models support and in how files are named. */
   readonly platform: Platform
 }
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
- * @param redact takes the gateway's own secrets out of what a provider says
+ * @param redact removes the gateway's own secrets from a provider's words
  */
 export function geminiDialect(
   now: () => number,
@@ -41,12 +41,12 @@ export function geminiDialect(
   }
 }
 
-/** The headers that prove the gateway to the Gemini API. The key never stands in the address. */
+/** The headers that authenticate at the Gemini API. The key is never in the URL. */
 export function geminiHeaders(apiKey: string): Record<string, string> {
   return { 'x-goog-api-key': apiKey }
 }
 
-/** The headers that prove the gateway to Vertex. @param token an OAuth access token; how to get one is the caller's affair */
+/** The headers that authenticate at Vertex. @param token an OAuth access token, which the caller must get */
 export function vertexHeaders(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` }
 }

@@ -1,15 +1,15 @@
 /**
- * Cuts a stream of JSON into its objects: Google's own form of a stream is one array, sent piece by piece. What lies
- * between the objects is looked at here, what is inside of them is for `JSON.parse`.
+ * Splits a stream of JSON into its objects: Google's own form of a stream is one array, sent in pieces. Only the bytes between the
+ * objects are checked here; `JSON.parse` checks the objects.
  */
 import { BACKSLASH, BRACE_CLOSE, BRACE_OPEN, BRACKET_CLOSE, BRACKET_OPEN, COMMA, QUOTE } from '../json-bytes.ts'
 
 const MAX_SPACE = 0x20
 
-/** Something else where an object should have begun. */
+/** Something else was found where an object should begin. */
 export class JsonValuesError extends Error {
   override readonly name = 'JsonValuesError'
-  /** What the same piece of input had completed before it. */
+  /** The objects that the same piece of input completed before the error. */
   readonly values: readonly Buffer[]
 
   constructor(message: string, values: readonly Buffer[]) {
@@ -18,23 +18,23 @@ export class JsonValuesError extends Error {
   }
 }
 
-/** It keeps an object whatever its length: who feeds it decides how much may come. */
+/** Does not limit the length of an object; the caller must. */
 export class JsonValues {
-  /** The beginning of an object whose end has not arrived, in a buffer that grows by doubling. */
+  /** The beginning of an incomplete object, in a buffer that grows by doubling. */
   #rest: Buffer = Buffer.alloc(0)
   #restSize = 0
-  /** Brackets that are open inside of the object; 0 between objects. */
+  /** Open brackets in the object; 0 between objects. */
   #depth = 0
   #inText = false
   #escaped = false
   #list: 'none' | 'open' | 'closed' = 'none'
 
-  /** Whether nothing is unfinished: no object, and not the array around them. */
+  /** Whether neither an object nor the array around them is incomplete. */
   get isWhole(): boolean {
     return this.#depth === 0 && this.#list !== 'open'
   }
 
-  /** Takes the next piece of the body and returns the objects that it completes. */
+  /** Takes the next piece of the body and returns the objects it completes. */
   push(bytes: Buffer): Buffer[] {
     const values: Buffer[] = []
     let start = 0

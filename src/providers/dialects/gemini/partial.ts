@@ -1,6 +1,6 @@
 /**
- * Arguments of a call that come in pieces (Vertex, `partialArgs`): each piece is a value and the place where it belongs.
- * A text comes in several pieces for one place.
+ * Joins the arguments of a call that arrive in pieces (Vertex, `partialArgs`). Each piece is a value and its path. A text arrives in
+ * several pieces with one path.
  */
 
 type Branch = Record<string, unknown> | unknown[]
@@ -10,15 +10,15 @@ const STEP = /\.([^.[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\["([^"]*)"\]/y
 const DEEPEST = 32
 
 export class PartialArguments {
-  // Without a prototype: a name such as `__proto__` is a name like others.
+  // Without a prototype, so that a name like `__proto__` is an ordinary member.
   readonly #root: Record<string, unknown> = Object.create(null)
 
-  /** What came whole. */
+  /** Adds members that arrived whole. */
   merge(values: object): void {
     for (const [name, value] of Object.entries(values)) this.#root[name] = value
   }
 
-  /** @returns false when the piece makes no sense */
+  /** @returns false if the piece is invalid */
   add(piece: unknown): boolean {
     if (typeof piece !== 'object' || piece === null) return false
     const { jsonPath } = piece as { jsonPath?: unknown }
@@ -47,7 +47,7 @@ export class PartialArguments {
   }
 }
 
-/** Lists grow at their end only: a far index would make a list of holes. */
+/** Lists grow only at their end: a large index would make a sparse list. */
 function fits(branch: Branch, step: string | number): step is string {
   if (!Array.isArray(branch)) return typeof step === 'string'
   return typeof step === 'number' && step <= branch.length

@@ -1,4 +1,4 @@
-/** The request: `generateContent` for a whole answer, `streamGenerateContent` for a stream. */
+/** Encodes a request: `generateContent` for a whole answer, `streamGenerateContent` for a stream. */
 import { type Chat, type EncodedRequest, refuse, type Target } from '#contract'
 import { bodyOf } from '../translate/body.ts'
 import { lostIn, readConversation } from '../translate/conversation.ts'
@@ -23,16 +23,15 @@ import { type Content, checkNames, contentsOf } from './contents.ts'
 import { schemaForGemini } from './schema.ts'
 import { keepsEffort, type Platform, type Traits, thinkingConfig, traitsOf } from './traits.ts'
 
-/** Carried whatever the model; `n`, `modalities` and `web_search_options` are carried or refused. */
+/** Sent for every model; `n`, `modalities` and `web_search_options` are sent or refused. */
 const CARRIED = [
   ...['n', 'temperature', 'top_p', 'top_k', 'seed', 'stop', 'response_format', 'modalities', 'web_search_options'],
   ...['tools', 'functions', 'tool_choice', 'function_call'],
 ]
 const PENALTIES = ['presence_penalty', 'frequency_penalty']
-/** Google's own limit for `candidateCount`. */
 const MAX_CHOICES = 8
 const MAX_STOPS = 5
-/** Where each platform fetches what it is given an address of; Vertex knows Google's own storage too. */
+/** URLs that each platform fetches; Vertex also supports Google's own storage. */
 const ADDRESSES: Readonly<Record<Platform, RegExp>> = { studio: /^https?:\/\//i, vertex: /^(?:https?|gs):\/\//i }
 
 export function encodeRequest(chat: Chat, target: Target, platform: Platform): EncodedRequest {
@@ -54,7 +53,7 @@ export function encodeCount(chat: Chat, target: Target, platform: Platform): Enc
   return modelRequest(model, ':countTokens', counted, { isStream: false, dropped: [] })
 }
 
-/** The name without a folder. */
+/** The name without its folder. */
 const modelOf = ({ model }: Target) => model.slice(model.lastIndexOf('/') + 1)
 
 function modelRequest(
@@ -80,11 +79,11 @@ function encodeBody(chat: Chat, model: string, platform: Platform) {
   const tools = readTools(body)
   checkNames(tools)
   const { fields, format, lost } = planTools(tools, readToolChoice(body), readResponseFormat(body), traits)
-  const unkept: string[] = []
+  const lostKeywords: string[] = []
   const wire: Readonly<Record<string, unknown>> = {
     ...conversationOf(system, contents, traits),
     ...fields,
-    generationConfig: { ...configOf(chat, traits, platform), ...formatOf(format, unkept) },
+    generationConfig: { ...configOf(chat, traits, platform), ...formatOf(format, lostKeywords) },
   }
   const carried = [
     ...CARRIED,
@@ -94,7 +93,7 @@ function encodeBody(chat: Chat, model: string, platform: Platform) {
   const strict = tools.some(tool => tool.strict) ? ['strict'] : []
   return {
     wire,
-    dropped: [...droppedOf(body, carried), ...lostIn(body), ...strict, ...lost, ...unkept, ...dropped],
+    dropped: [...droppedOf(body, carried), ...lostIn(body), ...strict, ...lost, ...lostKeywords, ...dropped],
   }
 }
 
@@ -105,29 +104,32 @@ function refuseUnmade(chat: Chat): void {
     throw refuse('unsupported_parameter', { message, param: 'n' })
   }
   if (choices > MAX_CHOICES) {
-    const message = `Invalid value for 'n': ${choices} is more than the ${MAX_CHOICES} choices that this model's provider gives.`
+    const message = `Invalid value for 'n': ${choices} is above the maximum of ${MAX_CHOICES} choices for this model's provider.`
     throw refuse('invalid_value', { message, param: 'n' })
   }
   refuseManyStops(chat.body, MAX_STOPS)
   refuseImpossible(chat, MAX_CHOICES)
 }
 
-/** What the user is taken to have said when the assistant speaks first. */
+/** The user message before an assistant message that comes first. */
 const OPENING = { text: '(The assistant begins.)' }
 
-/** The user begins: with nothing to say, or with the system's text where it has no place of its own or stands alone. */
+/**
+ * The first turn must be the user's. It is a standard text, or the system's text if the model has no system instruction or the
+ * conversation has only that.
+ */
 function conversationOf(system: readonly string[], contents: readonly Content[], traits: Traits): object {
   const parts = system.map(text => ({ text }))
   const isFolded = !traits.system || contents.length === 0
-  const said = isFolded ? parts : []
+  const folded = isFolded ? parts : []
   const apart = isFolded || parts.length === 0 ? {} : { systemInstruction: { parts } }
   const [first, ...others] = contents
   if (first?.role === 'user') {
-    return { ...apart, contents: [{ role: 'user', parts: [...said, ...first.parts] }, ...others] }
+    return { ...apart, contents: [{ role: 'user', parts: [...folded, ...first.parts] }, ...others] }
   }
-  const opening = said.length > 0 ? said : contents.length > 0 ? [OPENING] : []
+  const opening = folded.length > 0 ? folded : contents.length > 0 ? [OPENING] : []
   if (opening.length > 0) return { ...apart, contents: [{ role: 'user', parts: opening }, ...contents] }
-  const message = "Invalid value for 'messages': there is no text in them, and this model's provider wants some."
+  const message = "Invalid value for 'messages': the messages have no text. This model's provider requires text."
   throw refuse('invalid_value', { message, param: 'messages' })
 }
 
@@ -135,12 +137,12 @@ const MODES = { none: 'NONE', auto: 'AUTO', required: 'ANY' } as const
 
 interface ToolPlan {
   readonly fields: object
-  /** What is asked for of the answer's shape. */
+  /** The requested form of the answer. */
   readonly format: ResponseFormat
   readonly lost: readonly string[]
 }
 
-/** Throws a refusal for a choice of what is not there, and for a shape that the model does not give beside tools. */
+/** Throws a refusal for a choice of a missing tool, and for structured output beside tools that the model does not support. */
 function planTools(
   tools: readonly Tool[],
   choice: ToolChoice | null,
@@ -150,16 +152,16 @@ function planTools(
   checkChoice(tools, choice)
   const isEither = format.kind !== 'text' && !shapesBesideTools && tools.length > 0
   if (!isEither) return { fields: toolsOf(tools, choice), format, lost: [] }
-  // Without the tools none is called either.
+  // Without tools, none is called.
   if (choice?.mode === 'none') return { fields: {}, format, lost: [] }
   if (choice?.mode !== 'required') throw shapeRefusal()
-  // The answer is a call, whose shape is the tool's.
+  // The answer is a call, which has the tool's schema.
   return { fields: toolsOf(tools, choice), format: { kind: 'text' }, lost: ['response_format'] }
 }
 
 function toolsOf(tools: readonly Tool[], choice: ToolChoice | null): object {
   const names = choice?.names ?? null
-  // Names go with ANY only. With AUTO, what is not declared is not called.
+  // Names are possible with ANY only. With AUTO, only the allowed tools are declared.
   const allowed = choice?.mode === 'auto' && names ? tools.filter(({ name }) => names.includes(name)) : tools
   if (allowed.length === 0) return {}
   const functionDeclarations = allowed.map(({ name, description, parameters }) => ({
@@ -182,13 +184,13 @@ function configOf(chat: Chat, traits: Traits, platform: Platform): object {
   const penalties = traits.penalties.includes(platform)
   const thinking = thinkingConfig(traits, readEffort(body), chat)
   return {
-    // Thoughts are part of it.
+    // Includes reasoning.
     maxOutputTokens: cap,
     ...(choices > 1 ? { candidateCount: choices } : {}),
     ...given('temperature', numberOf(body, 'temperature')),
     ...given('topP', numberOf(body, 'top_p')),
     ...given('topK', readTopK(body)),
-    // 32 bits here, 64 there: what matters is that the same one stays the same.
+    // 32 bits here, 64 at OpenAI: the same seed must stay the same.
     ...given('seed', seed === undefined ? undefined : seed | 0),
     ...(penalties ? given('presencePenalty', numberOf(body, 'presence_penalty')) : {}),
     ...(penalties ? given('frequencyPenalty', numberOf(body, 'frequency_penalty')) : {}),
@@ -201,11 +203,11 @@ function given(name: string, value: number | undefined): object {
   return value === undefined ? {} : { [name]: value }
 }
 
-function formatOf(format: ResponseFormat, unkept: string[]): object {
+function formatOf(format: ResponseFormat, lostKeywords: string[]): object {
   if (format.kind === 'text') return {}
   const responseMimeType = 'application/json'
   if (format.kind === 'json') return { responseMimeType }
   const { schema, lost } = schemaForGemini(format.schema)
-  unkept.push(...lost.map(keyword => `response_format.json_schema.schema.${keyword}`))
+  lostKeywords.push(...lost.map(keyword => `response_format.json_schema.schema.${keyword}`))
   return { responseMimeType, responseJsonSchema: schema }
 }

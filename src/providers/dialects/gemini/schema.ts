@@ -1,6 +1,6 @@
 /**
- * JSON Schema as Gemini takes it for answers. It passes over keywords that are not in its list, so they are sent and reported.
- * Schemas of tools are not so limited. https://ai.google.dev/api/generate-content#GenerationConfig
+ * Converts JSON Schema of answers for Gemini. Gemini ignores keywords that are not in its list, so they are sent and reported. Schemas
+ * of tools have no such limit. https://ai.google.dev/api/generate-content#GenerationConfig
  */
 import { type FitSchema, rewritten } from '../translate/tool-schema.ts'
 import type { Fields } from '../translate/value.ts'
@@ -10,13 +10,13 @@ export function schemaForGemini(schema: Fields): FitSchema {
   const isOlder = schema['definitions'] !== undefined && schema['$defs'] === undefined
   const fit = rewritten(schema, each => {
     const written = apart(withoutConst(isOlder ? newer(each) : each))
-    for (const name of UNKEPT) if (written[name] !== undefined) lost.add(name)
+    for (const name of IGNORED_KEYWORDS) if (written[name] !== undefined) lost.add(name)
     return written
   })
   return { schema: fit as Fields, lost: [...lost] }
 }
 
-const UNKEPT = [
+const IGNORED_KEYWORDS = [
   ...['const', 'pattern', 'minLength', 'maxLength', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
   ...['uniqueItems', 'contains', 'minContains', 'maxContains', 'additionalItems', 'unevaluatedItems'],
   ...['minProperties', 'maxProperties', 'patternProperties', 'propertyNames', 'unevaluatedProperties'],
@@ -24,7 +24,7 @@ const UNKEPT = [
   ...['$dynamicRef', '$recursiveRef'],
 ]
 
-/** `definitions` of older drafts. */
+/** Renames `definitions` of older drafts. */
 function newer({ definitions, ...schema }: Fields): Fields {
   const { $ref: ref } = schema
   return {

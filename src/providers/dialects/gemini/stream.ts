@@ -1,7 +1,6 @@
 /**
- * A stream: events with pieces of an answer, or the same pieces in one JSON list (Google's form where nobody asks for
- * events). The answer is over when the body is and a candidate has said why; only then is it known whether a call was
- * among its parts, and what all of it used.
+ * Decodes a stream: events with pieces of an answer, or the same pieces in one JSON list (Google's form without `alt=sse`). The answer
+ * is complete when the body ends and a candidate has a finish reason. Only then are its calls and its usage known.
  */
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { saysNothing } from '../failure.ts'
@@ -52,7 +51,7 @@ export class GeminiStream implements StreamDecoder {
     return this.#writer.take()
   }
 
-  /** Which of the two forms it is shows at the first byte that is no space. */
+  /** The first byte that is not a space shows which of the two forms it is. */
   #cut(bytes: Buffer): readonly Buffer[] {
     if (!this.#events && !this.#values) {
       const first = bytes.find(byte => byte > 0x20)
@@ -68,7 +67,7 @@ export class GeminiStream implements StreamDecoder {
       for (const piece of cut()) this.#piece(piece)
     } catch (error) {
       if (error instanceof JsonValuesError) for (const data of error.values) this.#pieces(() => [data])
-      // A RangeError: arguments that are nested too deeply to be written down.
+      // A RangeError: the arguments are nested too deeply to be written.
       else if (!(error instanceof CandidateError || error instanceof RangeError)) throw error
       this.#broken((error as Error).message)
     }
@@ -103,11 +102,11 @@ export class GeminiStream implements StreamDecoder {
     this.#writer.identify(value['responseId'], value['modelVersion'])
     const blocked = blockedPrompt(value['promptFeedback'])
     const usage = usageOf(value['usageMetadata']) ?? (blocked === undefined ? null : NOTHING_USED)
-    // For the failure that reading may end in, and for formats that tell the prompt's tokens first.
+    // For a failure while reading, and for formats that send the prompt's tokens first.
     if (usage && isFirst) this.#writer.usageSoFar(usage)
     else if (usage) this.#writer.usage(usage)
     this.#read(value['candidates'], blocked)
-    // Behind what it counts: every piece has it, so an answer that breaks off is charged by the provider's own count.
+    // Every piece has a count, so an answer that breaks off is charged by the provider's own count.
     if (usage) this.#writer.usageSoFar(usage)
   }
 
@@ -117,16 +116,16 @@ export class GeminiStream implements StreamDecoder {
       this.#reader.message = blocked
     }
     if (!Array.isArray(candidates)) return
-    // More than one is never asked for in a stream.
+    // A stream never has more than one choice.
     for (const candidate of candidates) if (isFields(candidate) && !candidate['index']) this.#reader.read(candidate)
   }
 
   #finish(): void {
     const { finish, message } = this.#reader
-    // Nothing at all is for the pump to name.
+    // The pump reports an empty stream.
     if (!this.#begun) return
     if (finish === null || this.#values?.isWhole === false) {
-      // Said here and not by the pump, so that what was used until then is known.
+      // Reported here and not by the pump, so that the usage so far is known.
       this.#writer.fail({ code: 'upstream_truncated', detail: 'the stream ended without a finish reason' })
     } else {
       if (finish === 'content_filter' && message !== null) this.#writer.refusal(message)

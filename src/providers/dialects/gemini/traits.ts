@@ -1,6 +1,6 @@
 /**
- * What differs between Google's models, by their names. A name that nobody knows yet is taken for one of the newest kind.
- * Sources: the recorded traffic, Google's guides to thinking, and the errors that its API was reported to give.
+ * Properties of Google's models, by their names. An unknown name is treated as the newest kind. Sources: the recorded traffic, Google's
+ * guides to thinking, and reported errors of its API.
  */
 import type { Chat } from '#contract'
 import type { Effort } from '../translate/parameters.ts'
@@ -10,31 +10,31 @@ export type Platform = 'studio' | 'vertex'
 
 export type Level = 'MINIMAL' | 'LOW' | 'MEDIUM' | 'HIGH'
 
-/** How a model is told to think. */
+/** How the reasoning of a model is controlled. */
 export type Thinking =
-  /** By a level. `levels` go from least to most; none of them is "not at all". */
+  /** By a level. `levels` are in ascending order; none of them switches reasoning off. */
   | { readonly kind: 'levels'; readonly levels: readonly Level[] }
-  /** By a number of tokens, which are part of `maxOutputTokens`. */
+  /** By a number of tokens, which count towards `maxOutputTokens`. */
   | {
       readonly kind: 'budget'
       readonly least: number
       readonly most: number
-      /** Whether a budget of 0 is taken. */
+      /** Whether a budget of 0 is allowed. */
       readonly canBeOff: boolean
-      /** Whether it thinks when it is told nothing. */
+      /** Whether it reasons by default. */
       readonly byDefault: boolean
     }
 
 export interface Traits {
-  /** Null: the model does not think, or takes no word on it. */
+  /** Null: the model does not reason, or has no control for it. */
   readonly thinking: Thinking | null
-  /** Whether calls without a signature are refused when they come back. */
+  /** Whether calls without a signature are refused when they are sent back. */
   readonly wantsSignatures: boolean
-  /** Whether an answer may be asked for in a shape where tools may be called. */
+  /** Whether structured output is possible beside tools. */
   readonly shapesBesideTools: boolean
-  /** Whether it has instructions apart from the conversation. */
+  /** Whether it has a system instruction. */
   readonly system: boolean
-  /** Where it takes presence and frequency penalties. */
+  /** The platforms on which it supports presence and frequency penalties. */
   readonly penalties: readonly Platform[]
 }
 
@@ -63,7 +63,7 @@ const third = (thinking: Thinking | null): Traits => ({
   shapesBesideTools: true,
 })
 
-/** The first row that fits counts. */
+/** The first matching row counts. */
 const TABLE: readonly (readonly [RegExp, Traits])[] = [
   [/^gemma-?[1-3]/, { ...OPEN, system: false }],
   [/^(?:gemma|learnlm)/, OPEN],
@@ -79,12 +79,12 @@ const TABLE: readonly (readonly [RegExp, Traits])[] = [
 
 const NEWEST = third(levels('LOW', 'MEDIUM', 'HIGH'))
 
-/** @param model the name without a folder: `gemini-2.5-flash` */
+/** @param model the name without its folder: `gemini-2.5-flash` */
 export function traitsOf(model: string): Traits {
   return TABLE.find(([pattern]) => pattern.test(model))?.[1] ?? NEWEST
 }
 
-/** Tokens of thought for an effort: low, medium and high as Google's own OpenAI endpoint has them. */
+/** Reasoning tokens by effort. `low`, `medium` and `high` are as in Google's own OpenAI endpoint. */
 const BUDGETS: Readonly<Record<Effort, number>> = {
   none: 0,
   minimal: 512,
@@ -96,9 +96,8 @@ const BUDGETS: Readonly<Record<Effort, number>> = {
 }
 
 /**
- * `thinkingConfig` for an effort, or null to send none. Thoughts are asked for where the model thinks, unless the client
- * does not see them: they are billed, seen or not. A budget takes at most half of the cap, so that something is left for
- * the answer.
+ * `thinkingConfig` for an effort, or null to send none. Reasoning text is requested if the model reasons, unless the client does not
+ * get it: it is billed in both cases. A budget is at most half of the cap, so that some is left for the answer.
  */
 export function thinkingConfig(
   { thinking }: Traits,
@@ -110,11 +109,11 @@ export function thinkingConfig(
   if (effort === null) return (thinking.kind === 'levels' || thinking.byDefault) && !hidesThoughts ? shown : null
   if (thinking.kind === 'levels') return { thinkingLevel: levelOf(thinking.levels, effort), ...shown }
   const thinkingBudget = budgetOf(thinking, effort, cap)
-  // Thoughts must not be asked for where none are made.
+  // The provider refuses a request for reasoning text with a budget of 0.
   return thinkingBudget === 0 ? { thinkingBudget } : { thinkingBudget, ...shown }
 }
 
-/** Whether the model does not think where it is not to, and thinks where it is to. */
+/** Whether the model reasons exactly if the effort asks for it. */
 export function keepsEffort({ thinking }: Traits, effort: Effort | null, { cap }: Pick<Chat, 'cap'>): boolean {
   if (effort === null) return true
   if (thinking === null) return false

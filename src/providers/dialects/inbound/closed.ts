@@ -1,9 +1,9 @@
-/** Schemas that can be kept to strictly. */
+/** Checks whether schemas can be strict. */
 import { isFields } from '../translate/value.ts'
 
 /**
- * Whether providers that are strict about schemas take this one strictly: every object names all its members, wants all of
- * them and allows no others. To a schema that does not the model keeps as well as it can.
+ * Whether strict providers accept this schema: every object lists all its members, requires all of them and allows no others. For any
+ * other schema the model follows it without enforcement.
  */
 export function isClosed(schema: unknown): boolean {
   if (Array.isArray(schema)) return schema.every(isClosed)
@@ -17,7 +17,7 @@ export function isClosed(schema: unknown): boolean {
   return Object.values(schema).every(isClosed)
 }
 
-/** Whether OpenAI takes the schema of a function's arguments strictly: closed, an object, and without what it refuses then. */
+/** Whether OpenAI accepts the schema of a function's arguments as strict: closed, an object, and without the keywords it refuses. */
 export function canBeStrict(schema: unknown): boolean {
   return isFields(schema) && schema['type'] === 'object' && isClosed(schema) && isPlain(schema)
 }
@@ -27,7 +27,7 @@ const REFUSED: ReadonlySet<string> = new Set([
   'uniqueItems',
 ])
 
-/** A property of such a name counts too: the schema is then kept to as well as the model can. */
+/** A property with such a name counts too; the schema is then not enforced. */
 function isPlain(value: unknown): boolean {
   if (Array.isArray(value)) return value.every(isPlain)
   if (!isFields(value)) return true

@@ -1,20 +1,19 @@
 /**
- * The requests by which clients have the tokens of a prompt counted: the format's own body with less in it, and a number for
- * an answer. A completion that stands for the answer says the number in its `usage.prompt_tokens`.
+ * Requests that count the tokens of a prompt: the format's own body with fewer fields, answered by a number. The number is the
+ * `usage.prompt_tokens` of the completion that represents the answer.
  */
 import type { InboundDialect, RouteKind } from '#contract'
 
-/** More than any model gives: a count asks for no output, so no cap of its own may keep anything out of the prompt. */
+/** More than any model's maximum: a count needs no output, so the cap must not limit the prompt. */
 const ANY_CAP = Number.MAX_SAFE_INTEGER
 
 const STREAMING = ['stream', 'stream_options']
 
 interface Counting {
-  /** Added to the body where the client leaves it out, because the format demands it of a request for an answer. */
+  /** Added to the body if missing, because the format requires it in a normal request. */
   readonly added: Readonly<Record<string, unknown>>
-  /** Left out of the body: the format has it for counts alone, and it says nothing of the prompt's size. */
+  /** Removed from the body: only counts have these fields, and they do not affect the size. */
   readonly ignored: readonly string[]
-  /** The body of the answer. */
   encodeCount(tokens: number): object
 }
 
@@ -25,7 +24,7 @@ function counting(inbound: InboundDialect, { added, ignored, encodeCount }: Coun
       const request = inbound.decodeRequest(isObject(body) ? without(ignored, { ...added, ...body }) : body, view)
       return {
         ...request,
-        // A count is never a stream. What else stands there is refused as in a request for an answer.
+        // A count is never a stream. Other invalid fields are refused as in a normal request.
         body: request.body['stream'] === true ? without(STREAMING, request.body) : request.body,
         encodeAnswer: ({ usage }) => Buffer.from(JSON.stringify(encodeCount(usage?.prompt_tokens ?? 0))),
       }
@@ -33,7 +32,7 @@ function counting(inbound: InboundDialect, { added, ignored, encodeCount }: Coun
   }
 }
 
-/** The same formats on the routes that count. */
+/** The formats of the counting routes. */
 export function countingDialects(
   messages: InboundDialect,
   responses: InboundDialect,

@@ -1,4 +1,4 @@
-/** The formats beside chat completions in which clients may speak, by the route on which they do. */
+/** The inbound formats besides chat completions, by the kind of route. */
 import type { InboundDialect, RouteKind, RouteView } from '#contract'
 import { countingDialects } from './counting.ts'
 import { messagesInbound } from './messages/index.ts'
@@ -10,7 +10,7 @@ const FORMATS: Readonly<Partial<Record<RouteKind, InboundDialect>>> = {
 }
 const COUNTING = countingDialects(messagesInbound, responsesInbound)
 
-/** The format of a route; undefined where it is chat completions, or none. */
+/** The format of a route; undefined for chat completions and for routes without a format. */
 export function inboundOf({ kind, counts }: Pick<RouteView, 'kind' | 'counts'>): InboundDialect | undefined {
   return counts ? COUNTING[kind] : FORMATS[kind]
 }

@@ -1,4 +1,4 @@
-/** A whole answer of Ollama's as a chat completion, and what whole answers and the lines of streams have in common. */
+/** Decodes a whole answer of Ollama to a chat completion; parts are shared with the lines of streams. */
 import type { AnswerView, WireUsage } from '#contract'
 import { saysNothing } from '../failure.ts'
 import { finishOf } from '../finish-words.ts'
@@ -23,8 +23,8 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
     if (parsed['done'] === false) return invalid('the answer is not done')
     return translated(parsed, parsed['message'], view)
   } catch {
-    // No JSON, or JSON so deep that it can't be written again.
-    return invalid('the answer is not JSON that can be read')
+    // Not JSON, or nested too deeply to be written again.
+    return invalid('the answer is not valid JSON')
   }
 }
 
@@ -32,7 +32,7 @@ function translated(answer: Fields, message: Fields, view: AnswerView): Decoded 
   const reason = answer['done_reason']
   const calls = callsIn(message)
   const choice = {
-    // Empty, not null, where an answer is just empty: clients read its length.
+    // An empty answer is '' and not null, because clients read its length.
     text: textIn(message['content']) || (calls.length > 0 ? null : ''),
     reasoning: textIn(message['thinking']),
     calls,
@@ -41,25 +41,25 @@ function translated(answer: Fields, message: Fields, view: AnswerView): Decoded 
   return translatedAnswer(view, { id: null, model: answer['model'] }, [choice], usageOf(answer))
 }
 
-/** The calls of a message. Throws a RangeError for arguments that are nested too deeply to be written down. */
+/** The calls of a message. Throws a RangeError for arguments that are nested too deeply to be written. */
 export function callsIn({ tool_calls: calls }: Fields): TranslatedCall[] {
   if (!Array.isArray(calls)) return []
   return calls.filter(isFields).map(call => {
     const { name, arguments: args } = isFields(call['function']) ? call['function'] : {}
-    // Older servers give no id.
+    // Older servers send no id.
     return { id: textIn(call['id']) || null, name: textIn(name), arguments: argumentsOf(args) }
   })
 }
 
-/** An object; some relatives send its text. */
+/** The arguments as a text. Some compatible servers send a text instead of an object. */
 function argumentsOf(args: unknown): string {
   if (isFields(args)) return JSON.stringify(args)
   return textIn(args) || '{}'
 }
 
 /**
- * Null when the prompt was not counted, as it happens when the server had all of it in its cache: it was not free for
- * that, so the gateway estimates what the answer took.
+ * Null if the prompt was not counted. This happens if the server's cache had all of it. It is not free then, so the gateway estimates
+ * the usage.
  */
 export function usageOf({ prompt_eval_count, eval_count }: Fields): WireUsage | null {
   const prompt = countOf(prompt_eval_count)

@@ -1,4 +1,4 @@
-/** What Ollama's errors mean: `{error: "a sentence"}`, from its cloud also with a `StatusCode`. */
+/** Reads Ollama's errors: `{error: "a sentence"}`, from its cloud also with a `StatusCode`. */
 import type { UpstreamFailure } from '#contract'
 import { type ErrorDetails, errorDetails, failureInside, failureOf, type Redact } from '../failure.ts'
 import type { Fields } from '../translate/value.ts'
@@ -6,20 +6,20 @@ import type { Fields } from '../translate/value.ts'
 type Headers = Readonly<Record<string, string>>
 
 export interface ErrorReader {
-  /** An answer with a status of its own. */
+  /** An answer with an error status. */
   answer(status: number, headers: Headers, body: Buffer): UpstreamFailure
-  /** An error that came with status 200, parsed. */
+  /** A parsed error that came with status 200. */
   inside(value: Fields): UpstreamFailure
 }
 
-/** Before a model's name in Ollama's sentences: where it was fetched from, which says nothing to a client. */
+/** The registry before a model's name in Ollama's sentences, which is of no use to a client. */
 const REGISTRY = /\b[\w.-]+\/library\//g
 
 /** @param now milliseconds since the epoch, for a Retry-After that is a date */
 export function errorReader(now: () => number, redact: Redact = text => text): ErrorReader {
   const clean: Redact = text => redact(text).replace(REGISTRY, '')
-  const failure = (status: number, headers: Headers, said: ErrorDetails) =>
-    failureOf(status, headers, said, now(), clean)
+  const failure = (status: number, headers: Headers, details: ErrorDetails) =>
+    failureOf(status, headers, details, now(), clean)
   return {
     answer: (status, headers, body) => failure(status, headers, errorDetails(body)),
     inside: value => failureInside(value, failure),

@@ -1,5 +1,5 @@
 /**
- * The Ollama dialect: its own chat API, a stream of JSON lines. The provider's `base_url` is the server itself:
+ * The Ollama dialect: its own chat API, with a stream of JSON lines. The provider's `base_url` is the server itself:
  * `http://127.0.0.1:11434`.
  */
 import type { Dialect } from '#contract'
@@ -11,7 +11,7 @@ import { OllamaStream } from './stream.ts'
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
- * @param redact takes the gateway's own secrets out of what a provider says
+ * @param redact removes the gateway's own secrets from a provider's words
  */
 export function ollamaDialect(now: () => number, redact?: Redact): Dialect {
   const errors = errorReader(now, redact)

@@ -1,19 +1,16 @@
-/**
- * Cuts a stream of JSON lines (NDJSON): bytes in, lines out, the same lines however the bytes were split. A line that lies
- * in one piece of input is a view of it, not a copy.
- */
+/** Splits a stream of JSON lines (NDJSON) from bytes split anywhere. A line within one piece of input is a view of it, not a copy. */
 
 const LF = 10
 const SPACE = 32
 const MIN_BYTES = 1024
 
-/** It keeps a line whatever its length: who feeds it decides how much may come. */
+/** Does not limit the length of a line; the caller must. */
 export class LineReader {
-  /** The beginning of a line whose end has not arrived, in a buffer that grows by doubling. */
+  /** The beginning of an incomplete line, in a buffer that grows by doubling. */
   #rest: Buffer = Buffer.alloc(0)
   #restSize = 0
 
-  /** Takes the next piece of the body and returns the lines that it completes, without empty ones. */
+  /** Takes the next piece of the body and returns the lines it completes, without empty ones. */
   push(bytes: Buffer): Buffer[] {
     const lines: Buffer[] = []
     let at = 0
@@ -25,7 +22,7 @@ export class LineReader {
     return lines
   }
 
-  /** The body is over: the last line may have no end. */
+  /** Ends the body. The last line may have no line feed. */
   end(): Buffer[] {
     const lines: Buffer[] = []
     this.#line(Buffer.alloc(0), lines)
@@ -39,7 +36,7 @@ export class LineReader {
     }
     this.#keep(last)
     const line = this.#rest.subarray(0, this.#restSize)
-    // The line keeps the buffer.
+    // The line is a view of the buffer.
     this.#rest = Buffer.alloc(0)
     this.#restSize = 0
     if (!isBlank(line)) lines.push(line)

@@ -1,14 +1,14 @@
-/** The conversation as Ollama takes it: texts, pictures beside them, and calls whose arguments are objects. */
+/** Encodes the conversation for Ollama: texts, images beside them, and calls whose arguments are objects. */
 import { refuse } from '#contract'
 import type { Conversation, Part, Source, ToolCall, Turn } from '../translate/conversation.ts'
 import { type Message, type Messages, messagesWith } from '../translate/messages.ts'
 
-/** Throws a refusal that names the place for what the provider does not take. */
+/** Throws a refusal with the place of unsupported content. */
 export function messagesOf(conversation: Conversation): Messages {
   return messagesWith(conversation, { user: userMessages, assistant: assistantMessages })
 }
 
-/** Results of tools are messages of their own, before what the user adds. */
+/** Tool results become separate messages, before the user's text. */
 function userMessages({ parts, place }: Turn): Message[] {
   const results = parts.flatMap((part): Message[] => (part.kind === 'result' ? [resultOf(part)] : []))
   const rest = parts.filter(({ kind }) => kind !== 'result')
@@ -17,18 +17,18 @@ function userMessages({ parts, place }: Turn): Message[] {
   return [...results, { role: 'user', content: textIn(rest), ...(images.length > 0 ? { images } : {}) }]
 }
 
-/** The name for older servers, the id for newer ones. */
+/** With the name for older servers, and the id for newer ones. */
 function resultOf({ id, name, text }: Part & { kind: 'result' }): Message {
   return { role: 'tool', content: text, tool_name: name, tool_call_id: id }
 }
 
-/** The thought that led to calls belongs to them; models forget the others by themselves. */
-function assistantMessages({ parts, thought }: Turn): Message[] {
+/** Reasoning that led to calls is sent with them; models ignore other reasoning. */
+function assistantMessages({ parts, reasoningText }: Turn): Message[] {
   const calls = parts.filter((part): part is ToolCall => part.kind === 'call')
   const content = textIn(parts)
   if (content === '' && calls.length === 0) return []
   if (calls.length === 0) return [{ role: 'assistant', content }]
-  const thinking = thought === undefined ? {} : { thinking: thought }
+  const thinking = reasoningText === undefined ? {} : { thinking: reasoningText }
   return [{ role: 'assistant', content, ...thinking, tool_calls: calls.map(callOf) }]
 }
 
@@ -40,19 +40,19 @@ function textIn(parts: readonly Part[]): string {
   return parts.flatMap(part => (part.kind === 'text' ? [part.text] : [])).join('\n')
 }
 
-/** The bytes alone, without their type. */
+/** The bytes without their type. */
 function imageOf(part: Part, place: string): string {
-  if (part.kind === 'audio') throw unsupported(place, "a sound ('input_audio')", 'It takes text and images.')
-  if (part.kind !== 'image') throw unsupported(place, 'a file', 'It takes text and images.')
+  if (part.kind === 'audio') throw unsupported(place, "a sound ('input_audio')", 'It supports text and images.')
+  if (part.kind !== 'image') throw unsupported(place, 'a file', 'It supports text and images.')
   return base64Of(part.source, place)
 }
 
 function base64Of(source: Source, place: string): string {
   if (source.kind === 'inline') return source.base64
-  throw unsupported(place, 'an image by its address', 'It does not fetch: send a data URL.')
+  throw unsupported(place, 'an image by URL', 'It does not fetch URLs: send a data URL.')
 }
 
 function unsupported(place: string, what: string, instead: string) {
-  const message = `${place} holds ${what}, which this model's provider does not take. ${instead}`
+  const message = `${place} has ${what}, which this model's provider does not support. ${instead}`
   return refuse('unsupported_parameter', { message, param: place })
 }

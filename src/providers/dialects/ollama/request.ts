@@ -1,4 +1,4 @@
-/** A chat request as a request to Ollama. */
+/** Encodes a chat request for Ollama. */
 import { type Chat, type ChatRequest, type EncodedRequest, refuse, type Target } from '#contract'
 import { bodyOf } from '../translate/body.ts'
 import { lostIn, readConversation } from '../translate/conversation.ts'
@@ -19,16 +19,16 @@ import { objectSchema } from '../translate/tool-schema.ts'
 import { messagesOf } from './messages.ts'
 import { keepsEffort, thinkFor, thinkingOf } from './traits.ts'
 
-/** Options of the model that have the same name here. */
+/** Parameters that have the same name in `options`. */
 const OPTIONS = ['temperature', 'top_p', 'top_k', 'seed', 'presence_penalty', 'frequency_penalty']
-/** Parameters that are carried, refused, or of which it is said below what is lost. */
+/** Parameters that are sent, refused, or reported as lost below. */
 const CARRIED = [
   ...OPTIONS,
   ...['n', 'stop', 'tools', 'functions', 'tool_choice', 'function_call', 'response_format', 'reasoning_effort'],
   ...['modalities', 'web_search_options'],
 ]
 
-/** Throws a refusal for what would make the answer wrong. */
+/** Throws a refusal if the answer would be wrong. */
 export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const { body, stream } = chat
   refuseImpossible(chat)
@@ -43,9 +43,9 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const wire = {
     model: target.model,
     messages,
-    // Said either way: left out, it means a stream.
+    // Always sent, because the default is a stream.
     stream,
-    // A conversation that does not fit is an error, not cut without a word.
+    // A conversation that is too long is an error; otherwise it would be cut silently.
     truncate: false,
     shift: false,
     ...(tools.length > 0 ? { tools: tools.map(tool => writeTool(tool, dropped)) } : {}),
@@ -61,12 +61,12 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   }
 }
 
-/** The tools that may be called: to leave the others out is all that can be said about a choice. */
+/** The tools that may be called. Omitting the others is the only form of a choice. */
 function offered(tools: readonly Tool[], choice: ToolChoice | null): readonly Tool[] {
   if (choice === null) return tools
   if (choice.mode === 'none') return []
   if (choice.mode === 'required') {
-    const message = "'tool_choice' asks for a call, which this model's provider cannot make a model do."
+    const message = "'tool_choice' forces a call, which this model's provider does not support. Use 'auto' or 'none'."
     throw refuse('unsupported_parameter', { message, param: 'tool_choice' })
   }
   checkChoice(tools, choice)
@@ -83,7 +83,7 @@ function writeTool({ name, description, parameters }: Tool, dropped: string[]) {
   return { type: 'function', function: { name, ...(description ? { description } : {}), parameters: written } }
 }
 
-/** The server reads an object for each property, where JSON Schema has `true` and `false` too. */
+/** The server accepts only an object for each property, where JSON Schema also has `true` and `false`. */
 function withoutBooleans(properties: unknown) {
   const entries = Object.entries(properties ?? {})
   const renamed = entries.filter(([, schema]) => typeof schema === 'boolean').map(([name]) => `properties.${name}`)
@@ -106,6 +106,6 @@ function optionsOf({ body, cap }: Chat) {
     const value = numberOf(body, name)
     return value === undefined ? [] : [[name, value] as const]
   })
-  // The cap holds the thinking too.
+  // The cap includes reasoning.
   return { num_predict: cap, ...Object.fromEntries(same), ...(stop.length > 0 ? { stop } : {}) }
 }

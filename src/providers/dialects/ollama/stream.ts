@@ -1,4 +1,4 @@
-/** The decoder of a streamed answer: JSON lines, of which the last one says that it is. */
+/** Decodes a streamed answer: JSON lines, the last one with `done`. */
 
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { finishOf } from '../finish-words.ts'
@@ -28,7 +28,7 @@ export class OllamaStream implements StreamDecoder {
 
   end(): readonly StreamItem[] {
     if (this.#isOver) return NONE
-    // What breaks off in the middle of a line is for the pump to name.
+    // The pump reports a stream that ends in the middle of a line.
     return this.#take(this.#reader.end().filter(line => parse(line) !== undefined))
   }
 

@@ -1,13 +1,13 @@
 /**
- * What differs between Ollama's models, by their names in its library. A name that nobody knows is taken for a model
- * that thinks: when it does not, Ollama says so. Sources: Ollama's library, and what its server checks.
+ * Properties of Ollama's models, by their names in its library. An unknown model is treated as a reasoning model; if it is not, Ollama
+ * reports it. Sources: Ollama's library, and the checks of its server.
  */
 import type { Effort } from '../translate/parameters.ts'
 
-/** How a model is told to think: by a level, on and off, or not at all, because it cannot. */
+/** How the reasoning of a model is controlled: by a level, on or off, or not at all. */
 export type Thinking = 'levels' | 'switch' | 'none'
 
-const CANNOT: ReadonlySet<string> = new Set([
+const NOT_REASONING: ReadonlySet<string> = new Set([
   ...['llama2', 'llama3', 'llama3.1', 'llama3.2', 'llama3.2-vision', 'llama3.3', 'llama4', 'codellama', 'tinyllama'],
   ...['llava', 'llava-llama3', 'bakllava', 'moondream', 'gemma', 'gemma2', 'gemma3', 'gemma3n', 'codegemma'],
   ...['mistral', 'mistral-nemo', 'mistral-small', 'mistral-small3.1', 'mistral-small3.2', 'mistral-large', 'mixtral'],
@@ -15,15 +15,15 @@ const CANNOT: ReadonlySet<string> = new Set([
   ...['phi', 'phi3', 'phi3.5', 'phi4', 'phi4-mini', 'command-r', 'command-r-plus', 'command-r7b', 'command-a'],
 ])
 
-/** @param model with or without a namespace and a tag: `somebody/gpt-oss:20b` */
+/** @param model with or without a namespace and a tag: `user/gpt-oss:20b` */
 export function thinkingOf(model: string): Thinking {
   const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase()
   const [family = ''] = name.split(':')
   if (family.startsWith('gpt-oss')) return 'levels'
-  return CANNOT.has(family) ? 'none' : 'switch'
+  return NOT_REASONING.has(family) ? 'none' : 'switch'
 }
 
-/** The levels there are; the least of them is "not at all". */
+/** The level for each effort; reasoning cannot be switched off. */
 const LEVELS: Readonly<Record<Effort, string>> = {
   none: 'low',
   minimal: 'low',
@@ -34,13 +34,13 @@ const LEVELS: Readonly<Record<Effort, string>> = {
   max: 'high',
 }
 
-/** `think`, or undefined where nothing is to be said: models that think do so unasked. */
+/** The value of `think`, or undefined to send none: reasoning models reason by default. */
 export function thinkFor(thinking: Thinking, effort: Effort | null): string | boolean | undefined {
   if (effort === null || thinking === 'none') return undefined
   return thinking === 'levels' ? LEVELS[effort] : effort !== 'none'
 }
 
-/** Whether an effort is what will be done, or the nearest to it. */
+/** Whether the requested effort, or the nearest to it, is used. */
 export function keepsEffort(thinking: Thinking, effort: Effort | null): boolean {
   if (thinking === 'levels') return effort !== 'none' && effort !== 'minimal'
   return thinking === 'switch' || effort === null || effort === 'none'

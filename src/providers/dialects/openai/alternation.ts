@@ -1,26 +1,26 @@
 /**
- * Turns that take turns, which Perplexity keeps to (else 400): behind the instructions the user and the assistant, and the
- * last word is not the assistant's.
+ * The message order that Perplexity requires (else 400): after the instructions, user and assistant alternate, and the assistant does
+ * not come last.
  */
 import type { ChatMessage, ContentPart } from '#contract'
 import { prefillRefusal } from '../translate/parameters.ts'
 
-/** The words of the user where a conversation begins with the assistant. */
+/** The user message before an assistant message that comes first. */
 const OPENING: ChatMessage = { role: 'user', content: '(The conversation begins.)' }
 
-/** The messages in such an order, or the same list when they have it. Their roles are the provider's already. */
+/** Reorders messages, whose roles are already the provider's. Returns the same list if the order is right. */
 export function alternating(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const at = messages.findIndex(({ role }) => role !== 'system')
-  // Instructions and nothing else: the last of them is what the user says.
+  // Only instructions: the last one becomes the user's message.
   const first = at < 0 ? messages.length - 1 : at
   const list = messages.slice(0, first)
   for (const message of messages.slice(first)) {
-    // An instruction in the middle keeps its place.
-    const said = message.role === 'system' ? { ...message, role: 'user' as const } : message
+    // An instruction in the middle keeps its place, as a user message.
+    const next = message.role === 'system' ? { ...message, role: 'user' as const } : message
     const before = list.length > first ? list.at(-1)! : null
-    if (before === null && said.role === 'assistant') list.push(OPENING)
-    if (before?.role === said.role && said.role !== 'tool') list.splice(-1, 1, together(before, said))
-    else list.push(said)
+    if (before === null && next.role === 'assistant') list.push(OPENING)
+    if (before?.role === next.role && next.role !== 'tool') list.splice(-1, 1, together(before, next))
+    else list.push(next)
   }
   if (list.at(-1)?.role === 'assistant') throw prefillRefusal(`messages[${messages.length - 1}]`)
   const isSame = list.length === messages.length && list.every((message, index) => message === messages[index])

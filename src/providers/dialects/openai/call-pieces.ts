@@ -1,35 +1,35 @@
-/** The calls of an answer as OpenAI's clients read them, however odd their frame is: ids, indexes, types, names and arguments. */
+/** Repairs the calls of an answer for OpenAI's clients: ids, indexes, types, names and arguments. */
 import type { ToolCallDelta } from '#contract'
 import { parseAnswer } from '../json-exact.ts'
 import { isFields as isObject } from '../translate/value.ts'
 
-/** A call as relatives write it: anything may be missing, null, or of another kind. */
+/** A call as compatible providers send it: any member may be missing, null, or of another type. */
 type LooseCall = { [Name in keyof ToolCallDelta]?: unknown } & {
   [field: string]: unknown
   function?: LooseFunction | null
 }
 type LooseFunction = { name?: unknown; arguments?: unknown; [field: string]: unknown }
 
-/** Makes the id of a call that has none, unique among all answers. @param at the place of the call among those of its choice */
+/** Creates the id of a call without one, unique among all answers. @param at the index of the call in its choice */
 export type InventId = (at: number) => string
 
 /** One call of a stream. */
 interface OpenCall {
   readonly at: number
-  /** As the provider gave it; empty: it has given none. */
+  /** The provider's id; empty if it sent none. */
   readonly givenId: string
-  /** The index under which its pieces come; undefined: without one. */
+  /** The index of its pieces; undefined if they have none. */
   readonly key: number | undefined
   readonly isFunction: boolean
   name: string
   args: string
-  /** Whether the arguments wait for their end: they do not begin as an object, and may be one that was encoded twice. */
+  /** Whether the arguments are held until their end. They do not begin with an object, and may be a doubly encoded one. */
   waits: boolean
-  /** Whether the missing rest was written. */
+  /** Whether the rest was written. */
   isClosed: boolean
 }
 
-/** Puts the pieces of the calls of one choice right, as they come. */
+/** Repairs the pieces of the calls of one choice as they arrive. */
 export class CallPieces {
   readonly #invent: InventId
   readonly #calls: OpenCall[] = []
@@ -39,7 +39,7 @@ export class CallPieces {
     this.#invent = invent
   }
 
-  /** Changes pieces in their place. Returns whether it has changed any. */
+  /** Changes pieces in place. Returns whether it changed any. */
   repair(pieces: readonly unknown[]): boolean {
     let isRepaired = false
     for (const piece of pieces) if (isObject(piece) && this.#piece(piece as LooseCall)) isRepaired = true
@@ -47,9 +47,9 @@ export class CallPieces {
   }
 
   /**
-   * The pieces that are missing when the choice finishes: arguments that have waited, and `{}` where none came. Calls with a piece in
-   * the finishing delta itself may go on: some providers say a finish reason in every chunk.
-   * @param last the pieces of the finishing delta; left out: the stream is over
+   * The missing pieces when the choice finishes: arguments that were held, and `{}` where none arrived. Calls with a piece in
+   * the finishing delta may continue, because some providers send a finish reason in every chunk.
+   * @param last the pieces of the finishing delta; empty at the end of the stream
    */
   rest(last: readonly unknown[] = []): ToolCallDelta[] {
     const missing = this.#calls.filter(
@@ -92,11 +92,11 @@ export class CallPieces {
     return true
   }
 
-  /** The call that a piece belongs to; undefined: a new one begins. */
+  /** The call that a piece belongs to; undefined if it begins a new one. */
   #find(key: number | undefined, id: string, name: string, args: string): OpenCall | undefined {
     const named = id === '' ? undefined : this.#calls.findLast(({ givenId }) => givenId === id)
     const current = key === undefined ? (id === '' ? this.#calls.at(-1) : named) : this.#byKey.get(key)
-    // Several calls may have one index: then the id says which is meant.
+    // Several calls may have the same index; then the id decides.
     if (named !== undefined && named !== current && (key === undefined || named.key === key)) return named
     return current === undefined || beginsAnother(current, id, name, args) ? undefined : current
   }
@@ -120,7 +120,7 @@ export class CallPieces {
   }
 }
 
-/** Whether a piece at the index of a call is the beginning of another one: only a beginning has a name. */
+/** Whether a piece with the index of a call begins another call: only the first piece has a name. */
 function beginsAnother(
   { givenId, name: known, args: before }: OpenCall,
   id: string,
@@ -133,7 +133,7 @@ function beginsAnother(
   return /^\s*\{/.test(args) && objectIn(before) !== undefined
 }
 
-/** A later piece does not repeat what clients would put behind the first one. Returns whether it has changed. */
+/** Removes from a later piece what clients would append to the first one. Returns whether it changed. */
 function goOn(piece: LooseCall, call: OpenCall, name: string): boolean {
   let isRepaired = false
   if ('id' in piece) {
@@ -158,7 +158,7 @@ function goOn(piece: LooseCall, call: OpenCall, name: string): boolean {
   return isRepaired
 }
 
-/** Puts the calls of a whole message right, in their place. Returns whether it has changed any. */
+/** Repairs the calls of a whole message in place. Returns whether it changed any. */
 export function repairWholeCalls(calls: readonly unknown[], invent: InventId): boolean {
   let isRepaired = false
   const ids = new Set<unknown>()
@@ -185,12 +185,12 @@ export function repairWholeCalls(calls: readonly unknown[], invent: InventId): b
   }
 }
 
-/** A provider's answer, parsed. Arguments that are an object in place of a text keep the digits of their numbers. */
+/** Parses a provider's answer. Arguments that are an object instead of a text keep the digits of their numbers. */
 export function parseWithCalls(text: string): unknown {
   return /"arguments"\s*:\s*\{/.test(text) ? parseAnswer(text, 'arguments') : JSON.parse(text)
 }
 
-/** A name and arguments beside the id, where OpenAI has a member `function` around them. */
+/** Wraps a name and arguments beside the id in a member `function`, as OpenAI has it. */
 function unfold(call: LooseCall): boolean {
   const { name, arguments: args } = call
   if (call.function === null) delete call.function
@@ -210,7 +210,7 @@ const textIn = (value: unknown) => (typeof value === 'string' ? value : '')
 
 const encoded = (value: unknown) => (value == null ? '' : JSON.stringify(value))
 
-/** Arguments as a text with an object: a text in a text is opened, and no arguments are an empty object. */
+/** Arguments as a text with an object: decodes a doubly encoded text; missing arguments become `{}`. */
 function argumentsIn(text: string): string {
   const begin = /\S/.exec(text)?.[0]
   if (begin === '{') return text
@@ -232,7 +232,7 @@ function objectIn(text: string): object | undefined {
   }
 }
 
-/** The older form of a call, which has no id and is alone. Returns whether it has changed. */
+/** Repairs the older form of a call, which has no id. Returns whether it changed. */
 export function repairFunctionCall(call: unknown): boolean {
   if (!isObject(call)) return false
   const made = call as LooseFunction

@@ -1,6 +1,5 @@
 /**
- * How many tokens a prompt has by OpenAI itself, which counts what is asked in the format of Responses only: the conversation
- * is translated for that, and nothing else of this dialect is.
+ * Token counting by OpenAI itself. Its endpoint accepts only the format of Responses, so the conversation is translated for it.
  * https://platform.openai.com/docs/api-reference/responses/input-tokens
  */
 import type { ChatRequest, TokenCounting } from '#contract'
@@ -14,9 +13,9 @@ type Fields = Readonly<Record<string, unknown>>
 export const openAiCounting: TokenCounting = {
   encodeRequest({ body }, { model }) {
     const { system, turns } = readConversation(body)
-    // Such a tool is a function here, and would count as another one.
+    // A custom tool is a function here and would be counted as one.
     if (customToolsOf(body) !== undefined) return null
-    // It counts no sound.
+    // It does not count audio.
     if (turns.some(({ parts }) => parts.some(({ kind }) => kind === 'audio'))) return null
     const effort = readEffort(body)
     const tools = readTools(body).map(({ name, description, parameters, strict }) => ({
@@ -43,7 +42,7 @@ export const openAiCounting: TokenCounting = {
   field: 'input_tokens',
 }
 
-/** What is said together is one message; calls and their results are items beside it. */
+/** The texts and media of a turn are one message; calls and results are separate items. */
 function itemsOf({ role, parts }: Turn): Fields[] {
   const content = parts.flatMap(part => contentOf(part, role))
   return [...parts.flatMap(itemOf), ...(content.length > 0 ? [{ role, content }] : [])]

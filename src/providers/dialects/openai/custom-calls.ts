@@ -1,4 +1,4 @@
-/** Custom tools and their calls for relatives that have functions only, and their calls back. */
+/** Converts custom tools and their calls to functions, for compatible providers that support only those, and calls back. */
 import type { AnswerView, ChatCompletion, ChatMessage, ChatRequest, Chunk, ToolCallDelta } from '#contract'
 import {
   argumentsFor,
@@ -12,7 +12,7 @@ import { isObject } from './repair.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The same body where it has no custom tools. */
+/** Returns the same body if it has no custom tools. */
 export function withoutCustomTools(body: ChatRequest): ChatRequest {
   const tools = mapped(body.tools, toolFor)
   const messages = mapped(body.messages, messageFor)
@@ -26,7 +26,7 @@ export function withoutCustomTools(body: ChatRequest): ChatRequest {
   } as ChatRequest
 }
 
-/** Null where nothing changes, and for a value that is not a list, which the provider refuses. */
+/** Null if nothing changes, and for a value that is not a list, which the provider refuses. */
 function mapped<T>(list: unknown, change: (each: T) => T): T[] | null {
   if (!Array.isArray(list)) return null
   const made = list.map(change)
@@ -35,7 +35,7 @@ function mapped<T>(list: unknown, change: (each: T) => T): T[] | null {
 
 function toolFor(tool: unknown): unknown {
   const { custom, type: _, ...more } = Object(tool) as Fields & { readonly custom?: WireCustomTool }
-  // Perplexity takes no function without a description.
+  // Perplexity requires a description of each function.
   return custom ? { type: 'function', function: { description: '', ...functionFor(custom) }, ...more } : tool
 }
 
@@ -50,7 +50,7 @@ function callFor(call: Fields): Fields {
   return { ...more, type: 'function', function: { name: custom.name, arguments: JSON.stringify(argumentsFor(custom)) } }
 }
 
-/** Null where nothing changes. */
+/** Null if nothing changes. */
 function choiceFor(choice: unknown): unknown {
   const { custom, allowed_tools: allowed } = Object(choice) as {
     readonly custom?: Fields
@@ -62,7 +62,7 @@ function choiceFor(choice: unknown): unknown {
   return tools === null ? null : { type: 'allowed_tools', allowed_tools: { ...allowed, tools } }
 }
 
-/** Makes calls of functions in place of custom tools calls of those tools. Returns whether anything was changed. */
+/** Converts calls of functions back to calls of custom tools. Returns whether it changed any. */
 export function callsBack({ choices }: ChatCompletion, { customTools }: AnswerView): boolean {
   if (customTools === undefined) return false
   let isChanged = false
@@ -81,7 +81,7 @@ interface CallsDelta {
   tool_calls?: readonly ToolCallDelta[] | null
 }
 
-/** The same for a stream. */
+/** Does the same for a stream. */
 export class CustomCalls {
   readonly #names: ReadonlySet<string>
   /** By choice and index. */
@@ -106,7 +106,7 @@ export class CustomCalls {
     for (const call of callsIn(delta.tool_calls)) {
       const key = `${choice} ${call.index}`
       const isNew = this.#isNew(call, key)
-      // Some providers give all calls one index: what is left of the call before has to go first.
+      // Some providers give all calls one index, so the rest of the previous call must be sent first.
       const input = isNew ? (this.#open.get(key)?.reader.end() ?? '') : ''
       if (input !== '') (ended ??= []).push({ before: call, input })
       if (this.#change(call, key, isNew)) isChanged = true
@@ -140,7 +140,7 @@ export class CustomCalls {
     return true
   }
 
-  /** Adds inputs that could not be read before they were whole. */
+  /** Adds inputs that could only be decoded when complete. */
   #finish(choice: number, delta: CallsDelta): boolean {
     const rest: ToolCallDelta[] = []
     for (const [key, { reader }] of this.#open) {

@@ -1,9 +1,9 @@
 /**
- * What the gateway adds to answers beyond OpenAI's own fields, so that clients send it back (translate/completion.ts). Who
- * does not know it is not sent it, and nothing is said of it: it is no wish of the client's.
+ * Fields that the gateway adds to OpenAI's answers and that clients send back (translate/completion.ts). They are silently removed for
+ * providers that do not know them, because the client did not choose them.
  */
 
-/** In a message of the assistant. */
+/** Fields of an assistant message. */
 export const EXTENSIONS: ReadonlySet<string> = new Set([
   'reasoning_content',
   'reasoning_details',
@@ -11,12 +11,12 @@ export const EXTENSIONS: ReadonlySet<string> = new Set([
   'images',
 ])
 
-/** In a call of such a message. */
+/** Fields of a call in such a message. */
 export const CALL_EXTENSIONS: ReadonlySet<string> = new Set(['extra_content'])
 
 /**
- * Whether the bytes hold the name of one at all. From the underscore on, which prose and JSON have few of, so that a search
- * is quick: 2 µs for 100 kB of prose, where `"images"` takes 100; that is looked for only where there is an `image_url`.
+ * Whether the bytes may have one of these names. Searches from the underscore on, because prose and JSON have few: 2 µs for 100 kB of
+ * prose. `"images"` would take 100 µs, so it is searched only if there is an `image_url`.
  */
 export function mayHaveExtensions(bytes: Buffer): boolean {
   return (

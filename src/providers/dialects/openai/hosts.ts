@@ -1,8 +1,7 @@
-/** Which profile a relative has that is configured as `openai`. */
+/** The profile of a provider that is configured as `openai`, by its host. */
 import type { Quirks } from './profile.ts'
 import { OTHERS, PROFILES, type ProfileName } from './quirks.ts'
 
-/** By the end of the host. */
 const HOSTS: Readonly<Record<string, ProfileName>> = {
   'openrouter.ai': 'openrouter',
   'api.openai.com': 'openai',

@@ -1,7 +1,7 @@
 /**
- * The OpenAI dialect: the canonical format itself, so bytes pass, and only what must change is spliced: in the request
- * the model, the output cap and `stream_options`; in the answer the model, and usage that the client did not ask for.
- * Its relatives are the same dialect with other addresses and with quirks (quirks.ts).
+ * The OpenAI dialect: the canonical format itself, so bytes pass through and only the changes are spliced in. These are model, output
+ * cap and `stream_options` in the request, and model and unrequested usage in the answer. Compatible providers use the same dialect
+ * with other URLs and quirks (quirks.ts).
  */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
 import { shownUsage } from '../../../common/usage.ts'
@@ -22,21 +22,21 @@ import { decodeOpenAiStream, type Fail } from './stream.ts'
 export { type AzurePlace, azureHeaders } from './azure.ts'
 export type { ProfileName, RelativeName } from './quirks.ts'
 
-/** How one of the family differs from OpenAI itself. */
-interface Manners {
+/** How a compatible provider differs from OpenAI. */
+interface Variant {
   readonly name: string
   readonly quirks?: Quirks | undefined
   /** Further headers of a request. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Below the `base_url`. @param model the provider's name for it */
+  /** The path below the `base_url`. @param model the provider's name for it */
   path?(model: string): string
 }
 
 /**
  * @param now milliseconds since the epoch, for a Retry-After that is a date
- * @param redact takes the gateway's own secrets out of what a provider says
- * @param host of the provider, by which a relative may be known
- * @param profile of a relative that is not known by its host
+ * @param redact removes the gateway's own secrets from a provider's words
+ * @param host host of the provider, which may determine the profile
+ * @param profile profile of a provider that the host does not determine
  */
 export function openAiDialect(now: () => number, redact?: Redact, host = '', profile?: ProfileName): Dialect {
   const quirks: Quirks = profile === undefined ? quirksOf(host) : PROFILES[profile]
@@ -44,7 +44,7 @@ export function openAiDialect(now: () => number, redact?: Redact, host = '', pro
   return quirks === OPENAI ? { ...dialect, counting: openAiCounting } : dialect
 }
 
-/** A relative: see quirks.ts. */
+/** The dialect of a provider with a profile in quirks.ts. */
 export function relativeDialect(name: RelativeName, now: () => number, redact?: Redact): Dialect {
   return dialectOf(now, redact, { name, quirks: QUIRKS[name] })
 }
@@ -56,9 +56,9 @@ export function azureDialect(now: () => number, redact: Redact | undefined, plac
 function dialectOf(
   now: () => number,
   redact: Redact | undefined,
-  { name, quirks, headers = {}, path = () => '/chat/completions' }: Manners,
+  { name, quirks, headers = {}, path = () => '/chat/completions' }: Variant,
 ): Dialect {
-  const asked = {
+  const requestHeaders = {
     whole: { ...headers, accept: 'application/json' },
     stream: { ...headers, accept: 'text/event-stream' },
   }
@@ -67,7 +67,7 @@ function dialectOf(
     name,
     encodeRequest: (chat, target, spans) => ({
       path: path(target.model),
-      headers: chat.stream ? asked.stream : asked.whole,
+      headers: chat.stream ? requestHeaders.stream : requestHeaders.whole,
       ...encodeBody(chat, target, quirks, spans),
     }),
     decodeAnswer: (body, view) => decodeAnswer(body, view, fail, quirks),
@@ -85,7 +85,7 @@ function decodeAnswer(
   const body = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
   const invalid = (detail: string) => ({ failure: { code: 'upstream_invalid' as const, detail } })
   if (body.length === 0) return invalid('the answer is empty')
-  // The identity needs a parsed answer.
+  // The identity is read from a parsed answer.
   const plain = view.identity ? null : plainAnswer(body, view)
   if (plain !== null) return plain
   let parsed: unknown
@@ -111,7 +111,7 @@ function decodeAnswer(
   return { completion, raw: spans ? setMembers(body, spans, changes) : null }
 }
 
-/** Writes what differs in the outermost object into the answer. Returns the same as JSON texts. */
+/** Changes members of the outermost object. Returns the same changes as JSON texts. */
 function headChanges(completion: ChatCompletion, view: AnswerView): Record<string, string | undefined> {
   const changes: Record<string, string | undefined> = { model: JSON.stringify(view.model) }
   completion.model = view.model
@@ -124,7 +124,7 @@ function headChanges(completion: ChatCompletion, view: AnswerView): Record<strin
   return changes
 }
 
-/** A choice without a message is real: a filter took it away and left the finish reason. */
+/** A choice without a message is valid: a filter removed it and left the finish reason. */
 function isChoice(value: unknown): boolean {
   if (!isObject(value)) return false
   const { message } = value as { message?: unknown }

@@ -1,25 +1,25 @@
 /**
- * The order of turns that Mistral keeps to: behind results of tools the assistant speaks (else 400, code 3230), every
- * assistant's turn says something or calls, and one that stands last is to be continued.
+ * The message order that Mistral requires. An assistant message follows tool results (else 400, code 3230). Assistant messages are not
+ * empty, and a last one is to be continued.
  */
 import type { ChatMessage, ContentPart } from '#contract'
 
-/** What the assistant is taken to have said where a client leaves it out. */
+/** The assistant message that is inserted if the client omitted one. */
 const IN_BETWEEN: ChatMessage = { role: 'assistant', content: 'OK.' }
 
-/** The messages in such an order, or the same list when they have it. Their roles are the provider's already. */
+/** Reorders messages, whose roles are already the provider's. Returns the same list if the order is right. */
 export function ordered(messages: readonly ChatMessage[]): readonly ChatMessage[] {
-  const said = messages.filter(message => message.role !== 'assistant' || says(message))
+  const filled = messages.filter(message => message.role !== 'assistant' || hasContent(message))
   const list: ChatMessage[] = []
-  for (const [index, message] of said.entries()) {
-    const isBehindTool = said[index - 1]?.role === 'tool'
+  for (const [index, message] of filled.entries()) {
+    const isBehindTool = filled[index - 1]?.role === 'tool'
     if (isBehindTool && (message.role === 'user' || message.role === 'system')) list.push(IN_BETWEEN)
-    // An instruction in the middle keeps its place; in the words of the user it may be there.
+    // An instruction in the middle keeps its place, as a user message.
     if (message.role === 'system' && list.at(-1)?.role === 'assistant') {
       list.push({ ...message, role: 'user' })
       continue
     }
-    const isLast = index === said.length - 1 && message.role === 'assistant'
+    const isLast = index === filled.length - 1 && message.role === 'assistant'
     list.push(isLast && !hasCalls(message) && message['prefix'] !== true ? { ...message, prefix: true } : message)
   }
   const isSame = list.length === messages.length && list.every((message, index) => message === messages[index])
@@ -27,8 +27,8 @@ export function ordered(messages: readonly ChatMessage[]): readonly ChatMessage[
 }
 
 /**
- * A refusal is what the assistant has said, also as a part; the same message when it has none. One beside other words is
- * left for the list of fields to leave out.
+ * Makes a refusal of the assistant its content, also in parts; the same message if it has none. A refusal beside other content is left
+ * to the list of dropped fields.
  */
 export function refusalAsContent(message: ChatMessage): ChatMessage {
   const { role, content } = message
@@ -48,7 +48,7 @@ function isRefusal(part: { readonly type?: unknown; readonly refusal?: unknown }
   return part?.type === 'refusal' && typeof part.refusal === 'string'
 }
 
-function says(message: ChatMessage): boolean {
+function hasContent(message: ChatMessage): boolean {
   const { content } = message
   return hasCalls(message) || (typeof content === 'string' ? content !== '' : content != null && content.length > 0)
 }

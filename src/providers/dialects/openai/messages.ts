@@ -1,4 +1,4 @@
-/** A conversation as a relative of the OpenAI dialect takes it. */
+/** Adapts a conversation to a compatible provider. */
 import { createHash } from 'node:crypto'
 import { type ChatMessage, refuse } from '#contract'
 import { alternating } from './alternation.ts'
@@ -10,10 +10,9 @@ import type { MessageQuirks } from './profile.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * The messages with what differs changed, or null when nothing does. Throws a refusal that names the place for what the
- * provider does not have.
+ * The adapted messages, or null if nothing changes. Throws a refusal with the place of unsupported content.
  * @param model the provider's name for it
- * @param dropped takes the names of what could not be carried
+ * @param dropped receives the names of dropped fields
  */
 export function adaptMessages(
   messages: readonly ChatMessage[],
@@ -21,12 +20,12 @@ export function adaptMessages(
   model: string,
   dropped: Set<string>,
 ): readonly ChatMessage[] | null {
-  const thoughts = quirks.thoughts === undefined ? NO_THOUGHTS : thoughtsIn(messages)
+  const thoughts = quirks.thoughts === undefined ? NO_REASONING : reasoningPlacesIn(messages)
   const isEmptyWanted = quirks.thoughts?.test(model) === true
   let isChanged = false
   const adapted = messages.map((message, index) => {
-    const said = quirks.refusals === 'content' ? refusalAsContent(message) : message
-    const fit = adaptMessage(said, quirks, `messages[${index}]`, thoughts.idle.has(index), dropped)
+    const converted = quirks.refusals === 'content' ? refusalAsContent(message) : message
+    const fit = adaptMessage(converted, quirks, `messages[${index}]`, thoughts.idle.has(index), dropped)
     const thought = isEmptyWanted && thoughts.missing.has(index) ? { ...fit, reasoning_content: '' } : fit
     if (thought !== message) isChanged = true
     return thought
@@ -75,22 +74,22 @@ function adaptMessage(
   return isAssistant && quirks.renamed !== undefined ? renamed(fit, message, quirks.renamed) : fit
 }
 
-/** Adds under their names there what was left out under others. */
+/** Adds fields under the provider's names that were left out under other names. */
 function renamed(fit: ChatMessage, message: ChatMessage, names: Readonly<Record<string, string>>): ChatMessage {
-  const said = Object.entries(names).filter(([name, theirs]) => saysSomething(message[name]) && fit[theirs] == null)
-  if (said.length === 0) return fit
-  return { ...fit, ...Object.fromEntries(said.map(([name, theirs]) => [theirs, message[name]])) }
+  const present = Object.entries(names).filter(([name, theirs]) => hasValue(message[name]) && fit[theirs] == null)
+  if (present.length === 0) return fit
+  return { ...fit, ...Object.fromEntries(present.map(([name, theirs]) => [theirs, message[name]])) }
 }
 
 function refuseFunctions(message: ChatMessage, place: string): void {
   const isResult = (message.role as string) === 'function'
   if (!isResult && message['function_call'] == null) return
   const param = isResult ? `${place}.role` : `${place}.function_call`
-  const text = `${place} is about 'functions', which this model's provider does not have. Use 'tools'.`
+  const text = `${place} is about 'functions', which this model's provider does not support. Use 'tools'.`
   throw refuse('unsupported_parameter', { message: text, param })
 }
 
-/** Null when the calls may stay as they are. */
+/** Null if the calls may stay unchanged. */
 function adaptCalls(calls: unknown, quirks: MessageQuirks, dropped: Set<string>): Fields[] | null {
   const { callIds, callTakes, extensions } = quirks
   if (!Array.isArray(calls) || (callIds ?? callTakes ?? extensions) === undefined) return null
@@ -106,16 +105,16 @@ function adaptCalls(calls: unknown, quirks: MessageQuirks, dropped: Set<string>)
   return adapted.every((call, index) => call === calls[index]) ? null : adapted
 }
 
-/** The same object when there is nothing to change; what is left out without having said anything is not told. */
+/** Applies changes and removes fields; `report` gets removed fields that had a value. The same object if nothing changes. */
 function changed<T extends Fields>(
   from: T,
   changes: Fields,
   isLeft: (name: string) => boolean,
-  tell: (name: string) => void,
+  report: (name: string) => void,
 ): T {
   const left = Object.keys(from).filter(isLeft)
   if (left.length === 0 && Object.keys(changes).length === 0) return from
-  for (const name of left) if (saysSomething(from[name])) tell(name)
+  for (const name of left) if (hasValue(from[name])) report(name)
   return Object.fromEntries(
     Object.entries(from)
       .filter(([name]) => !left.includes(name))
@@ -123,29 +122,26 @@ function changed<T extends Fields>(
   ) as T
 }
 
-function saysSomething(value: unknown): boolean {
+function hasValue(value: unknown): boolean {
   return value !== null && value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0)
 }
 
-/** The word that it has for this one, mostly the same. */
+/** The provider's word for a word, often the same. */
 export function wordFor(words: Readonly<Record<string, string>> | undefined, word: string): string {
   return words !== undefined && Object.hasOwn(words, word) ? words[word]! : word
 }
 
-interface Thoughts {
-  /** Where thinking is in a turn without calls. */
+interface ReasoningPlaces {
+  /** Messages with reasoning in a turn without calls. */
   readonly idle: ReadonlySet<number>
-  /** Where the assistant's is missing in a turn with calls. */
+  /** Assistant messages without reasoning in a turn with calls. */
   readonly missing: ReadonlySet<number>
 }
 
-const NO_THOUGHTS: Thoughts = { idle: new Set(), missing: new Set() }
+const NO_REASONING: ReasoningPlaces = { idle: new Set(), missing: new Set() }
 
-/**
- * A turn goes from one message of the user to the next; an answer that is to be continued (`prefix`) continues its thinking
- * too.
- */
-function thoughtsIn(messages: readonly ChatMessage[]): Thoughts {
+/** A turn lasts from one user message to the next. An answer to be continued (`prefix`) also continues its reasoning. */
+function reasoningPlacesIn(messages: readonly ChatMessage[]): ReasoningPlaces {
   const [idle, missing] = [new Set<number>(), new Set<number>()]
   let turn: number[] = []
   let hasCalls = false
@@ -160,7 +156,7 @@ function thoughtsIn(messages: readonly ChatMessage[]): Thoughts {
   for (const [index, message] of messages.entries()) {
     if (message.role === 'user') endTurn()
     if (message.role === 'assistant' && message['prefix'] !== true) turn.push(index)
-    if (saysSomething(message['tool_calls'])) hasCalls = true
+    if (hasValue(message['tool_calls'])) hasCalls = true
   }
   endTurn()
   return { idle, missing }
@@ -169,8 +165,8 @@ function thoughtsIn(messages: readonly ChatMessage[]): Thoughts {
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /**
- * An id of nine letters and digits for any id: its own when it is one already, else always the same for the same, so
- * that the call and its result still belong together. 62^9 of them: two ids of a conversation never meet.
+ * An id of nine letters and digits: the id itself if it has that form, else a hash. So a call and its result still match. With
+ * 62^9 values, two ids of a conversation do not collide.
  */
 export function nineOf(id: string): string {
   if (/^[a-zA-Z0-9]{9}$/.test(id)) return id

@@ -1,4 +1,4 @@
-/** The content of a message as a relative of the OpenAI dialect takes it. */
+/** Adapts the content of a message to a compatible provider. */
 import { type ChatMessage, refuse } from '#contract'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { MessageQuirks } from './profile.ts'
@@ -8,7 +8,7 @@ type Content = ChatMessage['content']
 const TEXT: ReadonlySet<string> = new Set(['text'])
 
 /**
- * Content with what differs changed, or null when nothing does. Throws a refusal for a part that the provider does not have.
+ * The adapted content, or null if nothing changes. Throws a refusal for an unsupported part.
  * @param role at the provider
  */
 export function adaptParts(content: Content, role: string, quirks: MessageQuirks, place: string): Content | null {
@@ -24,7 +24,7 @@ export function adaptParts(content: Content, role: string, quirks: MessageQuirks
   return adapted.every((part, index) => part === content[index]) ? null : (adapted as unknown as Content)
 }
 
-/** The same part when it is not a file with its data; one that is only named, by an id, is the provider's to refuse. */
+/** Converts a file with its data; other parts stay the same. A file with only an id is left to the provider to refuse. */
 function documentOf(part: Fields): Fields {
   const { file_data: data, filename } = (part['file'] ?? {}) as Fields
   if (part['type'] !== 'file' || typeof data !== 'string') return part
@@ -40,7 +40,7 @@ function refuseAddress(part: unknown, place: string): void {
   const data = isFields(file) ? file['file_data'] : undefined
   if (typeof data !== 'string' || !/^https?:/i.test(data)) return
   const param = `${place}.file.file_data`
-  const message = `${param} is an address, which this model's provider does not fetch. Send the file itself as a data URL.`
+  const message = `${param} is a URL, which this model's provider does not fetch. Send the file itself as a data URL.`
   throw refuse('unsupported_parameter', { message, param })
 }
 
@@ -48,11 +48,11 @@ function refuseUnknown(part: unknown, known: ReadonlySet<string>, { sounds }: Me
   if (!isFields(part)) return
   const { type, input_audio: sound } = part
   if (typeof type === 'string' && !known.has(type)) {
-    const message = `${place} has the type '${type}', which this model's provider does not have.`
+    const message = `${place} has the type '${type}', which this model's provider does not support.`
     throw refuse('unsupported_parameter', { message, param: `${place}.type` })
   }
   const format = isFields(sound) ? sound['format'] : undefined
   if (sounds === undefined || typeof format !== 'string' || sounds.has(format)) return
-  const message = `${place} is a sound in '${format}'. This model's provider takes ${[...sounds].join(', ')}.`
+  const message = `${place} is a sound in '${format}'. This model's provider supports ${[...sounds].join(', ')}.`
   throw refuse('unsupported_parameter', { message, param: `${place}.input_audio.format` })
 }

@@ -1,6 +1,6 @@
 /**
- * What the pieces of text in one stream have in common. They differ in their text only, and in OpenAI's `obfuscation`: so
- * an event that has the bytes of an earlier one around its text says the same, and nobody has to parse it to know that.
+ * Recognizes text chunks of a stream without parsing them. They differ only in their text and in OpenAI's `obfuscation`. So an event
+ * with the same bytes as an earlier one around its text has the same meaning.
  */
 import type { Chunk, StreamItem, TextPiece } from '#contract'
 import { BACKSLASH, QUOTE, skipPlain, skipString } from '../json-bytes.ts'
@@ -13,24 +13,24 @@ const BEFORE = Buffer.from('data: ')
 const BEHIND = Buffer.from('\n\n')
 const LF = 10
 
-/** After so many patterns that no event has followed, none is looked for: each chunk of this stream has something of its own. */
+/** After this many unused patterns, none is learned any more: each chunk of this stream has something unique. */
 const MAX_IN_VAIN = 4
 
-/** Of an event. A pattern is kept as long as its stream, and a long text is read quicker by the parser. */
+/** Bytes of an event. A pattern is kept as long as its stream, and the parser reads a long text faster. */
 const MAX_BYTES = 4096
 
 export class TextPattern {
-  /** What stands around the strings that differ, as it comes. The first of these strings is the text. */
-  #came: readonly Buffer[] = NONE
-  /** The same as the client is to read it, as an event. */
-  #leaves: readonly Buffer[] = NONE
-  #leavesBytes = 0
+  /** The bytes around the strings that differ, as received. The first of these strings is the text. */
+  #received: readonly Buffer[] = NONE
+  /** The same as an event for the client. */
+  #sent: readonly Buffer[] = NONE
+  #sentBytes = 0
   #index = 0
   #inVain = 0
-  /** Of the event that is looked at: where each string begins and ends. */
+  /** Start and end of each string in the current event. */
   readonly #strings: number[] = []
 
-  /** One event with one line of data, as a chunk; null when the reader of events has to read the bytes. */
+  /** One event with one line of data, as a chunk; null if the SSE parser must read the bytes. */
   matchEvent(bytes: Buffer): ChunkItem | null {
     const end = bytes.length - BEHIND.length
     if (end < BEFORE.length || bytes[end] !== LF || bytes[end + 1] !== LF) return null
@@ -39,10 +39,10 @@ export class TextPattern {
     return this.match(bytes, BEFORE.length, end)
   }
 
-  /** The data of an event, from `from` to `to`, as a chunk; null when it has to be parsed. */
+  /** The data of an event, from `from` to `to`, as a chunk; null if it must be parsed. */
   match(data: Buffer, from: number, to: number): ChunkItem | null {
     if (to - from > MAX_BYTES) return null
-    const came = this.#came
+    const came = this.#received
     const strings = this.#strings
     let textBytes = 0
     let at = from
@@ -67,9 +67,9 @@ export class TextPattern {
   }
 
   #written(data: Buffer): Buffer {
-    const leaves = this.#leaves
+    const leaves = this.#sent
     const strings = this.#strings
-    let size = this.#leavesBytes
+    let size = this.#sentBytes
     for (let i = 0; i < leaves.length - 1; i++) size += strings[2 * i + 1]! - strings[2 * i]!
     const event = Buffer.allocUnsafe(size)
     let at = leaves[0]!.copy(event, 0)
@@ -80,7 +80,7 @@ export class TextPattern {
     return event
   }
 
-  /** Takes an event as the pattern for those behind it, when it does nothing but add text to a choice. */
+  /** Learns the pattern of an event that only adds text to a choice. */
   learn(data: Buffer, { chunk, raw, usage }: ChunkItem): void {
     const [choice, ...others] = chunk.choices
     if (this.#inVain > MAX_IN_VAIN || data.length > MAX_BYTES || raw === null || usage !== null) return
@@ -90,14 +90,14 @@ export class TextPattern {
     const came = around(data, data, 0, name)
     const leaves = around(raw, Buffer.concat([BEFORE, raw, BEHIND]), BEFORE.length, name)
     if (came === null || leaves === null) return
-    this.#came = this.#inVain++ < MAX_IN_VAIN ? came : NONE
-    this.#leaves = leaves
-    this.#leavesBytes = leaves.reduce((sum, { length }) => sum + length, 0)
+    this.#received = this.#inVain++ < MAX_IN_VAIN ? came : NONE
+    this.#sent = leaves
+    this.#sentBytes = leaves.reduce((sum, { length }) => sum + length, 0)
     this.#index = choice.index
   }
 }
 
-/** A chunk that is parsed only when somebody asks for it. */
+/** A chunk that is parsed on first use. */
 class TextItem implements TextPiece {
   readonly kind = 'chunk'
   readonly usage = null
@@ -126,7 +126,7 @@ class TextItem implements TextPiece {
   }
 }
 
-/** The bytes of a string with escapes, decoded; -1 when it is none. */
+/** The length of a string with escapes, decoded; -1 if it is invalid. */
 function decodedBytes(data: Buffer, start: number, end: number): number {
   try {
     return Buffer.byteLength(JSON.parse(data.toString('utf8', start - 1, end + 1)) as string)
@@ -135,7 +135,7 @@ function decodedBytes(data: Buffer, start: number, end: number): number {
   }
 }
 
-/** The only member of a delta that says something; null when there is none, or it is no text. */
+/** The only member of a delta with content; null without such a member, or if it is not a text. */
 function textIn(delta: Readonly<Record<string, unknown>>): string | null {
   let found: string | null = null
   for (const name of Object.keys(delta)) {
@@ -150,9 +150,9 @@ function textIn(delta: Readonly<Record<string, unknown>>): string | null {
 const TEXTS: ReadonlySet<string> = new Set(['content', 'reasoning_content'])
 
 /**
- * What stands around the text of the only choice, and around the obfuscation behind it. Null when they are not found.
+ * The bytes around the text of the only choice, and around the obfuscation after it; null if they are not found.
  *
- * @param event what is cut; `json` begins in it at `offset`
+ * @param event the bytes to cut; `json` begins in it at `offset`
  */
 function around(json: Buffer, event: Buffer, offset: number, name: string): readonly Buffer[] | null {
   const choices = memberOf(json, 'choices')
@@ -161,7 +161,7 @@ function around(json: Buffer, event: Buffer, offset: number, name: string): read
   if (!text) return null
   const obfuscation = memberOf(json, 'obfuscation')
   const strings = obfuscation?.[0] === QUOTE && obfuscation.byteOffset > text.byteOffset ? [text, obfuscation] : [text]
-  // Not of Node's pool: it stays as long as the stream.
+  // Not from Node's pool, because it is kept as long as the stream.
   const own = Buffer.allocUnsafeSlow(event.length)
   event.copy(own)
   const parts: Buffer[] = []
@@ -174,7 +174,7 @@ function around(json: Buffer, event: Buffer, offset: number, name: string): read
   return [...parts, own.subarray(from)]
 }
 
-/** The value of an object's member; of several with that name, the last. */
+/** The value of a member; the last one if the name occurs several times. */
 function memberOf(object: Buffer, name: string): Buffer | null {
   const spans = scanTopLevel(object)
   const at = spans ? findMember(object, spans, name) : -1

@@ -1,6 +1,6 @@
 /**
- * Reads a whole answer that has only text as bytes, in one pass. It finds the figures to count, and the place of the model's name.
- * The parser reads every answer that OpenAI would write otherwise, and it alone reports errors.
+ * Reads a whole answer of text only as bytes, in one pass: the lengths to count, and the position of the model's name. All other
+ * answers are left to the parser, which alone reports errors.
  */
 import { isUtf8 } from 'node:buffer'
 import type { AnswerView, ChatCompletion, DecodedAnswer, PlainAnswer, WireUsage } from '#contract'
@@ -15,15 +15,15 @@ const DEPTH = 16
 
 type Choice = PlainAnswer['choices'][number]
 
-/** The members that this file reads. An answer with a member twice is not plain: readers take the first or the last. */
+/** The members that this file reads. An answer with a member twice is not plain, because parsers use either one. */
 const TOP = keys('id object created model choices usage service_tier error')
 const CHOICE = keys('index finish_reason message')
 const MESSAGE = keys(
   'role content refusal reasoning_content ' +
-    // These have to be null.
+    // These must be null.
     'tool_calls function_call reasoning reasoning_text thinking thought audio images anthropic_content',
 )
-/** The members that have to exist, as bits. */
+/** The required members, as bits. */
 const [TOP_LEAST, CHOICE_LEAST, MESSAGE_LEAST] = [0b11111, 0b111, 0b11]
 
 const OBJECT = Buffer.from('"chat.completion"')
@@ -32,7 +32,7 @@ const NULL = Buffer.from('null')
 const EMPTY = Buffer.from('[]')
 const FINISHES = [...OPENAIS].map(word => ({ word, json: Buffer.from(JSON.stringify(word)) }))
 
-/** The state of the one reading; a reading never waits. */
+/** State of the current reading, which is synchronous. */
 let choices: Choice[] = []
 let seen = 0
 let textBytes = 0
@@ -43,7 +43,7 @@ let usageStart = 0
 let usageEnd = 0
 let tier: string | undefined
 
-/** Reads an answer. Null: the parser has to read it. */
+/** Reads an answer; null if the parser must read it. */
 export function plainAnswer(body: Buffer, view: AnswerView): DecodedAnswer | null {
   const open = skipSpace(body, 0)
   if (body[open] !== BRACE_OPEN) return null
@@ -52,7 +52,7 @@ export function plainAnswer(body: Buffer, view: AnswerView): DecodedAnswer | nul
   tier = undefined
   const end = readMembers(body, open, DEPTH, readTop)
   const isWhole = end !== UNREAD && skipSpace(body, end) === body.length
-  // A decoder replaces bytes that are not UTF-8, and the length changes.
+  // A decoder replaces bytes that are not UTF-8, which changes the length.
   if (!isWhole || (seen & TOP_LEAST) !== TOP_LEAST || !isUtf8(body)) return null
   const usage = usageEnd === 0 ? null : (JSON.parse(body.toString('utf8', usageStart, usageEnd)) as WireUsage)
   if (usage !== null && shownUsage(usage) !== usage) return null
@@ -60,7 +60,7 @@ export function plainAnswer(body: Buffer, view: AnswerView): DecodedAnswer | nul
   return new Plain(raw, { choices, usage, tier })
 }
 
-/** An answer. It parses itself when a caller reads `completion`. */
+/** An answer that is parsed on first use of `completion`. */
 class Plain implements DecodedAnswer {
   readonly raw: Buffer
   readonly plain: PlainAnswer
@@ -81,13 +81,13 @@ function keys(names: string): readonly Buffer[] {
   return names.split(' ').map(name => Buffer.from(name))
 }
 
-/** The place of a key in the list; -1: it is not in the list. */
+/** The index of a key in the list, or -1. */
 function placeOf(known: readonly Buffer[], bytes: Buffer, start: number, end: number): number {
   for (let i = 0; i < known.length; i++) if (is(known[i]!, bytes, start, end)) return i
   return -1
 }
 
-/** Notes a member. Returns false if the object has it twice. */
+/** Records a member. Returns false if the object has it twice. */
 function isFirst(place: number): boolean {
   const isNew = (seen & (1 << place)) === 0
   seen |= 1 << place
@@ -169,7 +169,7 @@ function readOfChoice(bytes: Buffer, from: number, depth: number, keyStart: numb
   return UNREAD
 }
 
-/** A whole number that is not negative, in its usual form. */
+/** A non-negative integer in its usual form. */
 function isIndex(bytes: Buffer, from: number, end: number): boolean {
   for (let at = from; at < end; at++) if (bytes[at]! < 0x30 || bytes[at]! > 0x39) return false
   return end - from < 16

@@ -1,89 +1,88 @@
-/** The form of a profile; quirks.ts has the profiles. */
+/** The type of a profile; the profiles are in quirks.ts. */
 import type { Fit } from './fits.ts'
 
 export interface Quirks {
-  /** Its name for the output cap, where the target says none. Left out: `max_completion_tokens`. */
+  /** Its name for the output cap, unless the target sets one. Default: `max_completion_tokens`. */
   readonly capField?: 'max_tokens' | 'max_completion_tokens'
-  /** False: it has no `stream_options`; it reports usage unasked, or not at all. */
+  /** False: it has no `stream_options`; it always reports usage, or never. */
   readonly streamOptions?: false
-  /** Parameters that it calls something else. */
+  /** Parameters with other names. */
   readonly renamed?: Readonly<Record<string, string>>
-  /** Words that it has other words for, by the parameter. */
+  /** Values with other names, by parameter. */
   readonly words?: Readonly<Record<string, Readonly<Record<string, string>>>>
-  /** Other values, by the parameter. */
+  /** Adjustments of values, by parameter. */
   readonly fits?: Readonly<Record<string, Fit>>
-  /** The only parameters that it takes, by their names there. */
+  /** The only parameters that it supports, by their names there. */
   readonly takes?: ReadonlySet<string>
-  /** Parameters for which it refuses the whole request. */
+  /** Parameters that it refuses, which are left out. */
   readonly leaves?: ReadonlySet<string>
-  /** Parameters without which the answer would be another one than was asked for: the gateway refuses. */
+  /** Parameters that change the answer, so the gateway refuses them. */
   readonly refuses?: readonly Refused[]
-  /** Of the rows the first that fits the model. */
+  /** The first row that matches the model counts. */
   readonly efforts?: readonly (readonly [model: RegExp, efforts: Efforts])[]
-  /** The models that cannot be made to call a tool while they think, and what switches that off. */
+  /** The models that cannot be forced to call a tool while they reason, and the members that switch reasoning off. */
   readonly forcing?: { readonly models: RegExp; readonly with: Members }
-  /** The forms of `response_format` that it takes. */
+  /** The values of `response_format` that it supports. */
   readonly shapes?: ReadonlySet<'json_object' | 'json_schema'>
   /**
-   * Wishes about tools in other words, and arguments for each tool. `plain`: `allowed_tools` is a shorter list of tools. `words`:
-   * a named tool too. `auto`: without a choice, so none is an empty list, and a call cannot be demanded.
+   * Conversions of the tool choice, with arguments for each tool. `plain`: `allowed_tools` becomes a shorter list of tools. `words`: a
+   * named tool too. `auto`: a choice is not possible, so `none` becomes an empty list, and a forced call is refused.
    */
   readonly tools?: 'plain' | 'words' | 'auto'
-  /** `functions`: it has no custom tools, so each is a function towards it. */
+  /** `functions`: it has no custom tools, so each is sent as a function. */
   readonly customTools?: 'functions'
-  /** Nothing differs but `leaves`, and what a conversation may have of the gateway's own (`messages.extensions`). */
+  /** Only `leaves`, and the gateway's own fields in a conversation (`messages.extensions`), differ. */
   readonly isPlain?: true
-  /** `kept`: it takes `cache_control` in parts and tools, which all others are not sent. */
+  /** `kept`: it supports `cache_control` in parts and tools. For all others it is removed. */
   readonly cacheMarks?: 'kept'
   readonly messages?: MessageQuirks
 }
 
-/** Members of a request's body. */
 export type Members = Readonly<Record<string, unknown>>
 
-/** Another word for an effort of thinking, or members in its place. A word that is not here stays. Null: nothing says it. */
+/** Another value for a reasoning effort, or members instead of it. A missing effort stays unchanged. Null: it is left out. */
 export type Efforts = Readonly<Record<string, string | Members | null>>
 
-/** A parameter that cannot be left out. */
+/** A parameter that is refused instead of left out. */
 export interface Refused {
   readonly name: string
-  /** Only a list with this word in it. */
+  /** Only a list that contains this word. */
   readonly having?: string
   /** Only a number above this one. */
   readonly above?: number
   readonly sentence: string
 }
 
-/** How the turns of a conversation differ. */
+/** How messages must be adapted. */
 export interface MessageQuirks {
-  /** Roles that it has other roles for. */
+  /** Roles with other names. */
   readonly roles?: Readonly<Record<string, string>>
-  /** The only fields that a message may have, by its role there. */
+  /** The only fields of a message, by its role there. */
   readonly takes?: Readonly<Record<string, ReadonlySet<string>>>
-  /** The only fields that a call in a message may have. */
+  /** The only fields of a call in a message. */
   readonly callTakes?: ReadonlySet<string>
-  /** Fields that no message may have. */
+  /** Fields that are removed from every message. */
   readonly leaves?: ReadonlySet<string>
-  /** Fields of the assistant's messages that it calls something else. */
+  /** Fields of assistant messages with other names. */
   readonly renamed?: Readonly<Record<string, string>>
-  /** `left`: what the gateway adds to answers of others, and clients send back (extensions.ts), is left out. */
+  /** `left`: the gateway's additions to other providers' answers, which clients send back (extensions.ts), are removed. */
   readonly extensions?: 'left'
-  /** `refused`: it does not know the older `function_call` and the role `function`. */
+  /** `refused`: it does not support the older `function_call` and the role `function`. */
   readonly functions?: 'refused'
-  /** `content`: a refusal of the assistant is what it has said. */
+  /** `content`: a refusal of the assistant becomes its content. */
   readonly refusals?: 'content'
-  /** The types of parts, by the role there; roles that are not here have texts only. */
+  /** The types of parts, by the role there; other roles have text only. */
   readonly parts?: Readonly<Record<string, ReadonlySet<string>>>
-  /** The formats of sounds, where it does not take all. */
+  /** The supported audio formats; default: all. */
   readonly sounds?: ReadonlySet<string>
-  /** Roles whose content is one text, never parts. */
+  /** Roles whose content is one text instead of parts. */
   readonly joined?: ReadonlySet<string>
-  /** `strict`: turns in an order (message-order.ts). `alternating`: turns take turns (alternation.ts). */
+  /** `strict`: a required order (message-order.ts). `alternating`: user and assistant alternate (alternation.ts). */
   readonly order?: 'strict' | 'alternating'
-  /** The models whose thinking belongs into turns in which tools were called, at least an empty one, and into no other. */
+  /** The models that require reasoning, if only an empty one, in turns with calls, and refuse it in other turns. */
   readonly thoughts?: RegExp
-  /** `document_url`: a file in a message is a part of this type, with its address or its data. `data`: it fetches none. */
+  /** `document_url`: a file becomes a part of this type, with its URL or its data. `data`: it does not fetch URLs. */
   readonly files?: 'document_url' | 'data'
-  /** `nine`: ids of calls are nine letters and digits. */
+  /** `nine`: ids of calls have nine letters and digits. */
   readonly callIds?: 'nine'
 }

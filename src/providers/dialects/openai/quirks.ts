@@ -1,9 +1,9 @@
 /**
- * The requests that relatives of the OpenAI dialect take, as data: a profile for each. A provider gets one by its
- * dialect, by its host, or by `profile` in the configuration. Who has none takes what OpenAI takes but for custom tools. What
- * relatives answer differently is read leniently for all of them, see repair.ts.
+ * Profiles of OpenAI-compatible providers: how their requests differ. A provider gets one by its dialect, by its host, or by
+ * `profile` in the configuration. Without one it gets OpenAI's parameters, except custom tools. Differences in answers are
+ * handled for all of them in repair.ts.
  *
- * Facts as of November 2026, from recorded traffic, the providers' references and SDKs, and the errors that their users report.
+ * Facts as of November 2026, from recorded traffic, the providers' references and SDKs, and errors that users reported.
  */
 import { asList, flatLocation, matching, oneOf, onlyStop, within } from './fits.ts'
 import type { Efforts, Members, Quirks, Refused } from './profile.ts'
@@ -12,35 +12,35 @@ const set = <T extends string>(words: string): ReadonlySet<T> => new Set(words.s
 
 const ANY = /^/
 
-/** The older role for developers, which means the same. */
+/** The older name of the role for developers. */
 const SYSTEM = { developer: 'system' }
 const TEXT_ONLY = {}
 
 const FUNCTIONS: Refused = {
   name: 'functions',
-  sentence: "'functions' is older than this model's provider, which has 'tools' only.",
+  sentence: "'functions' is not supported by this model's provider. Use 'tools'.",
 }
 const SOUND: Refused = {
   name: 'modalities',
   having: 'audio',
-  sentence: "'modalities' asks for sound, which this model does not make.",
+  sentence: "'modalities' asks for audio, which this model does not produce.",
 }
 const SEARCH: Refused = {
   name: 'web_search_options',
-  sentence: "'web_search_options' asks for a search, which this model's provider does not make.",
+  sentence: "'web_search_options' asks for a web search, which this model's provider does not support.",
 }
 const CHOICES: Refused = {
   name: 'n',
   above: 1,
-  sentence: "'n' asks for several answers, of which this provider gives one.",
+  sentence: "'n' asks for several answers. This model's provider returns only one.",
 }
 
-/** Three efforts are what most have. */
+/** The three efforts that most providers have. */
 const THREE: Efforts = { minimal: 'low', xhigh: 'high', max: 'high' }
-/** A model that always thinks. */
+/** A model that always reasons. */
 const THREE_ALWAYS: Efforts = { ...THREE, none: 'low' }
 const GPT_OSS = /gpt-oss/i
-/** The same for each effort that is one. */
+/** The same value for each effort except `none`. */
 const all = (fit: string | Members | null): Efforts => ({
   minimal: fit,
   low: fit,
@@ -50,15 +50,15 @@ const all = (fit: string | Members | null): Efforts => ({
   max: fit,
 })
 
-/** How DeepSeek and Z.ai switch thinking. */
+/** The members with which DeepSeek and Z.ai switch reasoning on and off. */
 const [THINKING, NO_THINKING]: readonly [Members, Members] = [
   { thinking: { type: 'enabled' } },
   { thinking: { type: 'disabled' } },
 ]
 
 /**
- * Answers 422 to any field that it does not know, at the top or in a message, and 400 to ids of calls that are not its
- * own kind and to turns that it does not expect. The lists are its reference's; of efforts its models know two.
+ * Answers 422 to unknown fields, at the top or in a message. Answers 400 to ids of calls in another form and to turns in another order. The
+ * lists are from its reference. Its models have two efforts.
  */
 const MISTRAL: Quirks = {
   capField: 'max_tokens',
@@ -95,9 +95,9 @@ const MISTRAL: Quirks = {
 const DEEPSEEK_THINKS = /^(?!deepseek-chat)/
 
 /**
- * Its reference has `max_tokens` only, and what it does not know it ignores: under another name there would be no cap.
- * Of its own thinking it wants back what led to calls of tools (400 without it), and its first thinking models answer
- * 400 to any other. It maps efforts itself. While it thinks, no call can be demanded.
+ * Its reference has `max_tokens` only, and it ignores unknown parameters, so a cap under another name would be lost. It requires its
+ * own reasoning that led to tool calls (400 without it), and its first reasoning models answer 400 to any other. It maps efforts
+ * itself. While it reasons, a call cannot be forced.
  */
 const DEEPSEEK: Quirks = {
   capField: 'max_tokens',
@@ -122,7 +122,7 @@ const DEEPSEEK: Quirks = {
   },
 }
 
-/** Answers 400 to these, which its reference says, and to fields of messages that it does not know. */
+/** Answers 400 to these parameters, as its reference says, and to unknown fields of messages. */
 const GROQ: Quirks = {
   tools: 'plain',
   customTools: 'functions',
@@ -146,18 +146,14 @@ const GROQ: Quirks = {
   },
 }
 
-/** Parameters that OpenAI's own API answers 400 to. */
 const NOT_OPENAI = set('top_k')
 
-/** OpenAI itself, and Azure's way to it, answer 400 to fields that they do not know, those of messages too. */
+/** OpenAI itself, and Azure's API of it, answer 400 to unknown fields, also in messages. */
 export const OPENAI: Quirks = { isPlain: true, leaves: NOT_OPENAI, messages: { extensions: 'left', files: 'data' } }
 
-const OF_SEARCHES = set('text image_url file_url pdf_url video_url')
+const PERPLEXITY_PARTS = set('text image_url file_url pdf_url video_url')
 
-/**
- * Its streams say usage in every chunk, without being asked. It passes over parameters that it does not know, and answers 400
- * where the user and the assistant do not take turns.
- */
+/** Its streams have usage in every chunk. It ignores unknown parameters, and answers 400 if user and assistant do not alternate. */
 const PERPLEXITY: Quirks = {
   capField: 'max_tokens',
   streamOptions: false,
@@ -177,12 +173,12 @@ const PERPLEXITY: Quirks = {
     extensions: 'left',
     functions: 'refused',
     refusals: 'content',
-    parts: { system: OF_SEARCHES, user: OF_SEARCHES, assistant: OF_SEARCHES, tool: OF_SEARCHES },
+    parts: { system: PERPLEXITY_PARTS, user: PERPLEXITY_PARTS, assistant: PERPLEXITY_PARTS, tool: PERPLEXITY_PARTS },
     order: 'alternating',
   },
 }
 
-/** Its types say `logprobs` as a number, and its answers give them in a form of its own. */
+/** It takes `logprobs` as a number, and returns them in its own form. */
 const TOGETHER: Quirks = {
   capField: 'max_tokens',
   efforts: [
@@ -215,7 +211,7 @@ const TOGETHER: Quirks = {
   },
 }
 
-/** It passes over parameters that it does not know. */
+/** It ignores unknown parameters. */
 const ZAI: Quirks = {
   capField: 'max_tokens',
   renamed: { user: 'user_id' },
@@ -246,7 +242,7 @@ const ZAI: Quirks = {
 }
 
 /** Hosts of open models: Fireworks and Cerebras. */
-const OF_OPEN_MODELS: Quirks = {
+const OPEN_MODELS_HOST: Quirks = {
   efforts: [
     [GPT_OSS, THREE_ALWAYS],
     [ANY, THREE],
@@ -254,11 +250,11 @@ const OF_OPEN_MODELS: Quirks = {
   fits: { service_tier: oneOf('auto', 'default', 'flex', 'priority') },
 }
 
-const OF_FIREWORKS = set('text image_url video_url')
+const FIREWORKS_PARTS = set('text image_url video_url')
 
-/** The list is that of its SDK. What it does not know it passes over. */
+/** The list is from its SDK. It ignores unknown parameters. */
 const FIREWORKS: Quirks = {
-  ...OF_OPEN_MODELS,
+  ...OPEN_MODELS_HOST,
   leaves: set('verbosity modalities audio store safety_identifier prompt_cache_options prompt_cache_retention'),
   refuses: [SOUND, SEARCH],
   tools: 'plain',
@@ -268,15 +264,15 @@ const FIREWORKS: Quirks = {
     functions: 'refused',
     refusals: 'content',
     leaves: set('annotations audio reasoning_details extra_content images'),
-    parts: { system: OF_FIREWORKS, user: OF_FIREWORKS, assistant: OF_FIREWORKS, tool: OF_FIREWORKS },
+    parts: { system: FIREWORKS_PARTS, user: FIREWORKS_PARTS, assistant: FIREWORKS_PARTS, tool: FIREWORKS_PARTS },
   },
 }
 
-const OF_CEREBRAS = set('text image_url image')
+const CEREBRAS_PARTS = set('text image_url image')
 
-/** Answers 400 to what it does not know. The lists are those of its SDK. */
+/** Answers 400 to unknown parameters. The lists are from its SDK. */
 const CEREBRAS: Quirks = {
-  ...OF_OPEN_MODELS,
+  ...OPEN_MODELS_HOST,
   takes: set(
     'model messages clear_thinking disable_reasoning frequency_penalty logit_bias logprobs max_completion_tokens max_tokens ' +
       'min_completion_tokens min_tokens n parallel_tool_calls prediction presence_penalty prompt_cache_key reasoning_effort ' +
@@ -298,11 +294,11 @@ const CEREBRAS: Quirks = {
     renamed: { reasoning_content: 'reasoning' },
     functions: 'refused',
     refusals: 'content',
-    parts: { system: OF_CEREBRAS, developer: OF_CEREBRAS, user: OF_CEREBRAS },
+    parts: { system: CEREBRAS_PARTS, developer: CEREBRAS_PARTS, user: CEREBRAS_PARTS },
   },
 }
 
-/** Whether a model of its takes an effort, and which, is the model's. Those that have none answer 400 to any. */
+/** The supported efforts depend on the model. Models without any answer 400 to an effort. */
 const XAI: Quirks = {
   efforts: [
     [/grok-3-mini/, { none: 'low', minimal: 'low', medium: 'high', xhigh: 'high', max: 'high' }],
@@ -314,16 +310,15 @@ const XAI: Quirks = {
   customTools: 'functions',
 }
 
-/** Passes over parameters that it does not know, and answers 400 to words that it does not know. */
+/** Ignores unknown parameters, and answers 400 to unknown values. */
 const VLLM: Quirks = { efforts: [[ANY, THREE]], tools: 'plain', customTools: 'functions' }
 
-/** Passes marks on to the makers that take them, and knows what the others do with them. */
+/** Passes cache marks on to the providers that support them, and handles the others itself. */
 const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept', customTools: 'functions' }
 
-/** Everyone else (llama.cpp, LM Studio, the demo ...) takes what OpenAI takes, except its custom tools. */
+/** All other servers (llama.cpp, LM Studio, the demo ...) take OpenAI's parameters, except custom tools. */
 export const OTHERS: Quirks = { isPlain: true, customTools: 'functions' }
 
-/** By the name of the dialect. */
 export const QUIRKS = {
   mistral: MISTRAL,
   deepseek: DEEPSEEK,
@@ -348,16 +343,16 @@ export const PROFILES = {
 
 export type ProfileName = keyof typeof PROFILES
 
-/** OpenAI's own API at Azure, and its older ones that know all that it knows. */
+/** OpenAI's own API on Azure, and newer versions of the classic one. */
 export const AZURE: Quirks = OPENAI
 
-const OF_2024_10 =
+const PARAMETERS_2024_10 =
   'model messages temperature top_p stream stop max_tokens presence_penalty frequency_penalty logit_bias user data_sources ' +
   'logprobs top_logprobs n parallel_tool_calls response_format seed tools tool_choice functions function_call ' +
   'stream_options max_completion_tokens'
 
 const BEFORE_DEVELOPERS: Quirks = {
-  takes: set(OF_2024_10),
+  takes: set(PARAMETERS_2024_10),
   refuses: [SOUND, SEARCH],
   customTools: 'functions',
   messages: {
@@ -367,13 +362,13 @@ const BEFORE_DEVELOPERS: Quirks = {
   },
 }
 
-/** What Azure's versions of OpenAI's API do not know yet, which they answer 400 to: of the rows the first that is newer. */
+/** Older versions of Azure's API, which answer 400 to newer parameters. The first row with a later version counts. */
 export const AZURE_BEFORE: readonly (readonly [version: string, quirks: Quirks])[] = [
   ['2024-09-01', { ...BEFORE_DEVELOPERS, capField: 'max_tokens', streamOptions: false }],
   ['2024-12-01', BEFORE_DEVELOPERS],
 ]
 
-/** Foundry's API for models of all makers knows the cap by its older name only. */
+/** Foundry's API for models of all vendors supports only the older name of the cap. */
 export const FOUNDRY: Quirks = {
   capField: 'max_tokens',
   customTools: 'functions',

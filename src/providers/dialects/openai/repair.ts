@@ -1,37 +1,35 @@
 /**
- * What answers of relatives have that OpenAI's clients, and the gateway's own steps, would trip over: repaired where it
- * is met. An answer in which nothing is repaired keeps its bytes.
+ * Repairs answers of compatible providers that would break OpenAI's clients or the gateway's own steps. An answer without repairs keeps
+ * its bytes.
  */
 import type { AnswerView, ChatCompletion, Chunk, Delta, ToolCallDelta, UpstreamFailure } from '#contract'
 import { finishOf, saysNoFinish } from '../finish-words.ts'
 import { inventedId } from '../translate/completion.ts'
 import { CallPieces, type InventId, repairFunctionCall, repairWholeCalls } from './call-pieces.ts'
 
-/** One choice of a stream, as far as it has come. */
+/** The state of one choice of a stream. */
 interface KnownChoice {
   readonly calls: CallPieces
   hasBegun: boolean
-  /** Whether it began with a whole message, or a text, in place of a delta. */
+  /** Whether it began with a whole message, or a text, instead of a delta. */
   readonly hasMessages: boolean
 }
 
-/** Whether a value is an object and no array. */
 export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The outcome of a repair. */
 export interface Repaired {
-  /** Whether anything was changed. */
   readonly isChanged: boolean
-  /** A finish reason that says that there is no answer, or that says nothing known. */
+  /** A finish reason that reports a failure, or an unknown one. */
   readonly failure: UpstreamFailure | null
 }
 
 const UNCHANGED: Repaired = { isChanged: false, failure: null }
 const CHANGED: Repaired = { isChanged: true, failure: null }
 
-/** A choice of a chunk or of a whole answer, as it may come. */
+/** An unchecked choice of a chunk or of a whole answer. */
 interface LooseChoice {
   index?: unknown
   delta?: unknown
@@ -40,7 +38,7 @@ interface LooseChoice {
   finish_reason?: unknown
 }
 
-/** Puts the chunks of one stream right, in their place. */
+/** Repairs the chunks of one stream in place. */
 export class ChunkRepair {
   readonly #view: AnswerView
   readonly #choices = new Map<number, KnownChoice>()
@@ -49,7 +47,7 @@ export class ChunkRepair {
     this.#view = view
   }
 
-  /** Leaves out choices that are not objects. */
+  /** Omits choices that are not objects. */
   repair(chunk: Chunk): Repaired {
     let isChanged = false
     let failure: UpstreamFailure | null = null
@@ -67,7 +65,7 @@ export class ChunkRepair {
     return { isChanged, failure }
   }
 
-  /** At the end of the stream: the choices with pieces of calls that are still missing. */
+  /** At the end of the stream: choices with missing pieces of calls. */
   rest(): Chunk['choices'] {
     return [...this.#choices].flatMap(([index, { calls }]) => {
       const rest = calls.rest()
@@ -86,7 +84,7 @@ export class ChunkRepair {
     }
     if (known.hasMessages && isMissing(choice.delta)) {
       takeContent(choice, 'delta', 'message')
-      // A whole call says all of its arguments, also that there are none.
+      // A whole call has all of its arguments, also if they are empty.
       const whole = choice.delta.tool_calls
       if (Array.isArray(whole)) repairWholeCalls(whole, call => inventedId(this.#view, call, index))
       isChanged = true
@@ -112,14 +110,14 @@ export class ChunkRepair {
   }
 }
 
-/** The members of the outermost object that SDKs take for granted. */
+/** Members of the outermost object that SDKs require. */
 type Head = Pick<Chunk, 'id' | 'object' | 'created'> & { error?: unknown }
 
 /**
- * Puts the head of a chunk or of a whole answer right, in its place: Snowflake's and some relays' have an empty one, or none.
- * @param head with an `error` only if it says nothing: SDKs throw at the name
- * @param right for a member that is missing or wrong
- * @param changes takes the same as JSON texts
+ * Repairs the head of a chunk or of a whole answer in place: Snowflake and some relays send an empty head, or none.
+ * @param head has `error` only if it is empty: SDKs throw if the member exists
+ * @param right values for missing or wrong members
+ * @param changes receives the same changes as JSON texts
  */
 export function repairHead(
   head: Head,
@@ -144,7 +142,7 @@ export function repairHead(
   }
 }
 
-/** Puts a whole answer right, in its place. A missing message is empty: a filter took it away and left the finish reason. */
+/** Repairs a whole answer in place. A missing message becomes empty: a filter removed it and left the finish reason. */
 export function repairCompletion({ choices }: ChatCompletion, view: AnswerView): Repaired {
   let isChanged = false
   let failure: UpstreamFailure | null = null
@@ -164,7 +162,7 @@ export function repairCompletion({ choices }: ChatCompletion, view: AnswerView):
     if (repairDelta(message)) isChanged = true
     const calls = Array.isArray(message.tool_calls) ? message.tool_calls : []
     if (repairWholeCalls(calls, call => inventedId(view, call, choice.index))) isChanged = true
-    // An empty word says that it has ended, and not why.
+    // An empty finish reason: the answer has ended, for an unknown reason.
     if (choice.finish_reason === '') {
       choice.finish_reason = calls.length > 0 ? 'tool_calls' : 'stop'
       isChanged = true
@@ -183,12 +181,12 @@ function repairIndex(choice: LooseChoice, at: number): boolean {
   return true
 }
 
-/** An object without members says nothing. */
+/** Whether a value has no members. */
 function isMissing(value: unknown): boolean {
   return !isObject(value) || Object.keys(value).length === 0
 }
 
-/** Takes what a choice says from the member where whole answers, or chunks, or the older completions have it. */
+/** Moves the content of a choice from the member of whole answers, of chunks, or of the older completions. */
 function takeContent(choice: LooseChoice, to: 'delta' | 'message', from: 'delta' | 'message'): void {
   const { text } = choice
   choice[to] = isObject(choice[from]) ? choice[from] : typeof text === 'string' ? { content: text } : {}
@@ -196,14 +194,13 @@ function takeContent(choice: LooseChoice, to: 'delta' | 'message', from: 'delta'
   delete choice.text
 }
 
-/** The first piece of an answer says whose it is; what a later one says is at most the same. */
+/** The first piece of an answer has the role; later pieces may only repeat it. */
 function repairRole(delta: Delta, hasBegun: boolean): boolean {
   if (delta.role === 'assistant' || (hasBegun && delta.role === undefined)) return false
   delta.role = 'assistant'
   return true
 }
 
-/** Finish reasons that need no repair. */
 export const OPENAIS: ReadonlySet<string> = new Set(['stop', 'length', 'tool_calls', 'content_filter', 'function_call'])
 
 function repairFinish(choice: { finish_reason?: string | null }, hasCalls: boolean): Repaired {
@@ -223,7 +220,7 @@ function repairFinish(choice: { finish_reason?: string | null }, hasCalls: boole
 }
 
 /** Other names of `reasoning_content`: vLLM, OpenRouter, Groq; Copilot; relays. */
-const THOUGHTS = ['reasoning', 'reasoning_text', 'thinking', 'thought'] as const
+const REASONING_NAMES = ['reasoning', 'reasoning_text', 'thinking', 'thought'] as const
 
 function repairDelta(delta: Delta): boolean {
   const isContentRepaired = repairContent(delta)
@@ -232,7 +229,7 @@ function repairDelta(delta: Delta): boolean {
   return repairThoughts(delta) || isContentRepaired || isCallRepaired || isListRepaired
 }
 
-/** A single call in place of the list of them is one. */
+/** Makes a single call a list. */
 function repairCallList(delta: Delta): boolean {
   const { tool_calls: calls } = delta as { readonly tool_calls?: unknown }
   if (calls === undefined || calls === null) return false
@@ -248,10 +245,10 @@ function repairCallList(delta: Delta): boolean {
 
 function repairThoughts(delta: Delta): boolean {
   if (delta.reasoning_content) return false
-  for (const name of THOUGHTS) {
-    const said = delta[name]
-    if (typeof said !== 'string' || said === '') continue
-    delta.reasoning_content = said
+  for (const name of REASONING_NAMES) {
+    const text = delta[name]
+    if (typeof text !== 'string' || text === '') continue
+    delta.reasoning_content = text
     return true
   }
   return false
@@ -265,7 +262,7 @@ interface Part {
   readonly summary?: unknown
 }
 
-/** Mistral's models that think answer in parts: text, and thinking that has parts itself. Databricks' have a summary of it. */
+/** Mistral's reasoning models answer in parts: text, and reasoning that has parts itself. Databricks sends a summary of it. */
 function repairContent(delta: Delta): boolean {
   const { content } = delta as { readonly content?: unknown }
   if (content === undefined || content === null || typeof content === 'string') return false

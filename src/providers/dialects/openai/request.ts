@@ -1,6 +1,6 @@
 /**
- * A chat request as OpenAI or a relative takes it. What differs from the client's own bytes is spliced in; the members
- * that nothing has to be changed in stay as they were sent, with relatives too.
+ * Encodes a chat request for OpenAI or a compatible provider. Changes are spliced into the client's own bytes; other members stay as
+ * they were sent.
  */
 import { anthropicToolIn, type Chat, type ChatRequest, refuse, type Spans, type Target } from '#contract'
 import { quoted, scanTopLevel, setMembers } from '../json-splice.ts'
@@ -15,12 +15,12 @@ import { withShape } from './shape.ts'
 import { withThinking } from './thinking.ts'
 import { plainTools } from './tools.ts'
 
-/** Members of the outermost object as JSON texts; undefined takes one out. */
+/** Members of the outermost object as JSON texts; undefined removes one. */
 type Changes = Record<string, string | undefined>
 
 const MAX_STOPS = 4
 
-/** The body, and the names of what could not be carried. Throws a refusal for what would make the answer wrong. */
+/** The body, and the names of dropped parameters. Throws a refusal if the answer would be wrong. */
 export function encodeBody(
   chat: Chat,
   target: Target,
@@ -42,7 +42,7 @@ export function encodeBody(
 
 const NOTHING: readonly string[] = []
 
-/** Whether a request may have something that a provider with few quirks does not take, or takes otherwise. */
+/** Whether a request may need changes for a provider with few quirks. */
 function mayDiffer({ body, bytes }: Chat, { leaves, customTools, messages }: Quirks): boolean {
   if (leaves !== undefined) for (const name of leaves) if (body[name] !== undefined) return true
   if (messages !== undefined && mayHaveExtensions(bytes)) return true
@@ -51,7 +51,7 @@ function mayDiffer({ body, bytes }: Chat, { leaves, customTools, messages }: Qui
   return customTools !== undefined && body.tools != null && bytes.includes('"custom"')
 }
 
-/** What else it does not know is the provider's to refuse: it may have become a tool there. */
+/** Unknown tools are left to the provider to refuse: it may support them by now. */
 function refuseAnthropicTools(tools: readonly unknown[]): void {
   for (const [index, tool] of tools.entries()) {
     const native = anthropicToolIn(tool)
@@ -60,8 +60,8 @@ function refuseAnthropicTools(tools: readonly unknown[]): void {
 }
 
 /**
- * The cap is always sent, under the name that the target takes: without it the hold would be a guess. Usage is always
- * asked for: it is what the charge is made from.
+ * The cap is always sent, under the target's name for it: without it the hold would be a guess. Usage is always requested, because the
+ * charge is based on it.
  */
 function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Changes {
   const capField = target.capField ?? quirks?.capField ?? 'max_completion_tokens'
@@ -71,14 +71,14 @@ function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Cha
     [capField]: String(chat.cap),
     [otherField]: undefined,
   }
-  // Gemini's word.
+  // A value of Gemini.
   if (chat.body['tool_choice'] === 'validated') changes['tool_choice'] = '"auto"'
   if (quirks?.streamOptions === false) changes['stream_options'] = undefined
   else if (chat.stream) changes['stream_options'] = JSON.stringify({ ...chat.body.stream_options, include_usage: true })
   return changes
 }
 
-/** Adds what a relative wants otherwise, as far as the body has it. */
+/** Adds the changes for a provider's profile. */
 function addQuirks(changes: Changes, original: ChatRequest, model: string, quirks: Quirks): string[] {
   const lost = new Set<string>()
   const body = bodyFor(original, model, quirks, lost)
@@ -91,17 +91,17 @@ function addQuirks(changes: Changes, original: ChatRequest, model: string, quirk
     }
     const theirs = wordFor(renamed, name)
     const isLeft = leaves?.has(name) || (takes !== undefined && !takes.has(theirs))
-    const said: unknown =
+    const adjusted: unknown =
       !isLeft && value !== null && Object.hasOwn(fits, name) ? fits[name]!(value, () => lost.add(name)) : value
-    // A null says nothing, and some refuse it.
-    if (isLeft || said === undefined || (said === null && quirks.isPlain !== true)) {
+    // A null has no meaning, and some providers refuse it.
+    if (isLeft || adjusted === undefined || (adjusted === null && quirks.isPlain !== true)) {
       changes[name] = undefined
       continue
     }
     carried.push(name)
-    const fit = typeof said === 'string' && Object.hasOwn(words, name) ? wordFor(words[name], said) : said
+    const fit = typeof adjusted === 'string' && Object.hasOwn(words, name) ? wordFor(words[name], adjusted) : adjusted
     if (theirs !== name) changes[name] = undefined
-    // Who says it in the provider's own word as well has said that one.
+    // If the body also has the parameter under the provider's name, that value counts.
     const isNew = fit !== value || value !== original[name]
     if (theirs === name ? isNew : !Object.hasOwn(body, theirs) || isNew) changes[theirs] = JSON.stringify(fit)
   }
@@ -111,7 +111,7 @@ function addQuirks(changes: Changes, original: ChatRequest, model: string, quirk
   return [...dropped]
 }
 
-/** The body in the provider's own words, as far as one member depends on another. */
+/** Conversions in which one member depends on another. */
 function bodyFor(original: ChatRequest, model: string, quirks: Quirks, lost: Set<string>): ChatRequest {
   for (const refused of quirks.refuses ?? []) refuseIf(original, refused)
   const called = quirks.customTools === 'functions' ? withoutCustomTools(original) : original
@@ -119,7 +119,7 @@ function bodyFor(original: ChatRequest, model: string, quirks: Quirks, lost: Set
   return withThinking(withShape(offered, quirks, lost), model, quirks, lost)
 }
 
-/** Adds what marks were taken from, unless it was written anew or left out already. */
+/** Adds the members whose marks were removed, unless they were rewritten or left out. */
 function addUnmarked(changes: Changes, body: ChatRequest, left: Pick<ChatRequest, 'messages' | 'tools'>): void {
   for (const name of ['messages', 'tools'] as const) {
     if (Object.hasOwn(changes, name) || left[name] === undefined || left[name] === body[name]) continue
@@ -136,8 +136,8 @@ function refuseIf(body: ChatRequest, { name, having, above, sentence }: Refused)
 }
 
 /**
- * Out of Node's pool: a request's bytes stay as long as its answer goes on, and a small piece of the pool keeps all of
- * its 64 KiB. (2,000 streams whose readers stalled: 60 KiB less for each.)
+ * Allocated outside of Node's pool. A request's bytes are kept as long as its answer, and a small part of the pool would keep all 64
+ * KiB of it. (2,000 streams with stalled clients: 60 KiB less for each.)
  */
 function spliced({ body, bytes }: Pick<Chat, 'body' | 'bytes'>, changes: Readonly<Changes>, spans: Spans): Buffer {
   const found = spans.length > 0 ? spans : scanTopLevel(bytes)

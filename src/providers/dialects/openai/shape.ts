@@ -1,4 +1,4 @@
-/** Answers of a shape, from relatives that have fewer forms of `response_format`. */
+/** Structured output for compatible providers with fewer forms of `response_format`. */
 import type { ChatMessage, ChatRequest } from '#contract'
 import { answerSchema } from '../translate/parameters.ts'
 import { type Fields, isFields } from '../translate/value.ts'
@@ -7,8 +7,8 @@ import type { Quirks } from './profile.ts'
 const ANY_OBJECT = { type: 'object' }
 
 /**
- * The body with its format as the provider takes it; of a body in which nothing differs, the same one. Where there are no
- * schemas, the instructions have it, which no provider enforces. Throws a refusal for JSON of another kind there.
+ * Converts the format; the same body if nothing changes. For a provider without schemas, the schema becomes an instruction, which no
+ * provider enforces. Throws a refusal for JSON of another kind there.
  */
 export function withShape(body: ChatRequest, { shapes }: Quirks, dropped: Set<string>): ChatRequest {
   const format = body['response_format']

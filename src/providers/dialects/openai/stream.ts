@@ -1,4 +1,4 @@
-/** The decoder of an OpenAI stream: `data:` events with chunks, then `[DONE]`; read leniently, because relatives differ. */
+/** Decodes an OpenAI stream: `data:` events with chunks, then `[DONE]`. Lenient, because compatible providers differ. */
 import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
 import { shownUsage } from '../../../common/usage.ts'
 import { type ErrorDetails, errorDetails, failureInside, isError, saysNothing } from '../failure.ts'
@@ -11,12 +11,12 @@ import { ChunkRepair, isObject, repairHead } from './repair.ts'
 
 const NONE: readonly StreamItem[] = []
 
-/** What a status, headers with lower-case names and an error's details mean. */
+/** Maps a status, headers with lower-case names and an error's details to a failure. */
 export type Fail = (status: number, headers: Readonly<Record<string, string>>, details: ErrorDetails) => UpstreamFailure
 
 /**
- * @param fail makes the failure of an error in the middle of the stream
- * @param customTools that the provider calls as functions
+ * @param fail maps an error in the middle of the stream to a failure
+ * @param customTools names of custom tools that the provider gets as functions
  */
 export function decodeOpenAiStream(view: AnswerView, fail: Fail, customTools?: ReadonlySet<string>): StreamDecoder {
   return new OpenAiStream(view, fail, customTools)
@@ -30,9 +30,9 @@ class OpenAiStream implements StreamDecoder {
   readonly #repair: ChunkRepair
   readonly #customCalls: CustomCalls | null
   readonly #pattern = new TextPattern()
-  /** The first that the provider has given. */
+  /** The first id that the provider sent. */
   #id: string | null = null
-  /** The last usage, for a client that wants it: some providers say it in every chunk, and clients add it up. */
+  /** The last usage, for a client that requested it: some providers send it in every chunk, and clients add it up. */
   #usageItem: StreamItem | null = null
 
   constructor(view: AnswerView, fail: Fail, customTools: ReadonlySet<string> | undefined) {
@@ -44,7 +44,7 @@ class OpenAiStream implements StreamDecoder {
   }
 
   push(bytes: Buffer): readonly StreamItem[] {
-    // A piece is nearly always one event of text.
+    // A piece is nearly always one event with text.
     const text = this.#reader.isBetweenEvents ? this.#pattern.matchEvent(bytes) : null
     if (text !== null) return [text]
     return this.#items(this.#reader.push(bytes))
@@ -66,7 +66,7 @@ class OpenAiStream implements StreamDecoder {
     return found
   }
 
-  /** The pieces of calls that are still missing at the end of the stream, and the usage. */
+  /** The missing pieces of calls at the end of the stream, and the usage. */
   #rest(): readonly StreamItem[] {
     const item = this.#usageItem
     this.#usageItem = null
@@ -84,7 +84,7 @@ class OpenAiStream implements StreamDecoder {
     return item === null ? items : [...items, item]
   }
 
-  /** Of an event that is not known to be text. */
+  /** Decodes an event that is not known to be text. */
   #itemsOf({ event, data }: SseEvent): readonly StreamItem[] {
     if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return [...this.#rest(), { kind: 'done' }]
     let parsed: unknown
@@ -104,19 +104,20 @@ class OpenAiStream implements StreamDecoder {
       if (event === '' && item?.kind === 'chunk' && others.length === 0) this.#pattern.learn(data, item)
       return items
     }
-    // A count may come without choices; a keep-alive or an extension is nothing that our client asked for.
+    // A chunk may have only usage. The client did not ask for keep-alives and extensions.
     if (isObject(value?.usage)) return this.#chunkItems({ ...(value as Chunk), choices: [] }, null)
     return isError(value) ? failed(failureInside(value, this.#fail)) : NONE
   }
 
   /**
-   * The chunk as the client sees it: bytes are spliced where only members of its outermost object differ.
-   * @param data null: it has to be written anew
+   * The chunk for the client: bytes are spliced if only members of its outermost object differ.
+   * @param data null if it must be written anew
+
    */
   #chunkItems(chunk: Chunk, data: Buffer | null): readonly StreamItem[] {
     const view = this.#view
     const usage = usageIn(chunk)
-    // Azure's first, with what its filters say of the prompt: it has neither an id nor a kind, and readers of schemas refuse it.
+    // Azure's first chunk, with the filter results of the prompt. It has neither an id nor an object, so strict clients refuse it.
     if (usage === null && chunk.choices.length === 0 && chunk.object === '') return NONE
     if (view.identity?.id === null) {
       view.identity.id = chunk.id || null
@@ -134,11 +135,11 @@ class OpenAiStream implements StreamDecoder {
     if (changes['id'] === undefined) this.#id ??= chunk.id
     const counted: readonly StreamItem[] = usage === null ? NONE : [{ kind: 'usage', usage }]
     if ('usage' in chunk || usage !== null) {
-      // One that says nothing takes nothing back.
+      // An empty usage does not replace an earlier one.
       const counts =
         usage !== null && (this.#usageItem === null || usage.prompt_tokens > 0 || usage.completion_tokens > 0)
       if (view.includeUsage && counts) this.#usageItem = usageItem(chunk, usage)
-      // Its own event was only made because the gateway asks for usage.
+      // The separate event exists only because the gateway requested usage.
       if (usage !== null && chunk.choices.length === 0) return counted
       if (!view.includeUsage) {
         delete chunk.usage
@@ -148,7 +149,7 @@ class OpenAiStream implements StreamDecoder {
         changes['usage'] = 'null'
       }
     }
-    // A line break would end the event early: such JSON is encoded again, on one line.
+    // A line break would end the event early, so such JSON is encoded again, on one line.
     const isSpliced = data !== null && !isChanged && !isCustom && !data.includes(10) && !data.includes(13)
     const spans = isSpliced ? scanTopLevel(data) : null
     const raw = spans && setMembers(data!, spans, changes)
@@ -157,7 +158,7 @@ class OpenAiStream implements StreamDecoder {
   }
 }
 
-/** The last chunk, as `include_usage` promises it: with usage, and without a choice. */
+/** The last chunk for `include_usage`: with usage, and without a choice. */
 function usageItem({ id, object, created, model, ...more }: Chunk, usage: WireUsage): StreamItem {
   const { service_tier: tier, system_fingerprint: fingerprint } = more
   const chunk: Chunk = {
@@ -170,11 +171,11 @@ function usageItem({ id, object, created, model, ...more }: Chunk, usage: WireUs
     choices: [],
     usage,
   }
-  // It was reported when it came: a later one that says nothing may have shown since that it was not the last word.
+  // Null, because the usage was reported when it arrived. A later, empty one may have followed.
   return { kind: 'chunk', chunk, raw: null, usage: null }
 }
 
-/** Usage where it belongs, or where relatives put it: Groq under its own name, Moonshot's earlier API in the choice. */
+/** Usage in its usual place, or where compatible providers put it: Groq under its own name, Moonshot's earlier API in the choice. */
 function usageIn(chunk: Chunk): WireUsage | null {
   const groq = chunk['x_groq'] as { usage?: unknown } | null | undefined
   const [choice] = chunk.choices as readonly ({ usage?: unknown } | null | undefined)[]

@@ -1,4 +1,4 @@
-/** Wishes about tools in the words of a relative that has fewer of them. */
+/** Converts tools and tool choice for a compatible provider with fewer forms of them. */
 import type { ChatRequest } from '#contract'
 import { checkChoice, choiceRefusal, readToolChoice, readTools, type ToolChoice } from '../translate/parameters.ts'
 import type { Quirks } from './profile.ts'
@@ -7,35 +7,32 @@ type Fields = Readonly<Record<string, unknown>>
 
 const NO_ARGUMENTS = { type: 'object', properties: {} }
 
-/**
- * Tools and choice as such a relative takes them; of a body in which nothing differs, the same body. Throws a refusal for a call
- * that cannot be demanded.
- */
-export function plainTools(body: ChatRequest, words: NonNullable<Quirks['tools']>): ChatRequest {
-  const choice = choiceIn(body, words)
+/** Tools and choice in the provider's form; the same body if nothing changes. Throws a refusal for a call that cannot be forced. */
+export function plainTools(body: ChatRequest, form: NonNullable<Quirks['tools']>): ChatRequest {
+  const choice = choiceIn(body, form)
   const tools = body.tools as readonly Fields[] | null | undefined
-  if (!Array.isArray(tools)) return choice === null ? body : withChoice(body, choice, words)
-  if (words === 'auto' && choice?.mode === 'none') return { ...withChoice(body, choice, words), tools: null }
+  if (!Array.isArray(tools)) return choice === null ? body : withChoice(body, choice, form)
+  if (form === 'auto' && choice?.mode === 'none') return { ...withChoice(body, choice, form), tools: null }
   const names = choice?.names ?? null
-  if (words !== 'plain' && names !== null) checkChoice(readTools(body), choice)
+  if (form !== 'plain' && names !== null) checkChoice(readTools(body), choice)
   const allowed = names === null ? tools : tools.filter(tool => names.includes(String(functionOf(tool)?.['name'])))
   const described = allowed.map(withParameters)
   const isSame = described.length === tools.length && described.every((tool, index) => tool === tools[index])
   if (isSame && choice === null) return body
-  const chosen = choice === null ? body : withChoice(body, choice, words)
+  const chosen = choice === null ? body : withChoice(body, choice, form)
   return isSame ? chosen : { ...chosen, tools: described }
 }
 
-/** Null where the choice may stay as it is. */
-function choiceIn(body: ChatRequest, words: NonNullable<Quirks['tools']>): ToolChoice | null {
+/** Null if the choice may stay unchanged. */
+function choiceIn(body: ChatRequest, form: NonNullable<Quirks['tools']>): ToolChoice | null {
   const choice = body['tool_choice']
   if (isAllowedTools(choice)) return readToolChoice(body)
-  if (words === 'plain' || choice == null || choice === 'auto') return null
-  return words === 'auto' || typeof choice === 'object' ? readToolChoice(body) : null
+  if (form === 'plain' || choice == null || choice === 'auto') return null
+  return form === 'auto' || typeof choice === 'object' ? readToolChoice(body) : null
 }
 
-function withChoice(body: ChatRequest, { mode }: ToolChoice, words: NonNullable<Quirks['tools']>): ChatRequest {
-  if (words !== 'auto') return { ...body, tool_choice: mode }
+function withChoice(body: ChatRequest, { mode }: ToolChoice, form: NonNullable<Quirks['tools']>): ChatRequest {
+  if (form !== 'auto') return { ...body, tool_choice: mode }
   if (mode === 'required') throw choiceRefusal()
   return { ...body, tool_choice: null }
 }

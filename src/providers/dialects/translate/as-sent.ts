@@ -1,25 +1,25 @@
 /**
- * Content of the Messages API that the canonical format has in other words only: pictures in results, documents of text,
- * what a text quotes. It is kept beside the canonical message, for providers of the same format. A message that a step has
- * rewritten is another object, and goes as it was rewritten.
+ * Keeps content of the Messages API that the canonical format can only express in another form: images in results, text documents,
+ * citations. It is stored beside the canonical message, for providers of the same format. A message that a step rewrites is another
+ * object, so it is sent as rewritten.
  */
 import { type Fields, isFields } from './value.ts'
 
-/** A block as the client has sent it, or null, and the number of canonical parts for it. */
+/** A block as the client sent it, or null, and the number of its canonical parts. */
 export interface WholePiece {
   readonly block: Fields | null
   readonly parts: number
-  /** The message of the tool whose result it shows. */
+  /** The tool message whose result it shows. */
   readonly result?: object
 }
 
 export type Whole =
-  /** `shownIn`: the message of the user with the pictures of the result. */
+  /** `shownIn`: the user message with the images of the result. */
   | { readonly kind: 'result'; readonly block: Fields; readonly shownIn: object | null }
   | { readonly kind: 'user'; readonly pieces: readonly WholePiece[] }
-  /** Fields of a tool that change nothing for other providers. */
+  /** Fields of a tool that have no effect at other providers. */
   | { readonly kind: 'tool'; readonly fields: Fields }
-  /** By the part of the content. */
+  /** By index of the content part. */
   | { readonly kind: 'assistant'; readonly citations: ReadonlyMap<number, readonly unknown[]> }
 
 const KEPT = new WeakMap<object, Whole>()
@@ -33,7 +33,7 @@ export function wholeOf<Kind extends Whole['kind']>(message: object, kind: Kind)
   return whole?.kind === kind ? (whole as Whole & { kind: Kind }) : undefined
 }
 
-/** The fields of a result that are sent as they came; undefined where they cannot be, or a step has rewritten some of it. */
+/** The fields of a result, to be sent unchanged; undefined if the provider does not support them or a step rewrote a part. */
 export function wholeResult(
   message: object,
   messages: readonly object[],
@@ -44,7 +44,7 @@ export function wholeResult(
   return whole.shownIn === null || messages.includes(whole.shownIn) ? whole.block : undefined
 }
 
-/** Marks of caches are read on their own: no block keeps one. */
+/** Removes cache marks, which are read separately. */
 export function unmarked(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(unmarked)
   if (!isFields(value)) return value

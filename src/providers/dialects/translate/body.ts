@@ -1,11 +1,11 @@
-/** A translated request's body as bytes. */
+/** Writes a translated request's body as bytes. */
 import { refuse } from '#contract'
 
-/** Throws a refusal for what is nested too deeply: arguments of earlier calls are JSON inside of JSON, whose depth nobody has looked at. */
+/** Throws a refusal for a body that is nested too deeply. Arguments of earlier calls are JSON inside JSON, whose depth was not checked. */
 export function bodyOf(wire: object): Buffer {
   try {
     const text = JSON.stringify(wire)
-    // Out of Node's pool: it stays as long as the answer goes on, and would keep a whole piece of the pool.
+    // Outside of Node's pool: it is kept as long as the answer, and would keep a whole piece of the pool.
     const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
     bytes.write(text)
     return bytes
@@ -14,7 +14,7 @@ export function bodyOf(wire: object): Buffer {
   }
 }
 
-/** A tool call's arguments as JSON text. Throws as `bodyOf` does. */
+/** Writes a tool call's arguments as JSON text. Throws as `bodyOf` does. */
 export function argumentsText(args: Readonly<Record<string, unknown>>): string {
   try {
     return JSON.stringify(args)

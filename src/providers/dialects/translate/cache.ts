@@ -1,15 +1,15 @@
 /**
- * Marks of what is worth keeping: `cache_control`, a client's hint that its prompt up to here comes again. Providers that
- * take no such hint are sent none, and answer the same. For those that do, the rules that they share stand here.
+ * Cache marks: `cache_control`, a client's hint that the prompt up to here will be sent again. Providers without such a hint get no
+ * marks, and answer the same. This file has the rules that the others share.
  */
 
-/** As it stands in the canonical body, in Anthropic's form; five minutes unless it says otherwise. */
+/** A mark in the canonical body, in Anthropic's form. The default TTL is five minutes. */
 export interface CacheMark {
   readonly type: 'ephemeral'
   readonly ttl?: '5m' | '1h'
 }
 
-/** The mark of a part, a tool or a call; undefined where there is none, or one that nobody knows. */
+/** The mark of a part, a tool or a call; undefined without a mark, or with an unknown one. */
 export function cacheMarkOf(marked: object): CacheMark | undefined {
   const { cache_control: mark } = marked as {
     readonly cache_control?: { readonly type?: unknown; readonly ttl?: unknown } | null
@@ -18,27 +18,26 @@ export function cacheMarkOf(marked: object): CacheMark | undefined {
   return mark.ttl === '5m' || mark.ttl === '1h' ? { type: 'ephemeral', ttl: mark.ttl } : { type: 'ephemeral' }
 }
 
-/** `{cache}` where there is a mark, else nothing: to be spread. */
+/** `{cache}` with a mark, else an empty object: to be spread. */
 export function markedWith(mark: CacheMark | undefined): { readonly cache?: CacheMark } {
   return mark === undefined ? {} : { cache: mark }
 }
 
 /** How a provider writes marks into blocks. */
 export interface MarkForm<Block> {
-  /** How long the mark lasts that this block has, or is. */
+  /** The TTL of the mark that this block has, or is. */
   ttlOf(block: Block): '5m' | '1h' | undefined
-  /** The block with the default mark. */
   shortened(block: Block): Block
-  /** The block without its mark; null when it was nothing else. */
+  /** The block without its mark; null if it was only a mark. */
   unmarked(block: Block): Block | null
 }
 
-/** So many marks Anthropic takes in a request, and AWS too. */
+/** Maximum number of marks in a request, for Anthropic and AWS. */
 const MAX_MARKS = 4
 
 /**
- * Holds the marks to what providers take. Of more than four the first ones go: a later mark covers what stands before it.
- * One that lasts longer than one before it, which is refused, lasts as long as that one.
+ * Limits the marks. Of more than four the first ones are removed, because a later mark covers everything before it. A TTL
+ * that is longer than an earlier one, which providers refuse, is shortened.
  * @param lists in the order in which the provider reads them: tools, system, messages
  */
 export function fitMarks<Block>(
@@ -61,14 +60,14 @@ export function fitMarks<Block>(
   return { lists: fitted, isCut: marks > MAX_MARKS }
 }
 
-/** A request's blocks, in the order in which the provider reads them. */
+/** The blocks of a request, in the order in which the provider reads them. */
 export interface Prompt<Block, Message> {
   readonly tools: readonly Block[]
   readonly system: readonly Block[]
   readonly messages: readonly Message[]
 }
 
-/** `fitMarks` over a whole request. @param prepare what becomes of each block before; left out: nothing */
+/** `fitMarks` for a whole request. @param prepare converts each block first */
 export function fitMarksIn<Block, Message extends { readonly content: readonly Block[] }>(
   { tools, system, messages }: Prompt<Block, Message>,
   form: MarkForm<Block>,

@@ -1,4 +1,4 @@
-/** Calls of earlier turns and what came of them: which result answers which call, also where clients name neither. */
+/** Matches tool results with the calls of earlier turns, also if clients omit ids or names. */
 import { type ChatMessage, type ChatRequest, refuse } from '#contract'
 import { parseExact } from '../json-exact.ts'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
@@ -9,13 +9,13 @@ export interface ToolCall {
   readonly id: string
   readonly name: string
   readonly arguments: Readonly<Record<string, unknown>>
-  /** Google's signature of the thought that led to it, see `extra_content` in completion.ts. */
+  /** Google's signature of the reasoning that led to the call, see `extra_content` in completion.ts. */
   readonly signature: string | null
   readonly cache?: CacheMark
 }
 
-/** A result's call: the id as it is sent, and the name of what was called. */
-export interface Answered {
+/** The call of a result: the id to send, and the name of the tool. */
+export interface AnsweredCall {
   readonly id: string
   readonly name: string
 }
@@ -28,13 +28,13 @@ interface WireCall {
   readonly extra_content?: unknown
 }
 
-/** Reads the calls of one conversation, message by message, and finds the call that a result answers. */
+/** Reads the calls of one conversation, message by message, and finds the call of a result. */
 export class CallBook {
-  /** By the id, in the order of the calls. */
+  /** Names by id, in the order of the calls. */
   readonly #names = new Map<string, string>()
-  /** Ids that the client gave: none that is made up may be one of them. */
+  /** Ids from the client. An invented id must not equal one of them. */
   readonly #given: ReadonlySet<string>
-  /** Ids that were made up for the last message with calls, of calls that have no result yet. */
+  /** Invented ids of the last message with calls that have no result yet. */
   #open: string[] = []
 
   constructor(messages: ChatRequest['messages']) {
@@ -42,8 +42,8 @@ export class CallBook {
   }
 
   /**
-   * The calls of an assistant's message. Throws a refusal for arguments that are JSON but no object.
-   * @param index the message's: what is made up of it stays the same while the conversation grows
+   * The calls of an assistant message. Throws a refusal for arguments that are JSON but not an object.
+   * @param index the index of the message; invented ids depend on it, so they stay the same as the conversation grows
    */
   read(message: ChatMessage, index: number): ToolCall[] {
     const place = `messages[${index}]`
@@ -61,27 +61,27 @@ export class CallBook {
     })
   }
 
-  /** The call that a message of a tool or a function answers. Throws a refusal when nobody has made it. */
-  answered(message: ChatMessage, place: string): Answered {
+  /** The call that a tool or function message answers. Throws a refusal if no message has that call. */
+  answered(message: ChatMessage, place: string): AnsweredCall {
     return message.role === 'function' ? this.#byName(message, place) : this.#byId(message, place)
   }
 
-  #byName(message: ChatMessage, place: string): Answered {
+  #byName(message: ChatMessage, place: string): AnsweredCall {
     const name = message['name'] as string
     const id = [...this.#names].findLast(([, called]) => called === name)?.[0]
     if (id !== undefined) return { id, name }
-    const said = `${place} is the result of the function '${name}', which no earlier message calls.`
-    throw refuse('invalid_value', { message: said, param: `${place}.name` })
+    const sentence = `${place} is the result of the function '${name}', which no earlier message calls.`
+    throw refuse('invalid_value', { message: sentence, param: `${place}.name` })
   }
 
-  /** Without an id it is that of the first call without one that has no result yet. */
-  #byId(message: ChatMessage, place: string): Answered {
+  /** A result without an id answers the first call without an id that has no result yet. */
+  #byId(message: ChatMessage, place: string): AnsweredCall {
     const given = message['tool_call_id'] as string
     const id = given || this.#open.shift() || ''
     const name = this.#names.get(id)
     if (name !== undefined) return { id, name }
-    const said = `${place} is the result of the tool call '${given}', which no earlier message makes.`
-    throw refuse('invalid_value', { message: said, param: `${place}.tool_call_id` })
+    const sentence = `${place} is the result of the tool call '${given}', which no earlier message makes.`
+    throw refuse('invalid_value', { message: sentence, param: `${place}.tool_call_id` })
   }
 
   #invent(index: number, at: number): string {
@@ -92,7 +92,7 @@ export class CallBook {
   }
 }
 
-/** Google's signature in a call or a message: it stands in a field that only its own clients fill in. */
+/** Google's signature in a call or a message, in a field that only Google's clients use. */
 export function signatureIn(from: object): string | null {
   const { extra_content: extra } = from as {
     readonly extra_content?: { readonly google?: { readonly thought_signature?: unknown } | null } | null
@@ -118,8 +118,8 @@ function readCall(call: WireCall, id: string, place: string): ToolCall {
 }
 
 /**
- * What broke off (a call that the cap cut, replayed by the client) goes to the model as the text that it is: to refuse it
- * would end the conversation for good.
+ * Incomplete arguments (a call cut by the cap, which the client sends back) are sent to the model as text. A refusal would end the
+ * conversation for good.
  */
 function readArguments(text: string, place: string): Record<string, unknown> {
   if (text.trim() === '') return {}
@@ -131,6 +131,6 @@ function readArguments(text: string, place: string): Record<string, unknown> {
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
-  const message = `Invalid value for '${place}': ${shown} is no JSON object, and this model's provider takes no other arguments.`
+  const message = `Invalid value for '${place}': ${shown} is not a JSON object. This model's provider requires an object.`
   throw refuse('invalid_value', { message, param: place })
 }

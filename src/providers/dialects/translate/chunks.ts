@@ -1,7 +1,7 @@
-/** A whole answer as the chunks of a stream. */
+/** Converts a whole answer to the chunks of a stream. */
 import type { ChatCompletion, Chunk, Delta } from '#contract'
 
-/** The chunks that fold to the completion: role, content, finish, and usage when the client asked for it. */
+/** The chunks of a completion: role and content, finish, and usage if the client requested it. */
 export function chunksOf(completion: ChatCompletion, includeUsage: boolean): Chunk[] {
   const { choices, usage, ...head } = completion
   const chunk = (choice: Chunk['choices']): Chunk => ({
@@ -13,14 +13,14 @@ export function chunksOf(completion: ChatCompletion, includeUsage: boolean): Chu
   const chunks: Chunk[] = []
   for (const { index, message, finish_reason } of choices) {
     chunks.push(chunk([{ index, delta: { ...message, ...indexedCalls(message) }, finish_reason: null }]))
-    // A stream says how it ended, also of an answer that did not.
+    // A stream always has a finish reason, even if the answer had none.
     chunks.push(chunk([{ index, delta: {}, finish_reason: finish_reason || 'stop' }]))
   }
   if (includeUsage && usage) chunks.push({ ...chunk([]), usage })
   return chunks
 }
 
-/** In a stream every tool call carries its place. */
+/** Adds the index that tool calls have in a stream. */
 function indexedCalls({ tool_calls }: Delta): Pick<Delta, 'tool_calls'> {
   return tool_calls ? { tool_calls: tool_calls.map((call, index) => ({ ...call, index })) } : {}
 }

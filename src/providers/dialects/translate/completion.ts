@@ -1,8 +1,7 @@
 /**
- * What a translated answer looks like to the client: one way to build a whole answer, one to build a stream. Both emit
- * what OpenAI's schema asks for (`refusal` and `logprobs` are always there), and beside it two extensions that clients may
- * send back: `reasoning_details` as OpenRouter has them, and `extra_content.google.thought_signature` on a tool call, as
- * Google's own OpenAI endpoint has it.
+ * Builds translated answers for the client, whole or as a stream. Both have the members that OpenAI's schema requires
+ * (`refusal` and `logprobs` are always present). They have two extensions that clients may send back: `reasoning_details`,
+ * as at OpenRouter, and `extra_content.google.thought_signature` on a tool call, as in Google's own OpenAI endpoint.
  */
 import type {
   AnswerView,
@@ -18,26 +17,26 @@ import type {
 } from '#contract'
 import { InputReader, inputOf } from './custom-tools.ts'
 
-/** `function_call` is what clients of the older `functions` are told in place of `tool_calls`: dialects never say it. */
+/** Dialects never return `function_call`: clients of the older `functions` get it instead of `tool_calls`. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
 
 export type ReasoningDetail =
   | { readonly type: 'reasoning.text'; readonly text: string; readonly signature: string }
   | { readonly type: 'reasoning.encrypted'; readonly data: string }
 
-/** The word for an end at one of the request's sequences, where the provider does not say at which. */
+/** The value of `stop_reason` for a stop sequence that the provider does not name. */
 export const AT_A_SEQUENCE = 'stop_sequence'
 
-/** What decoding a whole answer comes to. */
+/** The result of decoding a whole answer. */
 export type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
 
 export const invalid = (detail: string): Decoded => ({ failure: { code: 'upstream_invalid', detail } })
 
 export interface TranslatedCall {
-  /** Null where the provider gives none: then one is made that no other exchange has. */
+  /** Null if the provider sends none; then an id is invented that is unique among exchanges. */
   readonly id: string | null
   readonly name: string
-  /** JSON text; empty means no arguments. */
+  /** JSON text; empty without arguments. */
   readonly arguments: string
   readonly signature?: string | null
 }
@@ -48,34 +47,34 @@ export interface TranslatedChoice {
   readonly details?: readonly ReasoningDetail[]
   readonly refusal?: string | null
   readonly calls?: readonly TranslatedCall[]
-  /** Google's signature of the thought behind the text; those of calls stand at the calls. */
+  /** Google's signature of the reasoning before the text; calls have their own. */
   readonly signature?: string | null
-  /** Pictures that the model made, as data URLs. */
+  /** Generated images, as data URLs. */
   readonly images?: readonly string[]
-  /** Where each block stood, of an answer with searches of Anthropic's. */
+  /** The order of the blocks, for an answer with Anthropic's web search. */
   readonly native?: readonly AnthropicPiece[]
-  /** A failure: the provider's word for the end says that there is no answer. */
+  /** A failure if the provider's finish reason reports one. */
   readonly finish: FinishReason | UpstreamFailure
-  /** The provider's own word for the end, where the canonical one does not say all. */
+  /** The provider's own stop reason, if the canonical one loses information. */
   readonly stopReason?: string | undefined
 }
 
-/** Tokens on OpenAI's counting: `prompt` holds what was cached, `completion` what was thought. */
+/** Tokens in OpenAI's counting: `prompt` includes cached tokens, `completion` includes reasoning. */
 export interface Tokens {
   readonly prompt: number
   readonly completion: number
   readonly cached?: number
   readonly cacheWrite?: number
-  /** Of the written ones, those that are kept for an hour. */
+  /** The part of `cacheWrite` with a TTL of one hour. */
   readonly cacheWriteHour?: number
-  /** Of sound, in the prompt and in what of it was cached. */
+  /** Audio tokens of the prompt, and the cached part of them. */
   readonly audio?: number
   readonly cachedAudio?: number
   readonly image?: number
   readonly reasoning?: number
   readonly outputAudio?: number
   readonly outputImage?: number
-  /** Of the web. */
+  /** Number of web searches. */
   readonly searches?: number
 }
 
@@ -104,14 +103,14 @@ export function wireUsage(tokens: Tokens): WireUsage {
   }
 }
 
-/** A count as a provider may write it; what can't be one (a fraction, below 0, beyond exact numbers) is absent. */
+/** A provider's count; undefined for an impossible value (a fraction, negative, or above exact integers). */
 export function countOf(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 }
 
 /**
- * A whole answer. `id` is the provider's, or null where it gives none.
- * @param model as the provider calls it, if it does
+ * Builds a whole answer. `id` is the provider's, or null if it sent none.
+ * @param model the provider's name for it, if it sends one
  */
 export function translatedAnswer(
   view: AnswerView,
@@ -164,7 +163,7 @@ function callsFor(calls: readonly TranslatedCall[], at: number, view: AnswerView
   return view.functions ? { function_call: functionCall(made[0]!) } : { tool_calls: made }
 }
 
-/** The older form, which has no ids and one call only; a signature stands inside of it. */
+/** The older form of a call, without ids and with one call only; it contains the signature. */
 function functionCall({ function: made, extra_content: extra }: ToolCallDelta) {
   return { ...made, ...(extra === undefined ? {} : { extra_content: extra }) }
 }
@@ -178,20 +177,20 @@ function signed(signature: string | null | undefined) {
   return signature ? { extra_content: { google: { thought_signature: signature } } } : {}
 }
 
-/** As OpenRouter shows them; OpenAI's format has no place for pictures in an answer. */
+/** In OpenRouter's form: OpenAI's format has no images in an answer. */
 function imageOf(url: string) {
   return { type: 'image_url', image_url: { url } }
 }
 
-/** Unique among all exchanges and choices, and the same however often the answer is decoded. */
+/** An id that is unique among all exchanges and choices, and always the same for the same answer. */
 export function inventedId({ exchange }: AnswerView, index: number, choice = 0): string {
   const which = choice === 0 ? index : `${choice}_${index}`
   return `call_${exchange.replace(/[^A-Za-z0-9]/g, '')}_${which}`
 }
 
 /**
- * Writes a stream: the dialect says what came, and takes the items. One choice only: of the translated formats those that
- * have several candidates are never asked for more in a stream.
+ * Writes a stream. The dialect adds content and takes the resulting items. It supports one choice only, because a stream of a
+ * translated format never has several.
  */
 export class ChunkWriter {
   readonly #view: AnswerView
@@ -200,9 +199,9 @@ export class ChunkWriter {
   #begun = false
   #over = false
   #hasText = false
-  /** Of each call, in their order: whether any arguments came. */
+  /** For each call: whether any arguments arrived. */
   readonly #argued: boolean[] = []
-  /** Of calls of custom tools, by their indexes. */
+  /** Readers for calls of custom tools, by index. */
   #inputs: Map<number, InputReader> | null = null
   #usage: WireUsage | null = null
 
@@ -211,21 +210,21 @@ export class ChunkWriter {
     this.#id = view.exchange
   }
 
-  /** What was written since the last time. */
+  /** The items since the last call. */
   take(): readonly StreamItem[] {
     const items = this.#items
     this.#items = []
     return items
   }
 
-  /** The provider's id for the answer, before anything else, and what it calls the model, if it does. */
+  /** Sets the provider's id for the answer and its name for the model. Call before anything else. */
   identify(id: unknown, model: unknown = null): void {
     if (this.#begun) return
     if (this.#view.identity) Object.assign(this.#view.identity, { id, model })
     if (typeof id === 'string' && id !== '') this.#id = id
   }
 
-  /** The first chunk, with the role; said once however often it is called. */
+  /** Writes the first chunk, with the role. Later calls do nothing. */
   begin(): void {
     if (!this.#begun) this.#chunk({}, null)
   }
@@ -236,7 +235,6 @@ export class ChunkWriter {
     this.#chunk({ content: text }, null)
   }
 
-  /** Whether any text has come. */
   get hasText(): boolean {
     return this.#hasText
   }
@@ -249,17 +247,17 @@ export class ChunkWriter {
     this.#chunk({ reasoning_details: [detail] }, null)
   }
 
-  /** Google's signature of the thought behind the text. */
+  /** Google's signature of the reasoning before the text. */
   signature(signature: string): void {
     if (signature !== '') this.#chunk(signed(signature), null)
   }
 
-  /** A picture that the model made, as a data URL. */
+  /** A generated image, as a data URL. */
   image(url: string): void {
     this.#chunk({ images: [imageOf(url)] }, null)
   }
 
-  /** A block of the Messages API that an answer with searches has, once it is whole. */
+  /** A complete block of the Messages API, in an answer with web search. */
   native(piece: AnthropicPiece): void {
     this.#chunk({ anthropic_content: [piece] }, null)
   }
@@ -268,12 +266,11 @@ export class ChunkWriter {
     if (text !== '') this.#chunk({ refusal: text }, null)
   }
 
-  /** How many calls have begun. */
   get calls(): number {
     return this.#argued.length
   }
 
-  /** A call begins; returns its index, by which its arguments follow. A call that comes whole brings them along. */
+  /** Begins a call. Returns its index for `callArguments`. A call that arrives whole includes its arguments. */
   call({ id, name, arguments: text, signature }: TranslatedCall): number {
     const input = this.#view.customTools?.has(name) ? new InputReader() : null
     const index = this.#argued.push(input !== null || text !== '') - 1
@@ -310,7 +307,7 @@ export class ChunkWriter {
     else if (call.index === 0) this.#chunk({ function_call: functionCall(call) }, null)
   }
 
-  /** A call has all that it will get: one without arguments gets an empty object, which clients can parse. */
+  /** Ends a call. A call without arguments gets an empty object, which clients can parse. */
   callEnd(index: number): void {
     if (this.#argued[index] === false) this.callArguments(index, '{}')
     const input = this.#inputs?.get(index)
@@ -327,21 +324,21 @@ export class ChunkWriter {
     this.#chunk({}, reason, stopReason)
   }
 
-  /** What is known of usage so far: the last word before `done` counts. */
+  /** Sets the usage. The last call before `done` counts. */
   usage(usage: WireUsage): void {
     this.#usage = usage
   }
 
   /**
-   * The same, and told at once: for providers that name the prompt's tokens first, so that an answer that breaks off, or
-   * whose client leaves, is charged by what the provider counted and not by a guess.
+   * Sets the usage and reports it at once. For providers that count the prompt first. If the answer breaks off or the client
+   * disconnects, the charge then uses the provider's count instead of an estimate.
    */
   usageSoFar(usage: WireUsage): void {
     this.#usage = usage
     if (!this.#over) this.#items.push({ kind: 'usage', usage })
   }
 
-  /** The provider has said that the answer is over. */
+  /** The provider has ended the answer. */
   done(): void {
     if (this.#over) return
     this.#over = true
@@ -355,7 +352,7 @@ export class ChunkWriter {
   fail(failure: UpstreamFailure): void {
     if (this.#over) return
     this.#over = true
-    // What was used until then is charged.
+    // The usage so far is charged.
     if (this.#usage) this.#items.push({ kind: 'usage', usage: this.#usage })
     this.#items.push({ kind: 'failure', failure })
   }

@@ -1,6 +1,6 @@
 /**
- * The canonical messages as a conversation that other formats can take: system text apart, turns that alternate, each
- * tool's result with the name of the call that it answers. What differs between providers is decided in their folders.
+ * Converts the canonical messages to a conversation for other formats: separate system text, alternating turns, and tool results with
+ * the name of their call. Rules of single providers are in their folders.
  */
 import { type ChatMessage, type ChatRequest, type ContentPart, refuse } from '#contract'
 import { wholeOf, wholeResult } from './as-sent.ts'
@@ -12,7 +12,7 @@ import type { Fields } from './value.ts'
 export type { ToolCall } from './calls.ts'
 export type { Reasoning } from './thoughts.ts'
 
-/** Bytes that came along, or an address where the provider may fetch them. */
+/** Inline bytes, or a URL that the provider may fetch. */
 export type Source =
   | { readonly kind: 'inline'; readonly mediaType: string; readonly base64: string }
   | { readonly kind: 'url'; readonly url: string }
@@ -20,10 +20,10 @@ export type Source =
 export interface ToolResult {
   readonly kind: 'result'
   readonly id: string
-  /** Of the call that it answers. */
+  /** Name of the call that it answers. */
   readonly name: string
   readonly text: string
-  /** Fields of the Messages API in place of the text. */
+  /** Fields of the Messages API, sent instead of the text. */
   readonly whole?: Fields
   readonly cache?: CacheMark
 }
@@ -31,21 +31,21 @@ export interface ToolResult {
 export interface Text {
   readonly kind: 'text'
   readonly text: string
-  /** Google's, of the thought behind the text of the assistant, see `extra_content` in completion.ts. */
+  /** Google's signature of the reasoning before the text, see `extra_content` in completion.ts. */
   readonly signature?: string
-  /** What of the web it quotes, as Anthropic's search has told it. */
+  /** Web citations from Anthropic's search. */
   readonly citations?: readonly unknown[]
   readonly cache?: CacheMark
 }
 
-/** A block that only the Messages API has, as it came. */
+/** A block that only the Messages API has, unchanged. */
 export interface Native {
   readonly kind: 'native'
   readonly block: Readonly<Record<string, unknown>>
   readonly cache?: CacheMark
 }
 
-/** `cache`: the prompt up to here is worth keeping. */
+/** `cache`: a mark after this part. */
 export type Part =
   | Text
   | { readonly kind: 'image'; readonly source: Source; readonly cache?: CacheMark }
@@ -56,27 +56,27 @@ export type Part =
   | ToolCall
   | ToolResult
 
-/** One side speaking; `place` is where it begins in the request, for errors: `messages[2]`. */
+/** A turn of one side. `place`: where it begins in the request, for errors: `messages[2]`. */
 export interface Turn {
   readonly role: 'user' | 'assistant'
   readonly parts: readonly Part[]
   readonly place: string
-  /** Instructions between the assistant's turn and this one of the user, see `isInPlace`. */
+  /** Instructions between the assistant's turn and this user turn, see `isInPlace`. */
   readonly before?: readonly Text[]
-  /** Instructions behind this turn of the user. */
+  /** Instructions after this user turn. */
   readonly after?: readonly Text[]
-  /** What the assistant thought, where it came back as text alone (`reasoning_content`): nobody has signed it. */
-  readonly thought?: string
+  /** Unsigned reasoning of the assistant that came back as text (`reasoning_content`). */
+  readonly reasoningText?: string
 }
 
 export interface Conversation {
-  /** The texts of system and developer messages, in their order; none is blank. */
+  /** The texts of system and developer messages, in order; none is blank. */
   readonly system: readonly string[]
-  /** The same, cut behind every mark, for providers that take marks. */
+  /** The same, split after every mark, for providers with cache marks. */
   readonly markedSystem: readonly Text[]
-  /** Neighbours have different roles; none is empty. Results of tools come first in their turn. */
+  /** Roles alternate; no turn is empty. Tool results come first in their turn. */
   readonly turns: readonly Turn[]
-  /** Instructions behind a last turn that is the assistant's. */
+  /** Instructions after a last turn of the assistant. */
   readonly ending: readonly Text[]
 }
 
@@ -84,20 +84,19 @@ interface OpenTurn extends Turn {
   readonly parts: Part[]
   before?: Text[]
   after?: Text[]
-  thought?: string
+  reasoningText?: string
 }
 
-/** Addresses where most providers can fetch something. */
+/** URLs that most providers can fetch. */
 const WEB = /^https?:\/\//i
 
 /**
- * Reads the messages. Blank texts are left out: they say nothing, and most providers refuse them.
- * Throws a refusal that names the place for what no provider could take: arguments that are no JSON object, the result of
- * a call that nobody made, a part of an unknown kind.
- * @param addresses which addresses of images and files the provider may know
- * @param takesNative whether the provider takes a block of the Messages API; left out for providers that have none: they are
- * named by `lostIn`
- * @param isInPlace whether instructions keep their place once the conversation has begun; otherwise all are before it
+ * Reads the messages. Omits blank texts: they have no meaning, and most providers refuse them. Throws a refusal with the place of
+ * invalid content. Invalid are arguments that are not a JSON object, the result of a missing call, and a part of an unknown type.
+ * @param addresses which URLs of images and files the provider accepts
+ * @param takesNative whether the provider accepts a block of the Messages API; null for providers that accept none, for
+ * which `lostIn` lists them
+ * @param isInPlace whether later instructions keep their place; otherwise all are moved to the front
  */
 export function readConversation(
   { messages }: Pick<ChatRequest, 'messages'>,
@@ -138,15 +137,15 @@ export function readConversation(
       turn.before = waiting
       waiting = []
     }
-    const thought = message['reasoning_content']
-    if (role === 'assistant' && typeof thought === 'string' && !isBlank(thought))
-      turn.thought = turn.thought === undefined ? thought : `${turn.thought}\n${thought}`
+    const reasoningText = message['reasoning_content']
+    if (role === 'assistant' && typeof reasoningText === 'string' && !isBlank(reasoningText))
+      turn.reasoningText = turn.reasoningText === undefined ? reasoningText : `${turn.reasoningText}\n${reasoningText}`
   }
   for (const turn of turns) if (turn.role === 'user') resultsFirst(turn.parts)
   return { system, markedSystem, turns, ending: waiting }
 }
 
-/** The same with the instructions that kept their place as texts of the user, for providers with no other form for them. */
+/** Converts instructions that kept their place to user texts, for providers with no other form for them. */
 export function instructedByUser(conversation: Conversation): Conversation {
   const { turns, ending } = conversation
   const written = turns.map(({ before = [], after = [], ...turn }): Turn => {
@@ -162,8 +161,8 @@ export function instructedByUser(conversation: Conversation): Conversation {
 }
 
 /**
- * What the messages hold and no conversation has: names of their authors, how closely an image is to be looked at, earlier
- * sounds by their ids, and pictures where only texts have a place. As paths without indices, for the list of what was dropped.
+ * Content of the messages that a conversation does not have. This is author names, the detail of images, earlier audio by id, and
+ * images in places for text. As paths without indices, for the list of dropped parameters.
  */
 export function lostIn({ messages }: Pick<ChatRequest, 'messages'>): readonly string[] {
   const lost = new Set<string>()
@@ -181,10 +180,10 @@ export function lostIn({ messages }: Pick<ChatRequest, 'messages'>): readonly st
   return [...lost]
 }
 
-/** Parts that `textOf` reads: of all but the user's messages nothing else is. */
+/** The parts that `textOf` reads. Except in user messages, no others are used. */
 const TEXTS: ReadonlySet<string> = new Set(['text', 'refusal'])
 
-/** All text of a message's content, parts joined without anything between. */
+/** The text of a message's content; parts are joined without a separator. */
 export function textOf(content: ChatMessage['content']): string {
   if (typeof content === 'string') return content
   return (content ?? []).map(part => part.text ?? (part['refusal'] as string | undefined) ?? '').join('')
@@ -192,13 +191,13 @@ export function textOf(content: ChatMessage['content']): string {
 
 export const isBlank = (text: string): boolean => text.trim() === ''
 
-/** All but the calls. */
+/** All parts except calls. */
 function assistantParts(message: ChatMessage, takesNative: TakesNative | null): Part[] {
   const parts: Part[] = reasoningOf(message)
-  const said = saidIn(message, takesNative)
+  const content = contentIn(message, takesNative)
   const signature = signatureIn(message)
-  for (const [index, part] of said.entries()) {
-    const last = index === said.length - 1
+  for (const [index, part] of content.entries()) {
+    const last = index === content.length - 1
     parts.push(last && signature !== null && part.kind === 'text' ? { ...part, signature } : part)
   }
   const refusal = message['refusal']
@@ -208,33 +207,34 @@ function assistantParts(message: ChatMessage, takesNative: TakesNative | null): 
 
 type TakesNative = (block: Fields) => boolean
 
-function saidIn(message: ChatMessage, takesNative: TakesNative | null): (Text | Native)[] {
+function contentIn(message: ChatMessage, takesNative: TakesNative | null): (Text | Native)[] {
   const { content } = message
   const quoted = takesNative ? wholeOf(message, 'assistant')?.citations : undefined
   const quotes = (index: number) => (quoted?.has(index) ? { citations: quoted.get(index)! } : {})
   if (typeof content === 'string') return isBlank(content) ? [] : [{ kind: 'text', text: content, ...quotes(0) }]
-  const said: (Text | Native)[] = []
+  const result: (Text | Native)[] = []
   for (const [index, part] of (content ?? []).entries()) {
     const marks = { ...quotes(index), ...markedWith(cacheMarkOf(part)) }
     const { citations, anthropic } = part as { readonly citations?: unknown; readonly anthropic?: Native['block'] }
     if (part.type === 'anthropic') {
-      // A mark of its own would be beyond the marks that are counted.
+      // Marks are counted separately, so the block must not have its own.
       const { cache_control: _, ...block } = anthropic!
-      if (takesNative) said.push({ kind: 'native', block, ...marks })
+      if (takesNative) result.push({ kind: 'native', block, ...marks })
       continue
     }
     const text = textOf([part])
-    if (!isBlank(text)) said.push({ kind: 'text', text, ...(Array.isArray(citations) ? { citations } : {}), ...marks })
+    if (!isBlank(text))
+      result.push({ kind: 'text', text, ...(Array.isArray(citations) ? { citations } : {}), ...marks })
   }
-  return said
+  return result
 }
 
-/** Whether a turn has blocks of the Messages API: the provider goes on with it where it has paused. */
+/** Whether a turn has blocks of the Messages API, so that the provider can continue a paused turn. */
 export function hasNative({ parts }: Pick<Turn, 'parts'>): boolean {
   return parts.some(({ kind }) => kind === 'native')
 }
 
-/** The text of a content in pieces, of which every one but the last has a mark. No piece is blank. */
+/** Splits the text of a content after each mark. Only the last piece may have no mark; none is blank. */
 function cutAtMarks(content: ChatMessage['content']): Text[] {
   if (typeof content === 'string') return [{ kind: 'text', text: content }]
   const pieces: Text[] = []
@@ -249,7 +249,7 @@ function cutAtMarks(content: ChatMessage['content']): Text[] {
   return isBlank(open) ? pieces : [...pieces, { kind: 'text', text: open }]
 }
 
-/** A result is one piece, so a mark anywhere in it is a mark of the whole. */
+/** A result is one piece, so a mark anywhere in it applies to all of it. */
 function lastMarkIn(content: ChatMessage['content']): CacheMark | undefined {
   if (typeof content === 'string') return undefined
   return content?.map(cacheMarkOf).findLast(mark => mark !== undefined)
@@ -274,7 +274,7 @@ function userParts(message: ChatMessage, place: string, reading: Reading): Part[
   return whole.pieces.flatMap(({ block, parts: count, result }): readonly Part[] => {
     const start = end
     end += count
-    // It is in the result itself.
+    // The result itself contains it.
     if (result !== undefined && wholeResult(result, reading.messages, reading.takesNative!)) return []
     if (block === null || !reading.takesNative!(block)) return readFrom(start, end)
     return [{ kind: 'native', block, ...markedWith(cacheMarkOf(parts[end - 1]!)) }]
@@ -317,14 +317,14 @@ function readPart(part: ContentPart, place: string, addresses: RegExp): Part[] {
     case 'file': {
       const file = part['file'] as WireFile
       if (file.file_data === undefined) {
-        const message = `${place} names an uploaded file by its id, which this model's provider does not know. Send 'file_data'.`
+        const message = `${place} names an uploaded file by its id, which this model's provider cannot read. Send 'file_data'.`
         throw refuse('unsupported_parameter', { message, param: `${place}.file` })
       }
       const source = sourceOf(file.file_data, `${place}.file.file_data`, addresses)
       return [{ kind: 'file', name: file.filename || null, source, ...marked }]
     }
     default: {
-      const message = `${place} is a part of the type '${part.type}', which this model's provider does not have.`
+      const message = `${place} is a part of the type '${part.type}', which this model's provider does not support.`
       throw refuse('unsupported_parameter', { message, param: `${place}.type` })
     }
   }
@@ -332,7 +332,7 @@ function readPart(part: ContentPart, place: string, addresses: RegExp): Part[] {
 
 const DATA_URL = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)((?:;[a-z0-9=._-]+)*?)(;base64)?,/i
 
-/** A data URL (RFC 2397) or an address. */
+/** A data URL (RFC 2397) or another URL. */
 function sourceOf(url: string, place: string, addresses: RegExp): Source {
   if (addresses.test(url)) return { kind: 'url', url }
   const head = DATA_URL.exec(url)
@@ -342,7 +342,7 @@ function sourceOf(url: string, place: string, addresses: RegExp): Source {
     if (head[3]) return { kind: 'inline', mediaType, base64: data }
     return { kind: 'inline', mediaType, base64: Buffer.from(unescaped(data, place)).toString('base64') }
   }
-  const message = `Invalid value for '${place}': it is neither a data URL (data:image/png;base64,…) nor an http(s) address.`
+  const message = `Invalid value for '${place}': it is neither a data URL (data:image/png;base64,…) nor an http(s) URL.`
   throw refuse('invalid_value', { message, param: place })
 }
 
@@ -350,7 +350,7 @@ function unescaped(data: string, place: string): string {
   try {
     return decodeURIComponent(data)
   } catch {
-    const message = `Invalid value for '${place}': the data URL holds a '%' that is not followed by the two figures of a letter in UTF-8.`
+    const message = `Invalid value for '${place}': the data URL has a '%' that does not begin a valid escape of UTF-8.`
     throw refuse('invalid_value', { message, param: place })
   }
 }
@@ -361,8 +361,8 @@ function resultsFirst(parts: Part[]): void {
 }
 
 /**
- * Whether the conversation stands in the middle of calls that were made without a thought that the client has kept.
- * Models with a budget refuse to think on then; what they want is the thought with which the calls began.
+ * Whether the conversation ends within calls whose reasoning the client did not keep. Models with a budget refuse to reason then: they
+ * require the reasoning that precedes the first of the calls.
  */
 export function hasLostItsThoughts({ turns }: Pick<Conversation, 'turns'>): boolean {
   let lost = false

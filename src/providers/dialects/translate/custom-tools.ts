@@ -1,6 +1,6 @@
 /**
- * Custom tools, whose input is text, for providers that have functions only: towards them each is a function with one text,
- * `input`. Calls come back as calls of the custom tool.
+ * Converts custom tools, whose input is text, for providers that support only functions: each becomes a function with one text,
+ * `input`. Calls are converted back to calls of the custom tool.
  */
 import type { ChatRequest } from '#contract'
 
@@ -26,7 +26,7 @@ const PARAMETERS = {
   required: ['input'],
 } as const
 
-/** The function in place of a tool. Providers cannot enforce its grammar, so the model reads it. */
+/** The function for a custom tool. Providers cannot enforce the grammar, so it goes into the description. */
 export function functionFor({ name, description, format }: WireCustomTool) {
   const { syntax = 'lark', definition } = format?.grammar ?? {}
   const rule = definition === undefined ? '' : `The input must match this grammar (${syntax}):\n${definition}`
@@ -34,13 +34,13 @@ export function functionFor({ name, description, format }: WireCustomTool) {
   return { name, ...(text === '' ? {} : { description: text }), parameters: PARAMETERS }
 }
 
-/** The arguments of the function in place of a call. */
+/** The arguments of the function for a custom call. */
 export const argumentsFor = ({ input }: WireCustomCall) => ({ input })
 
-/** The names of the custom tools that a request offers; undefined: it offers none. */
+/** The names of the custom tools in a request; undefined without any. */
 export function customToolsOf({ tools }: Pick<ChatRequest, 'tools'>): ReadonlySet<string> | undefined {
   let names: Set<string> | undefined
-  // By index: an iterator would be made for each request.
+  // By index, because an iterator would be allocated for each request.
   for (let index = 0; index < (tools?.length ?? 0); index++) {
     const custom = (tools![index] as { readonly custom?: WireCustomTool } | null | undefined)?.custom
     if (custom) (names ??= new Set()).add(custom.name)
@@ -48,7 +48,7 @@ export function customToolsOf({ tools }: Pick<ChatRequest, 'tools'>): ReadonlySe
   return names
 }
 
-/** The input in whole arguments. A model may name it otherwise, write plain text, or be cut. */
+/** The input in complete arguments. A model may use another name, write plain text, or be cut off. */
 export function inputOf(text: string): string {
   const value = parsed(text)
   if (typeof value === 'string') return value
@@ -71,9 +71,9 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The text before the input where a model writes it first, as nearly all do. */
+/** The text before the input. Nearly all models write `input` first. */
 const HEAD = /^\s*\{\s*"input"\s*:\s*"/
-/** Arguments that begin otherwise are read when they are whole. */
+/** Arguments with another beginning are read when they are complete. */
 const MAX_HEAD = 256
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -88,25 +88,25 @@ const ESCAPES: Readonly<Record<string, string>> = {
 }
 
 const UNIT = /^[\da-f]{4}$/i
-/** The beginning of an escape that may become one of UNIT. */
+/** A prefix of an escape that may match `UNIT`. */
 const HALF_UNIT = /^\\(?:u[\da-f]{0,3})?$/i
 
-/** A likely text behind the input. Another one means that a quote in the input was not escaped. */
-const BEHIND = /^\s*(?:$|\}|,\s*(?:"|$))/
+/** Expected text after the input. Any other text means that a quote in the input was not escaped. */
+const AFTER_INPUT = /^\s*(?:$|\}|,\s*(?:"|$))/
 
-/** Reads the input out of arguments that come in pieces. */
+/** Extracts the input from streamed arguments. */
 export class InputReader {
   /**
-   * Before the input: all that has come. In it: an escape, or half of a pair of surrogates, that is not whole yet. After it: the
-   * remainder of the piece in which it ended.
+   * Before the input: everything received. In it: an incomplete escape or half of a surrogate pair. After it: the rest of the piece in
+   * which it ended.
    */
   #rest = ''
   #isOver = false
   hasBegun = false
 
-  /** Whether what follows the input looks like its end. */
+  /** Whether the text after the input looks like its end. */
   get isPlausible(): boolean {
-    return !this.#isOver || BEHIND.test(this.#rest)
+    return !this.#isOver || AFTER_INPUT.test(this.#rest)
   }
 
   /** The part of the input in a piece. */
@@ -123,11 +123,11 @@ export class InputReader {
     return this.#decoded()
   }
 
-  /** The whole input, where it could not be read in pieces; otherwise nothing. */
+  /** The whole input if it could not be streamed; otherwise an empty text. */
   end(): string {
     if (this.#isOver) return ''
     this.#isOver = true
-    // Half of an escape of a call that was cut says nothing.
+    // An incomplete escape of a call that was cut off is dropped.
     return this.hasBegun ? '' : inputOf(this.#rest)
   }
 
@@ -149,11 +149,11 @@ export class InputReader {
       const kind = text[next + 1]!
       const unit = kind === 'u' ? text.slice(next + 2, next + 6) : ''
       const isUnit = UNIT.test(unit)
-      // An escape that JSON does not know, as of a regular expression, is meant as it is written.
+      // An escape that JSON does not have, such as one of a regular expression, is kept as written.
       input += isUnit ? String.fromCharCode(Number.parseInt(unit, 16)) : (ESCAPES[kind] ?? `\\${kind}`)
       at = next + (isUnit ? 6 : 2)
     }
-    // JSON parsers of some clients refuse half of a pair.
+    // JSON parsers of some clients refuse half of a surrogate pair.
     const isHalf = /[\ud800-\udbff]$/.test(input)
     const half = isHalf ? `\\u${input.charCodeAt(input.length - 1).toString(16)}` : ''
     this.#rest = half + text.slice(at)
@@ -161,7 +161,7 @@ export class InputReader {
   }
 }
 
-/** The next quote or backslash, or the end. */
+/** The index of the next quote or backslash, or of the end. */
 function nextSpecial(text: string, from: number): number {
   for (let at = from; at < text.length; at++) {
     const code = text.charCodeAt(at)

@@ -1,22 +1,22 @@
-/** Blocks and tools of the Messages API that only Anthropic itself has: what of a search of the web others are not sent. */
+/** Refuses blocks and tools of Anthropic's web search for other providers. */
 import { anthropicToolIn, type ChatRequest, isAnthropicSearchType, refuse } from '#contract'
 import { toolRefusal } from './parameters.ts'
 
-/** Throws for a block of an earlier answer that is none of the canonical format's own. */
+/** Throws for a block of an earlier answer that the canonical format does not have. */
 export function refuseNativeBlocks({ messages }: Pick<ChatRequest, 'messages'>): void {
-  // By index: an iterator would make an array for each of what may be hundreds.
+  // By index, because an iterator would allocate an array for each of up to hundreds of messages.
   for (let index = 0; index < messages.length; index++) {
     const { role, content } = messages[index]!
     if (role !== 'assistant' || !Array.isArray(content)) continue
     const at = content.findIndex(({ type }) => type === 'anthropic')
     if (at < 0) continue
     const place = `messages[${index}].content[${at}]`
-    const message = `${place} is a block of Anthropic's search of the web, which this model's provider does not have.`
+    const message = `${place} is a block of Anthropic's search of the web, which this model's provider does not support.`
     throw refuse('unsupported_parameter', { message, param: `${place}.type` })
   }
 }
 
-/** Throws for the tool too. */
+/** Throws for such a block or for the tool. */
 export function refuseSearches(body: Pick<ChatRequest, 'messages' | 'tools'>): void {
   for (const [index, tool] of (body.tools ?? []).entries()) {
     const native = anthropicToolIn(tool)

@@ -1,4 +1,4 @@
-/** The canonical parameters as other formats need them: old names and new ones read as one, defaults filled in. */
+/** Reads the canonical parameters for other formats: old and new names as one, with defaults. */
 import { type AnthropicTool, anthropicToolIn, type Chat, type ChatRequest, refuse } from '#contract'
 import { wholeOf } from './as-sent.ts'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
@@ -8,23 +8,23 @@ import { allowsObject } from './tool-schema.ts'
 export interface Tool {
   readonly name: string
   readonly description: string | null
-  /** JSON Schema of the arguments; an object without properties where the client sent none. */
+  /** JSON Schema of the arguments; an object without properties if the client sent none. */
   readonly parameters: Readonly<Record<string, unknown>>
   readonly strict: boolean
-  /** Fields of the Messages API beside these. */
+  /** Additional fields of the Messages API. */
   readonly whole?: Readonly<Record<string, unknown>>
-  /** The tools up to here are worth keeping. */
+  /** A cache mark after this tool. */
   readonly cache?: CacheMark
-  /** In place of all that: Anthropic's own declaration, of which only the name is known here. */
+  /** Anthropic's own declaration, which replaces the other members except the name. */
   readonly native?: AnthropicTool
 }
 
-/** `named` has names: one for a named choice, several for `allowed_tools`. */
+/** `names` has one name for a named choice, several for `allowed_tools`. */
 export interface ToolChoice {
   readonly mode: 'none' | 'auto' | 'required'
-  /** When not null, only these may be called. */
+  /** If not null, only these may be called. */
   readonly names: readonly string[] | null
-  /** Gemini's mode VALIDATED: arguments are as the schemas say. For everyone else it is `auto`. */
+  /** Gemini's mode VALIDATED: arguments follow the schemas. At other providers it is `auto`. */
   readonly isValidated?: true
 }
 
@@ -51,27 +51,27 @@ interface WireTool {
 const NO_ARGUMENTS = { type: 'object', properties: {} } as const
 
 /**
- * What could only be left out by giving another answer than the one that was asked for.
- * @param mostChoices how many the provider gives at once
+ * Refuses parameters that change the answer and that the provider does not support.
+ * @param mostChoices maximum number of choices of the provider
  */
 export function refuseImpossible({ body, choices }: Chat, mostChoices = 1): void {
   if (choices > mostChoices) {
     const most = mostChoices === 1 ? 'one choice' : `${mostChoices} choices`
-    const message = `This model's provider gives ${most} an answer, but 'n' is ${choices}.`
+    const message = `This model's provider returns ${most} an answer, but 'n' is ${choices}.`
     throw refuse('unsupported_parameter', { message, param: 'n' })
   }
   const modalities = body['modalities']
   if (Array.isArray(modalities) && modalities.includes('audio')) {
-    const message = "'modalities' asks for sound, which this model's provider does not make."
+    const message = "'modalities' asks for audio, which this model's provider does not produce."
     throw refuse('unsupported_parameter', { message, param: 'modalities' })
   }
   if (body['web_search_options'] != null) {
-    const message = "'web_search_options' asks for a search, which this model's provider does not make."
+    const message = "'web_search_options' asks for a web search, which this model's provider does not support."
     throw refuse('unsupported_parameter', { message, param: 'web_search_options' })
   }
 }
 
-/** Throws a refusal for a choice of what is not there. */
+/** Throws a refusal for a choice of missing tools. */
 export function checkChoice(tools: readonly Tool[], choice: ToolChoice | null): void {
   const wrong = (what: string) => refuse('invalid_value', { message: `'tool_choice' ${what}.`, param: 'tool_choice' })
   if (choice?.mode === 'required' && tools.length === 0) throw wrong('asks for a call, but there are no tools')
@@ -82,45 +82,45 @@ export function checkChoice(tools: readonly Tool[], choice: ToolChoice | null): 
   if (names.length === 0) throw wrong('allows no tool')
 }
 
-/** For models that call a tool only when they want to. */
+/** The refusal for models that cannot be forced to call a tool. */
 export function choiceRefusal() {
-  const message = "'tool_choice' asks for a call, which this model cannot be made to do."
+  const message = "'tool_choice' forces a call, which this model does not support."
   return refuse('unsupported_parameter', { message, param: 'tool_choice' })
 }
 
-/** For models that can be asked for JSON in words only. */
+/** The instruction for models without a JSON mode. */
 export const JSON_IN_WORDS = 'Answer with one JSON object and nothing else: no words around it and no code fence.'
 
-/** For models that give an answer of a shape, or may call tools, and not both. */
+/** The refusal for models that support structured output or tools, but not both. */
 export function shapeRefusal() {
   const message =
-    "'response_format' asks for JSON beside 'tools', which this model's provider does not have. Leave one of them out, or set 'tool_choice' to 'none' or 'required'."
+    "'response_format' asks for JSON beside 'tools', which this model's provider does not support. Leave one of them out, or set 'tool_choice' to 'none' or 'required'."
   return refuse('unsupported_parameter', { message, param: 'response_format' })
 }
 
-/** For models whose schemas must have an end, and that cannot be made to call a tool in place of one. */
+/** The refusal for models that need a schema without recursion and cannot be forced to call a tool instead. */
 export function grammarRefusal() {
   const param = 'response_format.json_schema.schema'
-  const message = `${param} refers to itself or to another document, which this model does not take.`
+  const message = `${param} refers to itself or to another document, which this model does not support.`
   return refuse('unsupported_parameter', { message, param })
 }
 
-/** The schema of an answer that can only be an object, such as the arguments of a call. Throws a refusal if it allows none. */
+/** The schema of an answer that must be an object, such as the arguments of a call. Throws a refusal if it allows no object. */
 export function answerSchema(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   if (allowsObject(schema)) return schema
   const param = `response_format.json_schema.schema${schema['type'] === undefined ? '' : '.type'}`
   throw refuse('unsupported_parameter', { message: `${param}: this model answers with objects only.`, param })
 }
 
-/** For models that do not go on with an answer that has begun. @param place the last message's */
+/** The refusal for models that do not continue an assistant message. @param place of the last message */
 export function prefillRefusal(place: string) {
-  const message = `${place} is the assistant's and the last message: this model does not continue its own words. End with a user message.`
+  const message = `${place} is an assistant message at the end: this model does not continue it. End with a user message.`
   return refuse('unsupported_parameter', { message, param: place })
 }
 
 /**
- * `tools`, or the older `functions`. Throws a refusal for a tool that is neither a function nor a custom one.
- * @param takesNative whether the provider has the tools that Anthropic defines
+ * Reads `tools`, or the older `functions`. Throws a refusal for a tool that is neither a function nor a custom tool.
+ * @param takesNative whether the provider supports the tools that Anthropic defines
  */
 export function readTools(body: ChatRequest, takesNative = false): Tool[] {
   const tools = (body.tools ?? []) as readonly WireTool[]
@@ -132,7 +132,7 @@ export function readTools(body: ChatRequest, takesNative = false): Tool[] {
     if (tool.custom) return toolOf(functionFor(tool.custom), cacheMarkOf(tool))
     const native = anthropicToolIn(tool)
     if (native === null || !takesNative) throw toolRefusal(tool.type, native, index)
-    // A mark of its own would be beyond the marks that are counted.
+    // Marks are counted separately, so the tool must not have its own.
     const { cache_control: _, ...unmarked } = native
     return { ...toolOf(native, cacheMarkOf(tool)), native: unmarked }
   })
@@ -149,16 +149,16 @@ function toolOf({ name, description, parameters, strict }: WireFunction, cache: 
   }
 }
 
-/** For providers that do not have a kind of tools. */
+/** The refusal for a type of tool that the provider does not support. */
 export function toolRefusal(type: string | undefined, native: AnthropicTool | null, index: number) {
-  const message = `tools[${index}] has the type '${native?.type ?? type}', which this model's provider does not have.`
+  const message = `tools[${index}] has the type '${native?.type ?? type}', which this model's provider does not support.`
   return refuse('unsupported_parameter', { message, param: `tools[${index}].type` })
 }
 
 /**
- * Whether the model would not see the tools that it saw when it thought: the choice leaves some out, or the client has none
- * any more.
- * @param seesAll whether the provider is sent the tools where none may be called
+ * Whether the model would not get the tools that it had when it reasoned: the choice omits some, or the client has none any
+ * more.
+ * @param seesAll whether the provider gets the tools even if none may be called
  */
 export function isNarrowed(body: ChatRequest, seesAll: boolean): boolean {
   const { tools, messages } = body
@@ -169,7 +169,7 @@ export function isNarrowed(body: ChatRequest, seesAll: boolean): boolean {
   return choice?.names != null && new Set(choice.names).size < offered
 }
 
-/** `tool_choice`, or the older `function_call`; null when the client leaves it open. */
+/** `tool_choice`, or the older `function_call`; null if the client sent neither. */
 export function readToolChoice(body: ChatRequest): ToolChoice | null {
   const choice = body['tool_choice'] ?? body['function_call']
   if (choice == null) return null
@@ -204,16 +204,16 @@ export function readResponseFormat(body: ChatRequest): ResponseFormat {
   return { kind: format?.type === 'json_object' ? 'json' : 'text' }
 }
 
-/** `stop` as a list; empty texts are left out. */
+/** `stop` as a list, without empty texts. */
 export function readStop(body: ChatRequest): string[] {
   const stop = body['stop'] as string | readonly string[] | null | undefined
   return (typeof stop === 'string' ? [stop] : [...(stop ?? [])]).filter(text => text !== '')
 }
 
-/** Refuses more stop sequences than the provider takes. */
+/** Refuses more stop sequences than the provider supports. */
 export function refuseManyStops({ stop }: ChatRequest, most: number): void {
   if (!Array.isArray(stop) || stop.length <= most) return
-  const message = `'stop' has ${stop.length} items, and this model's provider takes ${most} at most.`
+  const message = `'stop' has ${stop.length} items, but the maximum is ${most} for this model's provider.`
   throw refuse('unsupported_parameter', { message, param: 'stop' })
 }
 
@@ -221,25 +221,24 @@ export function readEffort(body: ChatRequest): Effort | null {
   return (body.reasoning_effort ?? null) as Effort | null
 }
 
-/** A number that the client sent, or undefined. */
 export function numberOf(body: ChatRequest, name: string): number | undefined {
   const value = body[name]
   return typeof value === 'number' ? value : undefined
 }
 
-/** `top_k`, or undefined where it sets no limit: the providers that want a number from 1 on have no word for that. */
+/** `top_k`, or undefined if it sets no limit: providers that require a positive number have no value for that. */
 export function readTopK(body: ChatRequest): number | undefined {
   const value = numberOf(body, 'top_k')
   return value !== undefined && value > 0 ? value : undefined
 }
 
-/** Carried by the gateway itself, or without any effect upstream: never named as dropped. */
+/** Handled by the gateway itself, or without effect upstream: never reported as dropped. */
 const OURS = [
   ...['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens'],
-  // Hints for a cache, which change nothing that a client can see.
+  // Hints for a cache, which have no visible effect.
   ...['prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention'],
 ]
-/** What says no more than the default does. */
+/** Values that equal the default. */
 const DEFAULTS: Readonly<Record<string, unknown>> = {
   n: 1,
   logprobs: false,
@@ -250,7 +249,7 @@ const DEFAULTS: Readonly<Record<string, unknown>> = {
   parallel_tool_calls: true,
 }
 
-/** Names of parameters that the client sent and this dialect does not carry: nothing is dropped in silence. */
+/** Names of parameters that the client sent and this dialect does not support, so that none is dropped silently. */
 export function droppedOf(body: ChatRequest, carried: Iterable<string>): string[] {
   const known = new Set([...OURS, ...carried])
   return Object.keys(body).filter(name => {

@@ -1,18 +1,18 @@
-/** Earlier thinking: what of it can be sent back, and whether some of it is missing. */
+/** Reads earlier reasoning that can be sent back to a provider. */
 import type { ChatMessage } from '#contract'
 
-/** What a provider wants to have back of its thinking: the text with a signature, or a closed box. */
+/** Reasoning as a provider requires it back: signed text, or encrypted data. */
 export interface Reasoning {
   readonly kind: 'reasoning'
   readonly text: string
   readonly signature: string | null
-  /** In place of text and signature: thinking that nobody but the provider can read. */
+  /** Encrypted data instead of text and signature; only the provider can read it. */
   readonly sealed: string | null
 }
 
 /**
- * `reasoning_details` as this gateway (and OpenRouter) gives them out; what has no signature is of no use to anybody, and
- * what OpenRouter says is another maker's than Anthropic's would be refused.
+ * `reasoning_details` in the form of this gateway and OpenRouter. Reasoning without a signature is omitted, because no provider accepts
+ * it. So is reasoning that OpenRouter marks as another vendor's: Anthropic would refuse it.
  */
 export function reasoningOf(message: ChatMessage): Reasoning[] {
   const details = message['reasoning_details']
@@ -20,13 +20,13 @@ export function reasoningOf(message: ChatMessage): Reasoning[] {
   return details.flatMap((detail: Readonly<Record<string, unknown>> | null): Reasoning[] => {
     const format = detail?.['format']
     if (typeof format === 'string' && !format.startsWith('anthropic-')) return []
-    if (detail?.['type'] === 'reasoning.encrypted' && isSaid(detail['data'])) {
+    if (detail?.['type'] === 'reasoning.encrypted' && isText(detail['data'])) {
       return [{ kind: 'reasoning', text: '', signature: null, sealed: detail['data'] }]
     }
-    if (detail?.['type'] !== 'reasoning.text' || !isSaid(detail['signature'])) return []
+    if (detail?.['type'] !== 'reasoning.text' || !isText(detail['signature'])) return []
     const text = typeof detail['text'] === 'string' ? detail['text'] : ''
     return [{ kind: 'reasoning', text, signature: detail['signature'], sealed: null }]
   })
 }
 
-const isSaid = (value: unknown): value is string => typeof value === 'string' && value !== ''
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''

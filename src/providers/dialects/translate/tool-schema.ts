@@ -1,18 +1,18 @@
 /**
- * Schemas of tools for providers that take less of JSON Schema than OpenAI does. A keyword that is written otherwise is
- * reported; where a provider refuses it, the model reads it in the description.
+ * Converts schemas of tools for providers that support less of JSON Schema than OpenAI. A keyword that is rewritten is reported. A
+ * keyword that the provider refuses becomes part of the description.
  */
 import { refuse } from '#contract'
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** A schema that the provider takes, and the keywords that are not as the client has written them. */
+/** A converted schema, and the keywords that were changed. */
 export interface FitSchema {
   readonly schema: Schema
   readonly lost: readonly string[]
 }
 
-/** Arguments are an object, whether the schema says so or not. */
+/** Makes the root an object, which arguments always are. */
 export function objectSchema(schema: Schema): FitSchema {
   const { type } = schema
   if (type === undefined) return { schema: { type: 'object', ...schema }, lost: [] }
@@ -20,7 +20,7 @@ export function objectSchema(schema: Schema): FitSchema {
   return { schema: { ...schema, type: 'object' }, lost: ['type'] }
 }
 
-/** Whether an object may be valid, as far as its kind says it. */
+/** Whether the schema may allow an object, as far as its types show. */
 export function allowsObject(schema: unknown): boolean {
   if (!isSchema(schema)) return schema !== false
   const { type, enum: values, const: value, anyOf, oneOf, allOf } = schema
@@ -31,16 +31,16 @@ export function allowsObject(schema: unknown): boolean {
   return !Array.isArray(allOf) || allOf.every(allowsObject)
 }
 
-/** Claude's own limits: of the root, of its names, and of the draft. Throws a refusal for names that it does not take. */
+/** Applies Claude's rules for the root, the names and the draft. Throws a refusal for invalid property names. */
 export function schemaForClaude(parameters: Schema, index: number): FitSchema {
   const { schema, lost } = objectSchema(parameters)
   checkNames(schema, index)
   const reported = new Set(lost)
-  const root = ROOT.some(name => schema[name] !== undefined) ? inWords(schema, ROOT, reported) : schema
+  const root = ROOT.some(name => schema[name] !== undefined) ? intoDescription(schema, ROOT, reported) : schema
   return { schema: rewritten(root, each => newer(each, reported)) as Schema, lost: [...reported] }
 }
 
-/** Claude refuses them at the root. */
+/** Claude refuses these keywords at the root. */
 const ROOT = ['anyOf', 'oneOf', 'allOf']
 
 const NAME = /^[a-zA-Z0-9_.-]{1,64}$/
@@ -50,12 +50,12 @@ function checkNames({ properties }: Schema, index: number): void {
   if (wrong === undefined) return
   const shown = JSON.stringify(wrong.length > 80 ? `${wrong.slice(0, 80)}…` : wrong)
   const param = `tools[${index}].function.parameters.properties`
-  const message = `${param} has the name ${shown}: this model takes 1 to 64 letters, digits, '_', '-' and '.'.`
+  const message = `${param} has the name ${shown}: a name must have 1 to 64 letters, digits, '_', '-' and '.' for this model.`
   throw refuse('unsupported_parameter', { message, param })
 }
 
-/** The same with these keywords in the description. */
-function inWords(schema: Schema, names: readonly string[], lost: Set<string>): Schema {
+/** Moves these keywords into the description. */
+function intoDescription(schema: Schema, names: readonly string[], lost: Set<string>): Schema {
   const moved = names.filter(name => schema[name] !== undefined)
   for (const name of moved) lost.add(name)
   const kept = Object.entries(schema).filter(([name]) => !moved.includes(name))
@@ -64,7 +64,7 @@ function inWords(schema: Schema, names: readonly string[], lost: Set<string>): S
   return { ...Object.fromEntries(kept), description: description === undefined ? words : `${description} ${words}` }
 }
 
-/** Keywords whose value is a schema or a list of schemas, or schemas by name. */
+/** Keywords whose value is a schema or a list of schemas; `NAMED` has those whose value is schemas by name. */
 const NESTED: ReadonlySet<string> = new Set([
   ...['items', 'additionalItems', 'unevaluatedItems', 'contains', 'prefixItems'],
   ...['additionalProperties', 'unevaluatedProperties', 'propertyNames', 'contentSchema'],
@@ -74,7 +74,7 @@ const NAMED: ReadonlySet<string> = new Set([
   ...['properties', 'patternProperties', 'dependentSchemas', 'dependencies', '$defs', 'definitions'],
 ])
 
-/** A schema with each schema in it changed, from the outermost on. What needs no change is the same object. */
+/** Changes a schema and each schema in it, outermost first. Returns the same object if nothing changes. */
 export function rewritten(value: unknown, change: (schema: Schema) => Schema): unknown {
   if (Array.isArray(value)) return mapped(value, each => rewritten(each, change))
   if (!isSchema(value)) return value
@@ -84,20 +84,20 @@ export function rewritten(value: unknown, change: (schema: Schema) => Schema): u
   })
 }
 
-/** Keywords of older drafts as the draft of 2020-12 has them. */
+/** Converts keywords of older drafts to draft 2020-12. */
 function newer(given: Schema, lost: Set<string>): Schema {
   const schema = withNumbers(given, lost)
-  return Array.isArray(schema['items']) ? inWords(schema, ['items'], lost) : schema
+  return Array.isArray(schema['items']) ? intoDescription(schema, ['items'], lost) : schema
 }
 
-/** In draft 4 a limit was exclusive or not; since then it is a number of its own. */
+/** In draft 4, `exclusiveMinimum` and `exclusiveMaximum` were booleans; later they are numbers. */
 function withNumbers(schema: Schema, lost: Set<string>): Schema {
   let written = schema
   for (const [exclusive, limit] of LIMITS) {
     if (typeof schema[exclusive] !== 'boolean') continue
     const { [exclusive]: is, ...rest } = written
     lost.add(exclusive)
-    // With digits of its own, a number is an object.
+    // A number with its own digits is a raw JSON object.
     written = is === true && schema[limit] !== undefined ? { ...rest, [exclusive]: schema[limit] } : rest
   }
   return written
@@ -125,9 +125,7 @@ function mapped(list: readonly unknown[], change: (value: unknown) => unknown): 
   return made.some((value, index) => value !== list[index]) ? made : list
 }
 
-/**
- * Whether a grammar can be made of a schema: a schema within itself has no end, and one that is elsewhere cannot be read.
- */
+/** Whether a grammar can be made of a schema: it must not be recursive, and must not refer to another document. */
 export function hasGrammar(schema: Schema): boolean {
   const open = new Set<string>()
   const closed = new Set<string>()
@@ -157,13 +155,13 @@ export function hasGrammar(schema: Schema): boolean {
   return isEnding(schema)
 }
 
-/** They count where something refers to them. */
+/** Definitions count only where they are referenced. */
 const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
 
-/** Their targets depend on the way to them. */
+/** References whose target depends on the path to them. */
 const DYNAMIC = ['$dynamicRef', '$recursiveRef']
 
-/** The value at a JSON pointer in a fragment; undefined for any other reference, and where nothing is. */
+/** The value at a JSON pointer in a fragment; undefined for any other reference and for a missing target. */
 function at(schema: Schema, ref: string): unknown {
   const pointer = ref.startsWith('#/') ? decoded(ref.slice(2)) : null
   if (pointer === null) return undefined

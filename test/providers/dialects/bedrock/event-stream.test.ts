@@ -34,13 +34,13 @@ const damaged = (bytes: Buffer, at: number) => {
 
 describe('broken streams', () => {
   test.each<[name: string, bytes: Buffer, message: string]>([
-    ['no event stream at all', Buffer.from('<html><body>Bad gateway</body></html>'), 'check sum of a frame’s lengths'],
-    ['a damaged length', damaged(hello, 3), 'check sum of a frame’s lengths'],
-    ['a damaged length of headers', damaged(hello, 7), 'check sum of a frame’s lengths'],
-    ['a damaged first sum', damaged(hello, 8), 'check sum of a frame’s lengths'],
-    ['a damaged header', damaged(hello, 14), 'check sum of a frame is wrong'],
-    ['a damaged payload', damaged(hello, hello.length - 8), 'check sum of a frame is wrong'],
-    ['a damaged last sum', damaged(hello, hello.length - 1), 'check sum of a frame is wrong'],
+    ['no event stream at all', Buffer.from('<html><body>Bad gateway</body></html>'), 'checksum of a frame’s lengths'],
+    ['a damaged length', damaged(hello, 3), 'checksum of a frame’s lengths'],
+    ['a damaged length of headers', damaged(hello, 7), 'checksum of a frame’s lengths'],
+    ['a damaged first sum', damaged(hello, 8), 'checksum of a frame’s lengths'],
+    ['a damaged header', damaged(hello, 14), 'checksum of a frame is wrong'],
+    ['a damaged payload', damaged(hello, hello.length - 8), 'checksum of a frame is wrong'],
+    ['a damaged last sum', damaged(hello, hello.length - 1), 'checksum of a frame is wrong'],
     ['a header with a length beyond the headers', frame({ a: Buffer.from([7, 255, 255, 65]) }), 'headers of a frame'],
     ['a header that stops before its length', frame({ a: Buffer.from([7, 0]) }), 'headers of a frame'],
     ['a header without a type', frame({ a: Buffer.alloc(0) }), 'headers of a frame'],
@@ -74,7 +74,7 @@ describe('broken streams', () => {
   test('what was broken is broken wherever it was split', () => {
     const bytes = Buffer.concat([hello, damaged(hello, 20)])
     for (let size = 1; size <= bytes.length; size++) {
-      expect(() => read(split(bytes, [size])), `pieces of ${size}`).toThrow('check sum of a frame is wrong')
+      expect(() => read(split(bytes, [size])), `pieces of ${size}`).toThrow('checksum of a frame is wrong')
     }
   })
 })

@@ -31,8 +31,8 @@ function refusalOf(
 
 test.each<[name: string, body: object, code: string, param: string, message: string, model?: string]>([
   ['several choices', { n: 2 }, 'unsupported_parameter', 'n', "'n' is 2"],
-  ['an answer with sound', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for sound'],
-  ['a search', { web_search_options: {} }, 'unsupported_parameter', 'web_search_options', 'asks for a search'],
+  ['an answer with sound', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for audio'],
+  ['a search', { web_search_options: {} }, 'unsupported_parameter', 'web_search_options', 'asks for a web search'],
   [
     'a required call without tools',
     { tool_choice: 'required' },
@@ -45,7 +45,7 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     { tools: [WEATHER], tool_choice: 'required' },
     'unsupported_parameter',
     'tool_choice',
-    'cannot be made to do',
+    'this model does not support',
     'meta.llama3-1-70b-instruct-v1:0',
   ],
   [
@@ -53,7 +53,7 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     { messages: [USER, { role: 'assistant', content: 'So' }] },
     'unsupported_parameter',
     'messages[1]',
-    'does not continue its own words',
+    'this model does not continue it',
     'global.anthropic.claude-sonnet-5',
   ],
   [
@@ -61,14 +61,14 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     { messages: [USER, { role: 'assistant', content: 'a' }, image('https://x.example/a.png')] },
     'unsupported_parameter',
     'messages[2]',
-    'fetches none: send the content itself',
+    'does not fetch URLs: send the content itself',
   ],
   [
     'a file by its address',
     { messages: [file('http://x.example/a.pdf')] },
     'unsupported_parameter',
     'messages[0]',
-    'fetches none',
+    'does not fetch URLs',
   ],
   [
     'an image of TIFF',
@@ -82,21 +82,21 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     { messages: [file('data:application/zip;base64,AA==', 'a.zip')] },
     'invalid_value',
     'messages[0]',
-    'It takes: pdf, csv,',
+    'It supports: pdf, csv,',
   ],
   [
     'a tool with a dot in its name',
     { tools: [WEATHER, { type: 'function', function: { name: 'a.b' } }] },
     'invalid_value',
     'tools[1].function.name',
-    '"a.b": this model\'s provider takes',
+    '"a.b": a name must have',
   ],
   [
     "a tool with the gateway's own name",
     { tools: [{ type: 'function', function: { name: 'tollgate_structured_answer' } }] },
     'invalid_value',
     'tools[0].function.name',
-    'the gateway uses that name',
+    'the gateway reserves this name',
   ],
   [
     'a choice of an unknown tool',
@@ -126,7 +126,7 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     },
     'invalid_value',
     'messages[1].tool_calls[0].function.arguments',
-    'no JSON object',
+    'not a JSON object',
   ],
   [
     'a blank message',

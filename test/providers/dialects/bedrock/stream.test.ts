@@ -87,7 +87,7 @@ describe('the detail of a failure', () => {
       'upstream_invalid',
       'not a JSON object',
     ],
-    ['a page', [Buffer.from('<html><body>Bad gateway')], 'upstream_invalid', 'check sum'],
+    ['a page', [Buffer.from('<html><body>Bad gateway')], 'upstream_invalid', 'checksum'],
     ['arguments without a call', [start, input(0, '{}')], 'upstream_invalid', 'never began'],
     ['a broken call', [start, stop('malformed_tool_use'), metadata], 'upstream_error', 'malformed_tool_use'],
     ['an end without a reason', [start, stop(null), metadata], 'upstream_invalid', 'no stopReason'],
@@ -108,7 +108,7 @@ describe('the detail of a failure', () => {
   const answer = (stopReason: unknown) => JSON.stringify({ output: { message: { content: [] } }, stopReason })
   test.each<[name: string, body: string, detail: string]>([
     ['nothing', '', 'empty'],
-    ['a page', '<html>', 'not JSON that can be read'],
+    ['a page', '<html>', 'not valid JSON'],
     ['null', 'null', 'no message'],
     ['no reason', answer(null), 'no stopReason'],
     ['a broken call', answer('malformed_tool_use'), 'malformed_tool_use'],

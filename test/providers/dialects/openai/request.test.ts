@@ -49,7 +49,7 @@ test.each<[auth: AzurePlace['auth'], headers: object]>([
   const unsigned = { host: 'a.example', path: '/', query: '', headers: {}, body: Buffer.alloc(0) }
   expect(authorize('k', unsigned, NOW)).toEqual(headers)
   const keys = { accessKeyId: 'a', secretAccessKey: 'b', region: 'eu-central-1' }
-  expect(() => authorize(keys, unsigned, NOW)).toThrow('only Bedrock')
+  expect(() => authorize(keys, unsigned, NOW)).toThrow('bedrock-invoke only')
 })
 
 const TOOL = '"tools":[{"type":"function","function":{"name":"f"}}]'

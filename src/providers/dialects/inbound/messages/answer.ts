@@ -1,4 +1,4 @@
-/** A whole answer as a message, and what of a message a stream says at its beginning and its end. */
+/** Encodes a whole answer as a message; the beginning and the end of a stream are shared. */
 import type { ChatCompletion } from '#contract'
 import { parseExact } from '../../json-exact.ts'
 import { AT_A_SEQUENCE } from '../../translate/completion.ts'
@@ -7,19 +7,19 @@ import { type CallNamer, ContentWriter } from './content-writer.ts'
 import { isFields } from './fields.ts'
 import { messagesUsage, type Usage } from './usage.ts'
 
-/** What the answer must know of its request. */
+/** The parts of the request that the answer depends on. */
 export interface AnswerContext {
   /** The exchange's id. */
   readonly exchange: string
   readonly stopSequences: readonly unknown[]
-  /** Whether the client asked for thinking. */
+  /** Whether the client asked for reasoning. */
   readonly showsThoughts: boolean
-  /** The client's own names of tools, by those that the provider knows; of the others both are the same. */
+  /** The client's names of tools by the names sent to the provider, where they differ. */
   readonly toolNames: ReadonlyMap<string, string>
 }
 
-/** How an answer ended. */
-export interface Ending {
+/** The stop reason of an answer and its details. */
+export interface MessageEnd {
   readonly stop_reason: string
   readonly stop_sequence: string | null
   readonly stop_details: {
@@ -36,16 +36,16 @@ export function encodeMessage(completion: ChatCompletion, context: AnswerContext
   const choice = completion.choices.find(({ index }) => (index ?? 0) === 0) ?? completion.choices[0]
   if (choice) writer.add(choice.message, true)
   writer.end()
-  const ending = endingOf(choice?.finish_reason, choice?.['stop_reason'], writer, context)
+  const end = endOf(choice?.finish_reason, choice?.['stop_reason'], writer, context)
   const usage = messagesUsage(completion.usage)
-  return Buffer.from(JSON.stringify(messageOf(completion.model, sink.content(), ending, usage, context)))
+  return Buffer.from(JSON.stringify(messageOf(completion.model, sink.content(), end, usage, context)))
 }
 
-/** @param ending null at the beginning of a stream */
+/** @param end null at the beginning of a stream */
 export function messageOf(
   model: string,
   content: readonly object[],
-  ending: Ending | null,
+  end: MessageEnd | null,
   usage: Usage,
   { exchange }: Pick<AnswerContext, 'exchange'>,
 ) {
@@ -55,12 +55,12 @@ export function messageOf(
     role: 'assistant',
     model,
     content,
-    ...(ending ?? { stop_reason: null, stop_sequence: null, stop_details: null }),
+    ...(end ?? { stop_reason: null, stop_sequence: null, stop_details: null }),
     usage,
   }
 }
 
-/** Its ids are unique among all exchanges, and the same however often the answer is written. */
+/** Its ids are unique among all exchanges, and always the same for the same answer. */
 export function namerOf({ exchange, toolNames }: AnswerContext): CallNamer {
   return {
     newId: number => `toolu_${plain(exchange)}_${number}`,
@@ -71,34 +71,33 @@ export function namerOf({ exchange, toolNames }: AnswerContext): CallNamer {
 const plain = (exchange: string) => exchange.replace(/^[a-z]+_/, '').replace(/[^A-Za-z0-9]/g, '')
 
 /**
- * @param finish the canonical reason, or nothing where the provider gave none
- * @param stopped the sequence at which it stopped, where the provider names it beside the reason (vLLM does); `pause_turn` of
- * Anthropic's own
+ * @param finish the canonical finish reason, or undefined if the provider sent none
+ * @param stopped the stop sequence, if the provider reports it (vLLM), or Anthropic's `pause_turn`
  */
-export function endingOf(
+export function endOf(
   finish: string | null | undefined,
   stopped: unknown,
   { calls, refusal }: Pick<ContentWriter, 'calls' | 'refusal'>,
   { stopSequences }: AnswerContext,
-): Ending {
-  const ending = (stop_reason: string): Ending => ({ stop_reason, stop_sequence: null, stop_details: null })
+): MessageEnd {
+  const end = (stop_reason: string): MessageEnd => ({ stop_reason, stop_sequence: null, stop_details: null })
   if (finish === 'content_filter' || refusal !== '') {
     const stop_details = { type: 'refusal', category: null, explanation: refusal || null } as const
-    return { ...ending('refusal'), stop_details }
+    return { ...end('refusal'), stop_details }
   }
-  if (finish === 'length') return ending('max_tokens')
-  // The client sends it back as it is, for the provider to go on.
-  if (stopped === 'pause_turn' && calls === 0) return ending(stopped)
-  // Some providers say `stop` although there are calls; without any there is nothing that the client could run.
-  if (calls > 0) return ending('tool_use')
-  // Where the provider does not say at which it stopped, one alone is known.
+  if (finish === 'length') return end('max_tokens')
+  // The client sends it back unchanged, and the provider continues.
+  if (stopped === 'pause_turn' && calls === 0) return end(stopped)
+  // Some providers send `stop` although there are calls. Without calls, `tool_use` would be wrong.
+  if (calls > 0) return end('tool_use')
+  // If the provider does not name the sequence, it is known only if there is just one.
   const only = stopped === AT_A_SEQUENCE && stopSequences.length === 1 ? stopSequences[0] : null
   const sequence = stopSequences.includes(stopped) ? stopped : only
-  if (typeof sequence === 'string') return { ...ending('stop_sequence'), stop_sequence: sequence }
-  return ending('end_turn')
+  if (typeof sequence === 'string') return { ...end('stop_sequence'), stop_sequence: sequence }
+  return end('end_turn')
 }
 
-/** Puts the blocks of a whole answer together. */
+/** Builds the blocks of a whole answer. */
 class MessageSink implements BlockSink {
   readonly #blocks: { readonly block: Block; readonly pieces: Piece[] }[] = []
 
@@ -130,14 +129,14 @@ class MessageSink implements BlockSink {
   }
 }
 
-/** What is no JSON object comes wrapped in one, where a tool will stumble over it in place of running without arguments. */
+/** Input that is not a JSON object is wrapped in one, so that the tool fails instead of running without arguments. */
 function inputOf(text: string): object {
   try {
     const value = parseExact(text)
-    // What is nested too deeply can be read, and not written again: tried a few levels deeper than it will stand.
+    // Deeply nested input can be parsed but not written again. Tested a few levels deeper than it will be.
     if (isFields(value) && JSON.stringify([[[[[[[[value]]]]]]]]) !== '') return value
   } catch {
-    // Said below: it is the same to the client.
+    // Handled below: for the client it is the same.
   }
   return { INVALID_JSON: text }
 }

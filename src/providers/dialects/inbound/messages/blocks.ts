@@ -1,9 +1,9 @@
 /**
- * The content of an answer as blocks in their order: one is open at a time, and what belongs to a later one waits. A whole
- * answer and a stream are written by the same machine, so both come to the same message however the stream was cut.
+ * The blocks of an answer in order: one block is open at a time, and content of later ones waits. Whole answers and streams use the
+ * same code, so both give the same message.
  */
 
-/** Takes what the machine writes. Indices are dense. */
+/** Receives the blocks. Indices are consecutive. */
 export interface BlockSink {
   start(index: number, block: Block): void
   add(index: number, piece: Piece): void
@@ -22,7 +22,7 @@ export type Block =
     }
   | SearchBlock
 
-/** What a search of the web did, as its provider told it: of its call the words come in pieces. */
+/** A block of Anthropic's web search. The input of a search request arrives in pieces. */
 export type SearchBlock = Readonly<Record<string, unknown>> & {
   readonly type: 'server_tool_use' | 'web_search_tool_result'
 }
@@ -34,14 +34,14 @@ export type Piece =
   | { readonly type: 'input_json_delta'; readonly partial_json: string }
   | { readonly type: 'citations_delta'; readonly citation: unknown }
 
-/** A block that has not ended yet. */
+/** A block that has not ended. */
 export interface OpenBlock {
   readonly block: Block
-  /** What of it was not written yet. */
+  /** Pieces that were not written yet. */
   readonly waiting: Piece[]
-  /** Nothing that belongs to it can come any more, once another block stands behind it. */
+  /** Whether it is complete once another block follows. */
   isWhole(): boolean
-  /** Called once, before it ends. */
+  /** The last piece, or null. Called once, before the block ends. */
   last(): Piece | null
 }
 
@@ -56,7 +56,7 @@ export class BlockQueue {
     this.#sink = sink
   }
 
-  /** The block that was begun last, unless it has ended. */
+  /** The last block that began, unless it has ended. */
   get newest(): OpenBlock | undefined {
     return this.#open.at(-1)
   }
@@ -65,7 +65,7 @@ export class BlockQueue {
     this.#open.push(block)
   }
 
-  /** Writes what can be written. */
+  /** Writes everything that can be written. */
   flush(): void {
     while (this.#open.length > 0) {
       this.#write(this.#open[0]!)
@@ -74,7 +74,7 @@ export class BlockQueue {
     }
   }
 
-  /** The answer is over. */
+  /** Ends the answer. */
   end(): void {
     while (this.#open.length > 0) {
       this.#write(this.#open[0]!)

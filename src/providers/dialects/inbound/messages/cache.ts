@@ -1,4 +1,4 @@
-/** Marks of what is worth keeping: `cache_control`, which the canonical body has in the same form. */
+/** Reads cache marks: `cache_control`, which has the same form in the canonical body. */
 import type { CacheMark } from '../../translate/cache.ts'
 import { type Fields, fieldsIn, isUnsaid, wrongWord } from './fields.ts'
 
@@ -9,7 +9,7 @@ export interface Marked {
 
 const TTLS = ['5m', '1h'] as const
 
-/** The mark of a block, of a tool, or, with an empty place, of the whole request. What else it says is not carried. */
+/** The mark of a block, of a tool, or (with an empty place) of the whole request. Other members of the mark are ignored. */
 export function readMark(block: Fields, place: string): Marked {
   const { cache_control: value } = block
   if (isUnsaid(value)) return {}
@@ -24,7 +24,7 @@ export function readMark(block: Fields, place: string): Marked {
 
 type Message = Readonly<Record<string, unknown>>
 
-/** A mark of the whole request is one of the last that it says, where that has none of its own. */
+/** Moves a mark of the whole request to its last part, unless that has its own. */
 export function withLastMarked(messages: readonly Message[], mark: Marked): readonly Message[] {
   const last = messages.at(-1)
   if (mark.cache_control === undefined || last === undefined) return messages
@@ -38,7 +38,7 @@ function isList(value: unknown): value is readonly object[] {
   return Array.isArray(value) && value.length > 0
 }
 
-/** The same list with this mark at its last item, unless that has one. */
+/** Adds the mark to the last item of a list, unless that has its own. */
 export function lastMarked<T extends object>(items: readonly T[], mark: Marked): (T & Marked)[] {
   const last = items.length - 1
   return items.map((item, index) =>

@@ -1,19 +1,19 @@
-/** One call of a tool as a block, from the first that is heard of it. */
+/** Builds the block of one tool call from its pieces. */
 import type { ToolCallDelta } from '#contract'
 import type { Block, OpenBlock, Piece } from './blocks.ts'
 import { type Fields, isFields } from './fields.ts'
 
-/** It becomes a block when its name is known; what comes before waits. */
+/** It becomes a block when its name is known; earlier pieces wait. */
 export class Call implements OpenBlock {
   readonly kind = 'call'
   readonly waiting: Piece[] = []
   readonly #input = new JsonExtent()
-  /** The provider's id; empty until it gives one. */
+  /** The provider's id; empty until it sends one. */
   #givenId = ''
   #name = ''
-  /** Google's, which the provider wants to have back with the call; empty where there is none. */
+  /** Google's signature, which must be sent back with the call; empty without one. */
   #signature = ''
-  /** What the client knows it by, once it has begun. */
+  /** The client's id and name, once the block has begun. */
   #shown: { readonly id: string; readonly name: string } | null = null
   #isReplaced = false
 
@@ -21,7 +21,7 @@ export class Call implements OpenBlock {
     return this.#givenId
   }
 
-  /** What the model calls the tool; empty until it is known. */
+  /** The tool's name at the provider; empty until it is known. */
   get name(): string {
     return this.#name
   }
@@ -38,7 +38,7 @@ export class Call implements OpenBlock {
     return { type: 'tool_use', id: this.#shown?.id ?? '', name: this.#shown?.name ?? '', input: {} }
   }
 
-  /** Whether a piece belongs to this call, and is not the beginning of another: some providers give all one index. */
+  /** Whether a piece belongs to this call. Some providers give all calls one index, so it may begin another. */
   continues({ id, function: called }: ToolCallDelta): boolean {
     const givenId = stringOf(id)
     return givenId === '' || this.#givenId === '' || givenId === this.#givenId || stringOf(called?.name) === ''
@@ -58,7 +58,7 @@ export class Call implements OpenBlock {
     this.#shown = { id, name }
   }
 
-  /** Another call has taken its index, so nothing more can come. */
+  /** Another call took its index, so no more pieces follow. */
   replace(): void {
     this.#isReplaced = true
   }
@@ -67,13 +67,13 @@ export class Call implements OpenBlock {
     return this.#isReplaced || this.#input.isWhole
   }
 
-  /** A client that parses the pieces by itself must find something. */
+  /** Empty arguments are sent as `{}`, for clients that parse the pieces themselves. */
   last(): Piece | null {
     return this.#input.isEmpty ? { type: 'input_json_delta', partial_json: '{}' } : null
   }
 }
 
-/** Follows JSON text as far as it must to know where an object ends. */
+/** Finds the end of the object in streamed JSON. */
 class JsonExtent {
   #depth = 0
   #inString = false

@@ -1,4 +1,4 @@
-/** Canonical deltas, or a whole message as one of them, as blocks: thoughts, text, calls. */
+/** Converts canonical deltas, or a whole message as one delta, to blocks: reasoning, text, calls. */
 import type { AnthropicPiece, Delta, ToolCallDelta } from '#contract'
 import { BlockQueue, type BlockSink, type OpenBlock, type Piece, type SearchBlock } from './blocks.ts'
 import { Call } from './call.ts'
@@ -13,77 +13,77 @@ import {
   type ThoughtField,
 } from './kept-thoughts.ts'
 
-interface Thought extends OpenBlock {
+interface ReasoningBlock extends OpenBlock {
   readonly kind: 'thought'
   readonly field: ThoughtField
   text: string
   signature: string
 }
 
-interface Words extends OpenBlock {
+interface TextBlock extends OpenBlock {
   readonly kind: 'text' | 'refusal' | 'search'
 }
 
-interface Sealed extends OpenBlock {
+interface SealedBlock extends OpenBlock {
   readonly kind: 'sealed'
   readonly block: { readonly type: 'redacted_thinking'; readonly data: string }
 }
 
-type AnyBlock = Thought | Sealed | Call | Words
+type AnyBlock = ReasoningBlock | SealedBlock | Call | TextBlock
 
-/** What the client knows calls by. */
+/** Names of calls for the client. */
 export interface CallNamer {
-  /** For a call to which the provider gave no id, or one that another call has. */
+  /** An id for a call without one, or with one that another call has. */
   newId(number: number): string
-  /** The client's own name of a tool that the model calls. */
+  /** The client's name of a tool that the model calls. */
   nameOf(called: string): string
 }
 
 export class ContentWriter {
   readonly #queue: BlockQueue
-  /** By the index of the canonical call, each the newest that has it. */
+  /** The newest call of each canonical index. */
   readonly #calls = new Map<number, Call>()
-  /** Those that the client has seen: a provider that gives one twice must not make two calls look like one. */
+  /** Ids sent to the client. A provider may send one twice, but two calls must not have the same id. */
   readonly #ids = new Set<string>()
   readonly #namer: CallNamer
   readonly #showsThoughts: boolean
   #newest: AnyBlock | null = null
-  /** The thoughts since the last call, where they are not shown. */
-  #hidden: (Thought | Sealed)[] = []
-  /** The hidden thought that is going on. */
-  #newestHidden: Thought | Sealed | null = null
+  /** The reasoning since the last call, if it is hidden. */
+  #hidden: (ReasoningBlock | SealedBlock)[] = []
+  /** The hidden reasoning block that is growing. */
+  #newestHidden: ReasoningBlock | SealedBlock | null = null
   #refusal = ''
 
-  /** @param showsThoughts whether the client asked for thinking */
+  /** @param showsThoughts whether the client asked for reasoning */
   constructor(sink: BlockSink, namer: CallNamer, showsThoughts: boolean) {
     this.#queue = new BlockQueue(sink)
     this.#namer = namer
     this.#showsThoughts = showsThoughts
   }
 
-  /** How many calls the client can run. */
+  /** Number of calls that the client can run. */
   get calls(): number {
     return this.#ids.size
   }
 
-  /** Why the model refused, in its own words; empty when it did not. */
+  /** The text of a refusal; empty if the model did not refuse. */
   get refusal(): string {
     return this.#refusal
   }
 
-  /** @param isWhole whether it is a whole message, of which every call is a call of its own */
+  /** @param isWhole whether it is a whole message, in which every item is a separate call */
   add(delta: Delta, isWhole = false): void {
     const pieces = listOf(delta.anthropic_content).filter(isFields) as AnthropicPiece[]
     if (isWhole && pieces.length > 0) this.#inOrder(delta, pieces)
     else {
-      this.#think(delta)
-      this.#words('text', textOf(delta.content))
+      this.#addReasoning(delta)
+      this.#text('text', textOf(delta.content))
       for (const piece of pieces) this.#piece(piece)
     }
-    for (const _image of listOf(delta['images'])) this.#words('text', PICTURE)
+    for (const _image of listOf(delta['images'])) this.#text('text', PICTURE)
     if (typeof delta.refusal === 'string') {
       this.#refusal += delta.refusal
-      this.#words('refusal', delta.refusal)
+      this.#text('refusal', delta.refusal)
     }
     for (const [position, call] of listOf(delta.tool_calls).entries()) {
       if (isFields(call)) this.#call(call, isWhole ? position : ((call as ToolCallDelta).index ?? position))
@@ -96,14 +96,14 @@ export class ContentWriter {
   }
 
   /**
-   * A whole message with searches: each block where it stood. A step may have changed the words since: then they stand behind
-   * the searches, without what they quoted.
+   * A whole message with searches: each block in its place. If a step changed the text, the text follows the searches, without
+   * citations.
    */
   #inOrder(delta: Delta, pieces: readonly AnthropicPiece[]): void {
     const text = textOf(delta.content)
     const isSame = pieces.reduce((sum, { length = 0 }) => sum + length, 0) === text.length
     const details = listOf(delta['reasoning_details']).filter(isFields)
-    let [said, thought] = [0, 0]
+    let [end, thought] = [0, 0]
     for (const piece of pieces) {
       if (piece.type === 'thinking') {
         const detail = details[thought++]
@@ -111,16 +111,16 @@ export class ContentWriter {
         continue
       }
       if (isSame && piece.type === 'text') {
-        this.#words('text', text.slice(said, said + (piece.length ?? 0)))
-        said += piece.length ?? 0
+        this.#text('text', text.slice(end, end + (piece.length ?? 0)))
+        end += piece.length ?? 0
       }
       if (isSame || piece.type !== 'text') this.#piece(piece)
     }
     for (const detail of details.slice(thought)) this.#detail(detail, false)
-    if (!isSame) this.#words('text', text)
+    if (!isSame) this.#text('text', text)
   }
 
-  /** A block of a search, or the end of a text and what that quotes of the web. */
+  /** A block of a search, or the end of a text with its web citations. */
   #piece(piece: AnthropicPiece): void {
     if (piece.type === 'text') {
       const newest = this.#newest?.kind === 'text' ? this.#newest : null
@@ -138,64 +138,64 @@ export class ContentWriter {
   }
 
   /**
-   * A whole message has its thoughts twice: as one text, and those that are signed once more in pieces, each with its
-   * signature. In a stream the text has passed when its signed piece comes.
+   * A whole message has its reasoning twice: as one text, and the signed parts again with their signatures. In a stream, a signed part
+   * arrives after its text.
    */
-  #think(delta: Delta): void {
+  #addReasoning(delta: Delta): void {
     const details = listOf(delta['reasoning_details']).filter(isFields)
     const field = delta.reasoning_content ? 'reasoning_content' : 'reasoning'
     let rest = stringOf(delta[field])
-    const said = rest !== ''
+    const hasText = rest !== ''
     for (const [index, detail] of details.entries()) {
       if (!details.slice(index).some(later => begins(rest, later))) {
-        this.#thought(rest, field)
+        this.#addReasoningText(rest, field)
         rest = ''
       }
       if (begins(rest, detail)) {
         const text = stringOf(detail['text'])
-        this.#thought(text, field)
+        this.#addReasoningText(text, field)
         rest = rest.slice(text.length)
       }
-      this.#detail(detail, said)
+      this.#detail(detail, hasText)
     }
-    this.#thought(rest, field)
+    this.#addReasoningText(rest, field)
   }
 
-  #thought(text: string, field: ThoughtField): void {
+  #addReasoningText(text: string, field: ThoughtField): void {
     if (text === '') return
     const thought = this.#unsigned() ?? this.#beginThought(field)
     thought.text += text
     if (this.#showsThoughts) thought.waiting.push({ type: 'thinking_delta', thinking: text })
   }
 
-  /** @param said whether the text of unsigned pieces stands beside them */
-  #detail(detail: Fields, said: boolean): void {
+  /** @param hasText whether the delta also has the text of unsigned pieces */
+  #detail(detail: Fields, hasText: boolean): void {
     const text = stringOf(detail['text'])
     if (isSigned(detail)) {
       const open = this.#unsigned()
       if (open && text !== '' && open.text !== text) this.#sealed(detailMark(detail))
       else (open ?? this.#signedAlone(text)).signature = stringOf(detail['signature'])
     } else if (detail['type'] === 'reasoning.encrypted') {
-      // More than the two members stands there when it comes from elsewhere, which wants all of it back.
+      // A detail with more members is another provider's, which requires all of it back.
       const isPlain = Object.keys(detail).every(name => name === 'type' || name === 'data')
       if (stringOf(detail['data']) !== '') this.#sealed(isPlain ? stringOf(detail['data']) : detailMark(detail))
-    } else if (!said) this.#thought(text || stringOf(detail['summary']), 'reasoning')
+    } else if (!hasText) this.#addReasoningText(text || stringOf(detail['summary']), 'reasoning')
   }
 
-  /** The thought that is going on, if it has no signature yet. */
-  #unsigned(): Thought | null {
+  /** The open reasoning block, if it has no signature yet. */
+  #unsigned(): ReasoningBlock | null {
     const newest = this.#showsThoughts ? this.#newest : this.#newestHidden
     return newest?.kind === 'thought' && newest.signature === '' ? newest : null
   }
 
-  #signedAlone(text: string): Thought {
+  #signedAlone(text: string): ReasoningBlock {
     const thought = this.#beginThought('reasoning_content')
     thought.text = text
     if (text !== '') thought.waiting.push({ type: 'thinking_delta', thinking: text })
     return thought
   }
 
-  #beginThought(field: ThoughtField): Thought {
+  #beginThought(field: ThoughtField): ReasoningBlock {
     return this.#begin({
       kind: 'thought',
       field,
@@ -220,7 +220,7 @@ export class ContentWriter {
     })
   }
 
-  #words(kind: 'text' | 'refusal', text: string): void {
+  #text(kind: 'text' | 'refusal', text: string): void {
     if (text === '') return
     this.#newestHidden = null
     const block =
@@ -238,7 +238,7 @@ export class ContentWriter {
       this.#calls.set(index, call)
     }
     call.add(delta)
-    // One that never gets a name is none that the client could run.
+    // A call without a name cannot be run by the client.
     if (call.name !== '' && !call.hasBegun) this.#beginCall(call)
   }
 
@@ -272,15 +272,15 @@ export class ContentWriter {
   }
 }
 
-/** Assistants of this format make no pictures; the reader shall know that there was one. */
-const PICTURE = '[The model made a picture, which this format cannot carry.]'
+/** Assistant messages of this format have no images; the text notes that there was one. */
+const PICTURE = '[The model made an image, which this format does not support.]'
 
-function isThought(block: AnyBlock): block is Thought | Sealed {
+function isThought(block: AnyBlock): block is ReasoningBlock | SealedBlock {
   return block.kind === 'thought' || block.kind === 'sealed'
 }
 
-/** Of what Google has signed only the signature goes back. */
-function keptBlock(block: Thought | Sealed): KeptBlock {
+/** For reasoning that Google signed, only the signature is sent back. */
+function keptBlock(block: ReasoningBlock | SealedBlock): KeptBlock {
   if (block.kind === 'sealed') return [block.block.data]
   const signature = block.signature || fieldMark(block.field)
   return [readMark(signature).kind === 'google' ? '' : block.text, signature]
@@ -293,13 +293,13 @@ function isSigned(detail: Fields): boolean {
   return detail['type'] === 'reasoning.text' && stringOf(detail['signature']) !== ''
 }
 
-/** Whether thoughts begin with a signed piece. */
+/** Whether the reasoning begins with a signed part. */
 function begins(thoughts: string, detail: Fields): boolean {
   const text = stringOf(detail['text'])
   return text !== '' && isSigned(detail) && thoughts.startsWith(text)
 }
 
-/** Some providers give a list of parts. */
+/** Some providers send a list of parts. */
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   return listOf(content)

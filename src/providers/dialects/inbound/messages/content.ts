@@ -1,4 +1,4 @@
-/** What a user, a tool or a document says: texts, pictures and files. */
+/** Reads content of a user, a tool or a document: texts, images and files. */
 import { lastMarked, type Marked, readMark } from './cache.ts'
 import {
   type Fields,
@@ -17,7 +17,7 @@ export type TextPart = {
   readonly text: string
   readonly citations?: readonly unknown[]
 } & Marked
-/** A block that only Anthropic itself has, as the client has got it from there. */
+/** A block that only Anthropic has, as the client received it. */
 export type NativePart = { readonly type: 'anthropic'; readonly anthropic: Fields } & Marked
 export type Part =
   | TextPart
@@ -25,7 +25,7 @@ export type Part =
   | ({ readonly type: 'image_url'; readonly image_url: { readonly url: string } } & Marked)
   | ({ readonly type: 'file'; readonly file: { readonly filename: string; readonly file_data: string } } & Marked)
 
-/** A part and where it came from. */
+/** A part and its place in the request. */
 export interface PlacedPart {
   readonly part: Part
   readonly place: string
@@ -37,7 +37,7 @@ export const textPart = (text: string, mark: Omit<TextPart, 'type' | 'text'> = {
   ...mark,
 })
 
-/** A string, or a list of blocks; nothing at all is nothing. */
+/** A string, or a list of blocks; empty without content. */
 export function readContent(content: unknown, place: string): PlacedPart[] {
   if (content === undefined || content === null) return []
   if (typeof content === 'string') return [{ part: textPart(content), place }]
@@ -47,7 +47,7 @@ export function readContent(content: unknown, place: string): PlacedPart[] {
   })
 }
 
-/** The texts of a string or of text blocks, where nothing else may stand. */
+/** The texts of a string or of text blocks; other blocks are refused. */
 export function readTexts(content: unknown, place: string): TextPart[] {
   if (typeof content === 'string') return [textPart(content)]
   return listIn(content, place).map((value, index) => {
@@ -58,10 +58,10 @@ export function readTexts(content: unknown, place: string): TextPart[] {
   })
 }
 
-/** One block that says something; of what it carries beside that only its mark is read. */
+/** Reads one block with content and its mark. Other members are ignored. */
 export function readBlock(block: Fields, place: string): PlacedPart[] {
   const mark = readMark(block, place)
-  const placed = readSaid(block, place)
+  const placed = readUnmarked(block, place)
   if (mark.cache_control === undefined) return placed
   const parts = lastMarked(
     placed.map(({ part }) => part),
@@ -70,7 +70,7 @@ export function readBlock(block: Fields, place: string): PlacedPart[] {
   return placed.map(({ place: at }, index) => ({ part: parts[index]!, place: at }))
 }
 
-function readSaid(block: Fields, place: string): PlacedPart[] {
+function readUnmarked(block: Fields, place: string): PlacedPart[] {
   switch (block['type']) {
     case 'text':
       return [{ part: textPart(textIn(block['text'], `${place}.text`)), place }]
@@ -89,11 +89,11 @@ function readSaid(block: Fields, place: string): PlacedPart[] {
   }
 }
 
-/** Blocks that only Anthropic's own tools and stores give meaning to. */
+/** The refusal of blocks that only Anthropic's own tools and stores use. */
 export function foreignBlock(type: unknown, place: string) {
   if (typeof type !== 'string')
     return type === undefined ? missing(`${place}.type`) : wrongWord(`${place}.type`, type, [])
-  const message = `${place} is a block of the type ${shown(type)}, which this gateway does not carry there.`
+  const message = `${place} is a block of the type ${shown(type)}, which this gateway does not support there.`
   return unsupported(`${place}.type`, message)
 }
 
@@ -111,7 +111,7 @@ function imageOf(source: Fields, place: string): Part {
   }
 }
 
-/** A document of text becomes text, which every model reads; one of pages becomes a file. */
+/** A text document becomes text, which every model reads; a document with pages becomes a file. */
 function documentOf(block: Fields, place: string): PlacedPart[] {
   const at = `${place}.source`
   const source = fieldsIn(block['source'], at)
@@ -144,7 +144,7 @@ function dataUrl(source: Fields, place: string): string {
 
 function wrongSource(type: unknown, place: string, known: readonly string[]) {
   if (type !== 'file') return wrongWord(`${place}.type`, type, known)
-  const message = `${place} names an uploaded file, and this gateway stores none. Send its bytes: 'type': 'base64'.`
+  const message = `${place} refers to an uploaded file, but this gateway stores no files. Send its bytes: 'type': 'base64'.`
   return unsupported(`${place}.type`, message)
 }
 

@@ -1,4 +1,4 @@
-/** `system` and `messages` as canonical messages. */
+/** Converts `system` and `messages` to canonical messages. */
 import { keepWhole, unmarked, type WholePiece } from '../../translate/as-sent.ts'
 import { lastMarked, type Marked, readMark } from './cache.ts'
 import {
@@ -27,36 +27,35 @@ import { shortName } from './names.ts'
 
 export type CanonicalMessage = Readonly<Record<string, unknown>>
 
-/** Where a canonical message comes from in the client's body, for errors that name places of the canonical one. */
+/** The origin of a canonical message in the client's body, for errors about the canonical one. */
 export interface Origin {
   readonly at: string
-  /** Of each part of the content, when that is a list. */
+  /** Place of each part, if the content is a list. */
   readonly parts?: readonly string[]
-  /** Of each tool call. */
+  /** Place of each tool call. */
   readonly calls?: readonly string[]
 }
 
-/** A message and its origin. */
-interface Written {
+interface PlacedMessage {
   readonly message: CanonicalMessage
   readonly origin: Origin
 }
 
 /**
- * Both lists have the same length. A turn of the user becomes one `tool` message for each result in it, and behind them
- * what else the user says: that is the order which providers insist on.
- * @param searches whether blocks of Anthropic's search of the web may be among the answers
+ * Both lists have the same length. A user turn becomes a `tool` message for each tool result, followed by its other content:
+ * providers require that order.
+ * @param searches whether blocks of Anthropic's web search may be in the conversation
  */
 export function decodeConversation(
   system: unknown,
   messages: unknown,
   searches = false,
 ): { readonly messages: readonly CanonicalMessage[]; readonly origins: readonly Origin[] } {
-  const written: Written[] = []
+  const written: PlacedMessage[] = []
   if (!isUnsaid(system)) written.push(...instructions(system))
   const turns = listIn(messages, 'messages')
   if (turns.length === 0) throw wrongValue('messages', 'it has 0 items, and the minimum is 1')
-  /** Names of the tools that were called, by the ids of the calls. */
+  /** Names of the called tools by call id. */
   const names = new Map<string, string>()
   for (const [index, value] of turns.entries()) {
     const at = `messages[${index}]`
@@ -78,8 +77,8 @@ export function decodeConversation(
   return { messages: written.map(({ message }) => message), origins: written.map(({ origin }) => origin) }
 }
 
-/** The instructions before the conversation; none where they are the client's line about itself alone. */
-function instructions(system: unknown): Written[] {
+/** The instructions before the conversation; empty if they are only Claude Code's billing line. */
+function instructions(system: unknown): PlacedMessage[] {
   const texts = readTexts(system, 'system')
   const own = texts.map(part => ({ ...part, text: part.text.replace(BILLING, '') }))
   const left = own.filter(({ text }, index) => text !== '' || texts[index]!.text === '')
@@ -87,32 +86,31 @@ function instructions(system: unknown): Written[] {
 }
 
 /**
- * Claude Code's first line, about itself: it says something else in each request, so no provider would find the beginning of
- * the prompt in its cache. It is left out everywhere: to a model it means nothing, and Claude Code has a setting that does the
- * same.
+ * Claude Code's first line, about itself. It differs in each request, so no provider would find the prompt in its cache. It is always
+ * removed: it has no meaning for a model, and Claude Code has a setting with the same effect.
  */
 const BILLING = /^x-anthropic-billing-header:[^\n]*\n*/
 
-/** One text, with a blank line between blocks: they are written as paragraphs. Behind a mark another part begins. */
+/** One text, with a blank line between blocks, because they are paragraphs. A new part begins after a mark. */
 function systemOf(blocks: readonly TextPart[]): CanonicalMessage {
   const parts: TextPart[] = []
   for (const [index, { text, ...mark }] of blocks.entries()) {
-    const said = index === 0 ? text : `\n\n${text}`
+    const added = index === 0 ? text : `\n\n${text}`
     const open = parts.at(-1)
-    if (open === undefined || open.cache_control !== undefined) parts.push({ ...mark, text: said })
-    else parts[parts.length - 1] = { ...mark, text: open.text + said }
+    if (open === undefined || open.cache_control !== undefined) parts.push({ ...mark, text: added })
+    else parts[parts.length - 1] = { ...mark, text: open.text + added }
   }
   return { role: 'system', ...contentOf(parts) }
 }
 
-function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, string>): Written[] {
+function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, string>): PlacedMessage[] {
   const place = `${at}.content`
   if (typeof content === 'string') return [{ message: { role: 'user', content }, origin: { at } }]
-  const results: Written[] = []
+  const results: PlacedMessage[] = []
   const shown: PlacedPart[] = []
-  const said: PlacedPart[] = []
+  const own: PlacedPart[] = []
   const shownPieces: WholePiece[] = []
-  const saidPieces: WholePiece[] = []
+  const ownPieces: WholePiece[] = []
   const kept: KeptResult[] = []
   const blocks = listIn(content, place)
   if (blocks.length === 0) throw wrongValue(place, 'it has 0 items, and the minimum is 1')
@@ -121,8 +119,8 @@ function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, st
     const block = fieldsIn(value, here)
     if (block['type'] !== 'tool_result') {
       const read = readBlock(block, here)
-      said.push(...read)
-      saidPieces.push({ block: isWhole(block) ? (unmarked(block) as Fields) : null, parts: read.length })
+      own.push(...read)
+      ownPieces.push({ block: isWhole(block) ? (unmarked(block) as Fields) : null, parts: read.length })
     } else {
       const { result, rest } = toolResult(block, here, names)
       results.push(result)
@@ -131,17 +129,17 @@ function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, st
       if (rest.length > 0) shownPieces.push({ block: null, parts: rest.length, result: result.message })
     }
   }
-  const parts = [...shown, ...said]
+  const parts = [...shown, ...own]
   const message = parts.length > 0 ? { role: 'user', ...contentOf(partsOf(parts)) } : null
   if (message) results.push({ message, origin: originOf(at, parts) })
   for (const result of kept) keepResult(result, message)
-  const pieces = [...shownPieces, ...saidPieces]
+  const pieces = [...shownPieces, ...ownPieces]
   if (message && pieces.some(({ block, result }) => block !== null || result !== undefined))
     keepWhole(message, { kind: 'user', pieces })
   return results
 }
 
-/** Whether the canonical format has a block in other words. A text is a text, unless it is to be quoted. */
+/** Whether the canonical format has the block in another form only. A text document without citations is just text. */
 function isWhole({ type, source, citations }: Fields): boolean {
   if (type !== 'document') return type === 'search_result' || type === 'tool_reference'
   if (!isFields(source) || source['type'] !== 'text') return true
@@ -156,7 +154,7 @@ interface KeptResult {
   readonly isShown: boolean
 }
 
-/** A result of text alone is the same in both formats. */
+/** Keeps a result, unless it is plain text, which is the same in both formats. */
 function keepResult({ message, block, isShown }: KeptResult, shownIn: object | null): void {
   const { content, is_error: isError } = block
   const isPlain = typeof content === 'string' || isUnsaid(content)
@@ -168,7 +166,7 @@ function keepResult({ message, block, isShown }: KeptResult, shownIn: object | n
   keepWhole(message, { kind: 'result', block: fields, shownIn: isShown ? shownIn : null })
 }
 
-/** A result is text, so what it shows besides follows as the user's words, which say where it comes from. */
+/** A result is text, so its other content follows in a user message that names the result. */
 function toolResult(block: Fields, place: string, names: ReadonlyMap<string, string>) {
   const { own: id } = readId(textIn(block['tool_use_id'], `${place}.tool_use_id`))
   const parts = readContent(block['content'], `${place}.content`)
@@ -178,38 +176,38 @@ function toolResult(block: Fields, place: string, names: ReadonlyMap<string, str
   if (block['is_error'] === true) texts.unshift(FAILED)
   if (others.length > 0)
     texts.push(others.length === 1 ? '[An attachment follows.]' : `[${others.length} attachments follow.]`)
-  const said = textPart(texts.join('\n'), others.length > 0 ? lastMarkIn(parts) : { ...lastMarkIn(parts), ...own })
+  const text = textPart(texts.join('\n'), others.length > 0 ? lastMarkIn(parts) : { ...lastMarkIn(parts), ...own })
   const label = `Attached to the result of the tool '${names.get(id) ?? id}':`
   return {
-    result: { message: { role: 'tool', tool_call_id: id, ...contentOf([said]) }, origin: { at: place } },
+    result: { message: { role: 'tool', tool_call_id: id, ...contentOf([text]) }, origin: { at: place } },
     rest: others.length > 0 ? [{ part: textPart(label), place }, ...shownMarked(others, own)] : [],
   }
 }
 
-/** The mark of a result's texts: they become one. */
+/** The mark of a result's texts, which become one text. */
 function lastMarkIn(parts: readonly PlacedPart[]): Marked {
   const last = parts.findLast(({ part }) => part.type === 'text' && part.cache_control !== undefined)
   return last?.part.cache_control === undefined ? {} : { cache_control: last.part.cache_control }
 }
 
-/** What the result shows is its end, so its mark stands there. */
+/** The attachments are the end of the result, so its mark is put there. */
 function shownMarked(others: readonly PlacedPart[], mark: Marked): PlacedPart[] {
   const parts = lastMarked(partsOf(others), mark)
   return others.map(({ place }, index) => ({ part: parts[index]!, place }))
 }
 
-/** Canonical results do not say whether the tool failed, so their text does. */
+/** Canonical results cannot mark a failed tool, so the text does. */
 const FAILED = '[The tool failed.]'
 
-function assistantTurn({ content }: Fields, at: string, names: Map<string, string>, searches: boolean): Written {
+function assistantTurn({ content }: Fields, at: string, names: Map<string, string>, searches: boolean): PlacedMessage {
   if (typeof content === 'string') return { message: { role: 'assistant', content }, origin: { at } }
   const blocks = listIn(content, `${at}.content`)
-  // The provider wants the blocks of a search, and what was thought between them, in their order.
+  // The provider requires search blocks, and the reasoning between them, in order.
   const hasSearched = searches && blocks.some(block => isFields(block) && isSearchBlock(block))
   const texts: PlacedPart[] = []
   const citations = new Map<number, readonly unknown[]>()
   const calls: { readonly call: object; readonly place: string }[] = []
-  const thoughts = new Thoughts()
+  const thoughts = new TurnReasoning()
   for (const [index, value] of blocks.entries()) {
     const place = `${at}.content[${index}]`
     const block = fieldsIn(value, place)
@@ -255,7 +253,7 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
   }
 }
 
-/** Without the blocks of its search, a quote of the web leads nowhere. */
+/** Without the blocks of its search, a web citation is invalid. */
 const quotable = (citations: readonly unknown[], hasSearched: boolean) =>
   hasSearched ? citations : citations.filter(each => !isFields(each) || each['type'] !== WEB_QUOTE)
 
@@ -263,12 +261,12 @@ const WEB_QUOTE = 'web_search_result_location'
 
 const isListed = (value: unknown): value is readonly unknown[] => Array.isArray(value) && value.length > 0
 
-/** What a search of the web did; other tools that Anthropic runs are not here. */
+/** Whether a block is of a web search; other tools that Anthropic runs are not supported. */
 function isSearchBlock({ type, name }: Fields): boolean {
   return type === 'web_search_tool_result' || (type === 'server_tool_use' && name === 'web_search')
 }
 
-/** A thought that Anthropic has signed. */
+/** Whether a block is reasoning that Anthropic signed. */
 function isOwnThought({ type, signature, data }: Fields): boolean {
   const sealed = type === 'thinking' ? signature : type === 'redacted_thinking' ? data : null
   return typeof sealed === 'string' && readThoughtMark(sealed).kind === 'own'
@@ -279,14 +277,14 @@ function nativePart(block: Fields, place: string): NativePart {
   return { type: 'anthropic', anthropic, ...readMark(block, place) }
 }
 
-/** What a text quotes of the web. Documents that it quotes were sent as text, which has no places. */
+/** The web citations of a text. Documents were sent as text, so citations of them have no target. */
 function quoted({ citations }: Fields): { readonly citations?: readonly unknown[] } {
   if (!Array.isArray(citations)) return {}
   const ofWeb = citations.filter(each => isFields(each) && each['type'] === WEB_QUOTE)
   return ofWeb.length > 0 ? { citations: ofWeb } : {}
 }
 
-function toolCall(block: Fields, place: string, names: Map<string, string>, thoughts: Thoughts): object {
+function toolCall(block: Fields, place: string, names: Map<string, string>, thoughts: TurnReasoning): object {
   const { own: id, thoughts: kept } = readId(textIn(block['id'], `${place}.id`))
   const name = shortName(textIn(block['name'], `${place}.name`))
   const input = block['input'] ?? {}
@@ -303,8 +301,8 @@ function toolCall(block: Fields, place: string, names: Map<string, string>, thou
   }
 }
 
-/** The thoughts of one turn, each to where the provider that thought them wants it back. */
-class Thoughts {
+/** The reasoning of one turn, in the form that its provider requires back. */
+class TurnReasoning {
   readonly #details: object[] = []
   readonly #unsigned: Partial<Record<ThoughtField, string>> = {}
   #google: string | null = null
@@ -322,7 +320,7 @@ class Thoughts {
     else if (mark.kind === 'detail') this.#details.push(mark.detail)
   }
 
-  /** Those that the id of a call keeps. */
+  /** Reasoning that the id of a call contains. */
   hidden(kept: readonly KeptBlock[]): void {
     for (const [text, signature] of kept) {
       if (signature === undefined) this.sealed(text)
@@ -330,16 +328,14 @@ class Thoughts {
     }
   }
 
-  /** Google's, for the call that comes next. */
+  /** Google's signature, for the next call. */
   takeSignature(): string | null {
     const signature = this.#google
     this.#google = null
     return signature
   }
 
-  /**
-   * @param calls whether the turn calls tools: providers that sign nothing want their thoughts back then, and only then
-   */
+  /** @param calls whether the turn has tool calls: providers without signatures require their reasoning only then */
   fields(calls: boolean): Readonly<Record<string, unknown>> {
     return {
       ...(this.#details.length > 0 ? { reasoning_details: this.#details } : {}),
@@ -350,7 +346,7 @@ class Thoughts {
 
 const partsOf = (placed: readonly PlacedPart[]) => placed.map(({ part }) => part)
 
-/** One text as a string, unless it has a mark: some providers read nothing else. */
+/** A single text without a mark as a string: some providers accept nothing else. */
 function contentOf(parts: readonly PlacedPart['part'][]): { readonly content: unknown } {
   const [first] = parts
   if (first === undefined) return { content: '' }

@@ -1,11 +1,11 @@
-/** Errors as the Messages API writes them, and places of the canonical body in the words of the client's own. */
+/** Encodes errors of the Messages API, and translates places of the canonical body to the client's. */
 import { type Refusal, reworded } from '#contract'
 import { overflowIn } from '../../overflow.ts'
 import type { DecodedRequest } from './request.ts'
 
 /**
- * The body of an error, of an answer and of a stream's last event alike. Beside what the format has stand the gateway's
- * own `code`, which the official library shows as `errorCode`, and `param`.
+ * The body of an error answer and of a stream's error event. Besides the format's own members it has the gateway's `code`, which the
+ * official library shows as `errorCode`, and `param`.
  */
 export function errorBody(refusal: Refusal, request: string): string {
   const { message, code, param } = refusal
@@ -14,10 +14,9 @@ export function errorBody(refusal: Refusal, request: string): string {
   return JSON.stringify({ type: 'error', error, request_id: request })
 }
 
-/** In Anthropic's own words, because its library then goes on by sending all messages each time. */
+/** In Anthropic's own form: its library then sends all messages each time. */
 const NO_THREADS = { error_code: 'thread_unsupported_request', unsupported: ['thread'] }
 
-/** By status. */
 const TYPES: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   402: 'billing_error',
@@ -36,44 +35,44 @@ function typeOf({ status }: Refusal): string {
 
 type Places = Pick<DecodedRequest, 'origins' | 'effortPlace' | 'dropped'>
 
-/** The numbers of an error about a prompt that is too long. */
+/** The numbers for an error about a prompt that is too long. */
 export interface Sizes {
   /** The gateway's estimate. */
   readonly promptTokens: () => number
   readonly context: number | undefined
 }
 
-/** The same refusal, saying of the client's body what it says of the canonical one. */
+/** The refusal with places of the client's body instead of the canonical one. */
 export function inClientsWords(refusal: Refusal, request: Places, sizes: Sizes): Refusal {
   const { param, message } = refusal
   if (refusal.code === 'context_length_exceeded') return reworded(refusal, { message: tooLong(message, sizes), param })
   const own = param === null ? null : placeOf(param, request)
-  let said = message.replaceAll(MESSAGE_PLACE, place => placeOf(place, request))
-  if (param !== null && own !== null && own !== param) said = said.replaceAll(`'${param}'`, `'${own}'`)
-  // No everyday word: sentences name it without quotation marks, and without a `param`.
-  said = said.replaceAll('max_completion_tokens', 'max_tokens')
-  return reworded(refusal, { message: said, param: own })
+  let sentence = message.replaceAll(MESSAGE_PLACE, place => placeOf(place, request))
+  if (param !== null && own !== null && own !== param) sentence = sentence.replaceAll(`'${param}'`, `'${own}'`)
+  // Sentences mention it without quotation marks and without a `param`. It is not an everyday word.
+  sentence = sentence.replaceAll('max_completion_tokens', 'max_tokens')
+  return reworded(refusal, { message: sentence, param: own })
 }
 
-/** Anthropic's words for a prompt that fits without its output. Claude Code reads the numbers and asks for less. */
+/** Anthropic's sentence for a prompt that fits without its output. Claude Code reads the numbers and requests less output. */
 const WITH_OUTPUT = /input length and `max_tokens` exceed context limit: \d+ \+ \d+ > \d+/
 
-/** Anthropic's words, by which clients know that they must shorten the conversation: Claude Code then does so by itself. */
-function tooLong(said: string, { promptTokens, context }: Sizes): string {
-  if (WITH_OUTPUT.test(said)) return said
-  const { asked, output, limit } = overflowIn(said)
+/** Anthropic's sentence, which makes Claude Code shorten the conversation automatically. */
+function tooLong(message: string, { promptTokens, context }: Sizes): string {
+  if (WITH_OUTPUT.test(message)) return message
+  const { asked, output, limit } = overflowIn(message)
   if (output !== null) return `input length and \`max_tokens\` exceed context limit: ${asked} + ${output} > ${limit}`
   const most = limit ?? context
   if (most === undefined) return 'prompt is too long'
   return `prompt is too long: ${asked ?? Math.max(promptTokens(), most + 1)} tokens > ${most} maximum`
 }
 
-/** `messages[3].content[0].image_url.url`, wherever it stands in a sentence. */
+/** `messages[3].content[0].image_url.url`, anywhere in a sentence. */
 const MESSAGE_PLACE = /\bmessages\[\d+\](?:\.\w+|\[\d+\])*/g
 const IN_MESSAGE = /^messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)$/
 const IN_FUNCTION = /^(tools\[\d+\])\.function(?:\.(.*))?$/
 
-/** Parameters that have another name here; what stands behind the name goes with it only where it means the same. */
+/** Parameters with another name here. The rest of the path is kept only if it means the same. */
 const NAMES: readonly (readonly [canonical: RegExp, own: string])[] = [
   [/^max_completion_tokens$/, 'max_tokens'],
   [/^stop(?=$|\[)/, 'stop_sequences'],

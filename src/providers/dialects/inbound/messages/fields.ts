@@ -1,4 +1,4 @@
-/** Reads values of a client's body. Whatever is not as the format says is refused with its place, in the client's terms. */
+/** Reads values of a client's body. Throws a refusal with the client's own place for an invalid value. */
 import { type Refusal, refuse } from '#contract'
 import { hintOf } from '../../../../common/nearest.ts'
 
@@ -21,7 +21,7 @@ export function textIn(value: unknown, place: string): string {
   throw missingOr(value, place, 'a string')
 }
 
-/** The text, or null where there is none. */
+/** The text, or null if it is missing. */
 export function optionalTextIn(value: unknown, place: string): string | null {
   return value === undefined || value === null ? null : textIn(value, place)
 }
@@ -30,7 +30,7 @@ export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Says nothing: absent, null, or an empty list. */
+/** Whether a value is absent, null, or an empty list. */
 export function isUnsaid(value: unknown): boolean {
   return value === undefined || value === null || (Array.isArray(value) && value.length === 0)
 }
@@ -40,17 +40,17 @@ export function wrongType(place: string, expected: string, value: unknown): Refu
   return refuse('invalid_type', { message, param: place })
 }
 
-/** @param rule what the value breaks, as the end of a sentence without its full stop */
+/** @param rule the violated rule, as the end of a sentence without its full stop */
 export function wrongValue(place: string, rule: string, hint = ''): Refusal {
   return refuse('invalid_value', { message: `Invalid value for '${place}': ${rule}.${hint}`, param: place })
 }
 
-/** @param sentence what the client asks for, and what it can do instead */
+/** @param sentence what is not supported, and what the client can do instead */
 export function unsupported(place: string, sentence: string): Refusal {
   return refuse('unsupported_parameter', { message: sentence, param: place })
 }
 
-/** One of the words that the format knows at a place. */
+/** The refusal of a value that is not one of the format's words. */
 export function wrongWord(place: string, value: unknown, words: readonly string[]): Refusal {
   if (value === undefined) return missing(place)
   if (typeof value !== 'string') return wrongType(place, 'a string', value)
@@ -63,7 +63,7 @@ export function missing(place: string): Refusal {
   return refuse('missing_required_parameter', { message, param: place })
 }
 
-/** So much of a value is shown at most. */
+/** Maximum length of a value in a message. */
 const MAX_SHOWN_LENGTH = 40
 
 /** A text for a sentence: on one line, shortened. */

@@ -1,7 +1,6 @@
 /**
- * Anthropic's Messages API for clients: they speak it to whatever model stands behind the gateway. What becomes of each
- * of its parameters is said in request.ts, and how thoughts and their signatures survive the way to the client and back
- * in marks.ts.
+ * Anthropic's Messages API for clients, with any model of the gateway. The parameters are in request.ts. How reasoning and its
+ * signatures survive the way to the client and back is in kept-thoughts.ts.
  */
 import type { InboundDialect, InboundRequest, InboundView, Refusal } from '#contract'
 import { encodeMessage } from './answer.ts'
@@ -18,18 +17,18 @@ export const messagesInbound: InboundDialect = {
 
 function decodeRequest(value: unknown, view: InboundView): InboundRequest {
   const request = decodeRequestBody(value, view)
-  const { model, stop } = request.body as { readonly model?: unknown; readonly stop?: readonly unknown[] }
+  const { model: requested, stop } = request.body as { readonly model?: unknown; readonly stop?: readonly unknown[] }
   const { showsThoughts, toolNames } = request
   const context = { exchange: view.exchange, stopSequences: stop ?? [], showsThoughts, toolNames }
-  const asked = typeof model === 'string' ? model : ''
-  const sizes = { promptTokens: view.promptTokens ?? (() => 0), context: view.findModel?.(asked)?.context }
+  const model = typeof requested === 'string' ? requested : ''
+  const sizes = { promptTokens: view.promptTokens ?? (() => 0), context: view.findModel?.(model)?.context }
   const explain = (refusal: Refusal) => inClientsWords(refusal, request, sizes)
   return {
     body: request.body,
     dropped: [...request.dropped.keys()],
     hidesThoughts: !showsThoughts,
     encodeAnswer: completion => encodeMessage(completion, context),
-    encodeStream: soFar => new MessageStreamEncoder(context, asked, explain, soFar),
+    encodeStream: soFar => new MessageStreamEncoder(context, model, explain, soFar),
     encodeError: refusal => errorBody(explain(refusal), view.exchange),
   }
 }

@@ -1,4 +1,4 @@
-/** A request of the Messages API as a body of chat completions. */
+/** Converts a request of the Messages API to a body of chat completions. */
 import { createHash } from 'node:crypto'
 import { type InboundView, refuse, takesSearch } from '#contract'
 import { isClosed } from '../closed.ts'
@@ -20,22 +20,22 @@ import { decodeTools, toolNamesOf } from './tools.ts'
 
 export interface DecodedRequest {
   readonly body: Readonly<Record<string, unknown>>
-  /** Of each canonical message. */
+  /** Origin of each canonical message. */
   readonly origins: readonly Origin[]
-  /** Where the client asks for thinking: the place that `reasoning_effort` comes from. */
+  /** The place that `reasoning_effort` comes from. */
   readonly effortPlace: string
-  /** Whether the client asked for thinking. */
+  /** Whether the client asked for reasoning. */
   readonly showsThoughts: boolean
-  /** The client's names of tools that the body calls otherwise, by those. */
+  /** The client's names of tools by their names in the body, where they differ. */
   readonly toolNames: ReadonlyMap<string, string>
-  /** What was left out, with its place. */
+  /** Dropped parameters, with their places. */
   readonly dropped: ReadonlyMap<string, string>
 }
 
-/** Carried as they are; the `schema` step checks them under the same names. */
+/** Copied unchanged; the `schema` step checks them under the same names. */
 const SAME = ['model', 'temperature', 'top_p', 'top_k'] as const
 
-/** Read below. */
+/** Handled below. */
 const CARRIED: readonly string[] = [
   ...SAME,
   ...['max_tokens', 'messages', 'system', 'tools', 'tool_choice', 'thinking', 'output_config', 'output_format'],
@@ -43,17 +43,17 @@ const CARRIED: readonly string[] = [
 ]
 
 /**
- * Without effect here, and the answer is right without them: hints to Anthropic's billing and its own model hosting, and
- * its help against conversations that grow too long (those are refused by the provider then).
+ * Fields without effect, which the answer does not depend on. They are hints for Anthropic's billing and hosting, and for shortening
+ * long conversations (the provider refuses those then).
  */
 export const IGNORED: readonly string[] = [
   ...['context_management', 'compaction', 'speed', 'diagnostics', 'betas', 'fallbacks'],
   ...['fallback_credit_token', 'billing_policy', 'user_profile_id', 'workspace_id'],
 ]
 
-/** What the answer would be wrong without; nothing is said against them while they are empty. */
+/** Fields that the answer depends on. Empty values are accepted. */
 const REFUSED: Readonly<Record<string, string>> = {
-  container: "'container' names a place where Anthropic runs code, which is not here.",
+  container: "'container' is where Anthropic runs code, which this gateway does not support.",
   mcp_servers:
     "'mcp_servers' are called by Anthropic, not by this gateway. Let the client call them, and send their tools.",
   inference_geo:
@@ -61,12 +61,12 @@ const REFUSED: Readonly<Record<string, string>> = {
   thread: "'thread' continues a conversation that Anthropic keeps. Send all of its 'messages'.",
 }
 
-/** Throws a refusal that names the place in the client's body. */
+/** Throws a refusal with the place in the client's body. */
 export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundView, 'findModel'>): DecodedRequest {
   const body = fieldsIn(value, '')
   for (const [name, content] of Object.entries(body)) refuseUnknown(name, content)
   const model = typeof body['model'] === 'string' ? findModel?.(body['model']) : undefined
-  // A model that nobody has is the `schema` step's to name.
+  // The `schema` step reports an unknown model.
   const searches = model === undefined || takesSearch(model, 'anthropic')
   const { messages, origins } = decodeConversation(body['system'], body['messages'], searches)
   const { fields: tools, dropped } = decodeTools(body['tools'], body['tool_choice'], searches)
@@ -111,8 +111,8 @@ function pick(body: Fields, names: readonly string[]): Readonly<Record<string, u
 }
 
 /**
- * Clients must send a cap, and most send the same one to every model: so one beyond what the model can give is what the
- * model can give. Anything that is no number is left for the `schema` step to name.
+ * Clients must send a cap, and most send the same one to every model. A cap above the model's maximum becomes the maximum. The `schema`
+ * step reports a value that is not a number.
  */
 function capOf(cap: unknown, most: number | undefined): unknown {
   if (cap === undefined || cap === null) throw missing('max_tokens')
@@ -130,12 +130,12 @@ function stopOf(sequences: unknown): Readonly<Record<string, unknown>> {
   if (isUnsaid(sequences)) return {}
   const stop = listIn(sequences, 'stop_sequences')
   if (stop.length > MAX_STOPS) {
-    throw wrongValue('stop_sequences', `it has ${stop.length} items, and this gateway takes ${MAX_STOPS} at most`)
+    throw wrongValue('stop_sequences', `it has ${stop.length} items, and the maximum is ${MAX_STOPS}`)
   }
   return { stop }
 }
 
-/** A schema to keep to. Its name is nobody's business in this format. */
+/** A schema for the answer. Schemas of this format have no name. */
 function formatOf(format: unknown, place: string): Readonly<Record<string, unknown>> {
   if (isUnsaid(format)) return {}
   const { type, schema } = fieldsIn(format, place)
@@ -150,10 +150,10 @@ function tierOf(tier: unknown): Readonly<Record<string, unknown>> {
   throw wrongWord('service_tier', tier, ['auto', 'standard_only'])
 }
 
-/** So many characters providers take for a name of the end user. */
+/** Maximum length of a user id at providers. */
 const MAX_USER_LENGTH = 64
 
-/** A longer name becomes its SHA-256, which is as good for telling users apart. */
+/** A longer id is replaced by its SHA-256, which still distinguishes users. */
 function userOf(metadata: unknown): Readonly<Record<string, unknown>> {
   if (isUnsaid(metadata)) return {}
   const { user_id: id } = fieldsIn(metadata, 'metadata')

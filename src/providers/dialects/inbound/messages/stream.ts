@@ -1,6 +1,6 @@
-/** An answer as the events of the Messages API, as server-sent events. */
+/** Encodes an answer as events of the Messages API (server-sent events). */
 import type { Chunk, Refusal, StreamEncoder, WireUsage } from '#contract'
-import { type AnswerContext, endingOf, messageOf, namerOf } from './answer.ts'
+import { type AnswerContext, endOf, messageOf, namerOf } from './answer.ts'
 import type { Block, BlockSink, Piece } from './blocks.ts'
 import { ContentWriter } from './content-writer.ts'
 import { errorBody } from './errors.ts'
@@ -19,8 +19,8 @@ export class MessageStreamEncoder implements StreamEncoder {
   #usage: WireUsage | null = null
 
   /**
-   * @param model what the client asked for, until a chunk names the catalog's
-   * @param explain says of the client's body what a refusal says of the canonical one
+   * @param model the requested model, until a chunk has the catalog's name
+   * @param explain translates a refusal about the canonical body to the client's
    * @param soFar see `InboundRequest`
    */
   constructor(
@@ -39,10 +39,10 @@ export class MessageStreamEncoder implements StreamEncoder {
   chunk(chunk: Chunk): Buffer {
     if (typeof chunk.model === 'string' && chunk.model !== '') this.#model = chunk.model
     this.#begin()
-    // Of counts that come more than once the last one holds.
+    // The last usage counts.
     if (chunk.usage) this.#usage = chunk.usage
     for (const choice of chunk.choices) {
-      // One without an index is the only one.
+      // A choice without an index is the only one.
       if ((choice.index ?? 0) !== 0) continue
       this.#writer.add(choice.delta ?? {})
       this.#finish = choice.finish_reason ?? this.#finish
@@ -51,11 +51,11 @@ export class MessageStreamEncoder implements StreamEncoder {
     return this.#events.take()
   }
 
-  /** The counts stand in the same event as the reason, so both wait for the end. */
+  /** The counts and the stop reason are in the same event, so both wait for the end. */
   finish(): Buffer {
     this.#begin()
     this.#writer.end()
-    const delta = endingOf(this.#finish, this.#stopped, this.#writer, this.#context)
+    const delta = endOf(this.#finish, this.#stopped, this.#writer, this.#context)
     this.#events.event({ type: 'message_delta', delta, usage: messagesUsage(this.#usage) })
     this.#events.event({ type: 'message_stop' })
     return this.#events.take()
@@ -73,7 +73,6 @@ export class MessageStreamEncoder implements StreamEncoder {
   }
 }
 
-/** Collects events until they are taken. */
 class EventSink implements BlockSink {
   #text = ''
 

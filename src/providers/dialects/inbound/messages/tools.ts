@@ -1,4 +1,4 @@
-/** Tools, and which of them may be called. */
+/** Converts tools and the tool choice. */
 import { isAnthropicClientTool, isAnthropicSearchType, isCalledDirectly, MAX_SEARCHES } from '#contract'
 import { keepWhole } from '../../translate/as-sent.ts'
 import { readMark } from './cache.ts'
@@ -18,19 +18,19 @@ import {
 } from './fields.ts'
 import { longNames, shortName } from './names.ts'
 
-/** `tools`, `tool_choice` and `parallel_tool_calls`, and what was left out. */
+/** `tools`, `tool_choice` and `parallel_tool_calls`, and the dropped tools. */
 export interface DecodedTools {
   readonly fields: Readonly<Record<string, unknown>>
-  /** The names under which tools that were left out are told, with the places of those tools. */
+  /** Dropped tools by their reported names, with their places. */
   readonly dropped: ReadonlyMap<string, string>
 }
 
 /**
- * Every tool is one that the client runs: its own, or one that Anthropic defines, whose declaration goes as it is to providers
- * of that format. So does a search of the web, to models that make one. Others that Anthropic runs are left out: clients
- * offer them unasked. What else a tool may carry (`input_examples`,
- * `eager_input_streaming`) does not change what it is; `defer_loading` goes to Anthropic itself.
- * @param searches whether the model searches the web in this form
+ * The client runs every tool. It is the client's own, or one that Anthropic defines, whose declaration is sent unchanged to
+ * providers of that format. Web search is sent to models that search. Other tools that Anthropic runs are dropped, because
+ * clients offer them by default. Other members of a tool (`input_examples`, `eager_input_streaming`) do not change it;
+ * `defer_loading` goes to Anthropic itself.
+ * @param searches whether the model supports this web search
  */
 export function decodeTools(tools: unknown, choice: unknown, searches: boolean): DecodedTools {
   const dropped = new Map<string, string>()
@@ -51,14 +51,14 @@ export function decodeTools(tools: unknown, choice: unknown, searches: boolean):
     return []
   })
   refuseForced(choice, names)
-  // A tool that waits for a search is not found without it.
+  // A deferred tool is not found without a tool search.
   const searched = [...dropped.keys()].some(name => name.startsWith('tools.tool_search_tool'))
   if (!searched) for (const { tool, fields } of waiting) keepWhole(tool, { kind: 'tool', fields })
   if (decoded.length === 0) return { fields: withoutTools(choice), dropped }
   return { fields: { tools: decoded, ...(isUnsaid(choice) ? {} : decodeChoice(choice)) }, dropped }
 }
 
-/** For the answer: what the client calls the tools that are called otherwise towards the provider. */
+/** For the answer: the client's names of tools with another name at the provider. */
 export function toolNamesOf(tools: unknown): ReadonlyMap<string, string> {
   const names = Array.isArray(tools) ? tools.map(tool => (isFields(tool) ? tool['name'] : null)) : []
   return longNames(names.filter(name => typeof name === 'string'))
@@ -87,34 +87,37 @@ function decodeTool(tool: Fields, place: string) {
   }
 }
 
-const TAKEN = ['custom', 'bash_YYYYMMDD', 'text_editor_YYYYMMDD', 'memory_YYYYMMDD']
-/** What else the Messages API has: computer use, and what Anthropic runs. */
+const SUPPORTED = ['custom', 'bash_YYYYMMDD', 'text_editor_YYYYMMDD', 'memory_YYYYMMDD']
+/** Other tools of the Messages API: computer use, and tools that Anthropic runs. */
 const HOSTED = /^(?:(?:web_fetch|code_execution|computer|advisor)_\d{8}|tool_search_tool_(?:regex|bm25)(?:_\d{8})?)$/
 
 const isHosted = (type: unknown): boolean => typeof type === 'string' && HOSTED.test(type)
 
 function refusedType(type: string, place: string) {
-  if (type !== 'mcp_toolset') return wrongWord(`${place}.type`, type, TAKEN)
+  if (type !== 'mcp_toolset') return wrongWord(`${place}.type`, type, SUPPORTED)
   const message = `${place} has the type ${shown(type)}, whose tools Anthropic calls, not this gateway. Let the client call them, and send their tools.`
   return unsupported(`${place}.type`, message)
 }
 
-/** @param names of the tools that were left out */
+/** @param names names of the dropped tools */
 function refuseForced(choice: unknown, names: ReadonlySet<unknown>): void {
   if (!isFields(choice) || choice['type'] !== 'tool' || !names.has(choice['name'])) return
-  const message = `tool_choice.name forces ${shown(String(choice['name']))}, a tool that this gateway does not carry. Name another tool, or leave 'tool_choice' out.`
+  const message = `tool_choice.name forces ${shown(String(choice['name']))}, a tool that this gateway does not support. Name another tool, or leave 'tool_choice' out.`
   throw unsupported('tool_choice.name', message)
 }
 
-/** What a search can cost must be known before it is made. */
+/** The maximum cost of a search must be known in advance. */
 function refuseUnbounded(tool: Fields, place: string): void {
   const { type, max_uses: uses } = tool
   if (!isCalledDirectly(tool)) {
-    const message = `${place} is called by code that Anthropic runs, whose cost has no bound. Send 'allowed_callers': ['direct'] with ${shown(String(type))}.`
+    const message = `${place} is called by code that Anthropic runs, whose cost has no limit. Send 'allowed_callers': ['direct'] with ${shown(String(type))}.`
     throw unsupported(`${place}.allowed_callers`, message)
   }
   if (isUnsaid(uses) || (Number.isSafeInteger(uses) && (uses as number) > 0)) return
-  throw wrongValue(`${place}.max_uses`, `it must be an integer from 1 on, of which at most ${MAX_SEARCHES} are made`)
+  throw wrongValue(
+    `${place}.max_uses`,
+    `it must be an integer of at least 1; at most ${MAX_SEARCHES} searches are made`,
+  )
 }
 
 const CHOICES = ['auto', 'any', 'tool', 'none']
@@ -138,7 +141,7 @@ function decodeChoice(value: unknown): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Providers refuse a choice among no tools; one that asks for nothing is as good as none. */
+/** Providers refuse a choice without tools; a choice that forces nothing is dropped. */
 function withoutTools(value: unknown): Readonly<Record<string, unknown>> {
   if (isUnsaid(value)) return {}
   const { type } = fieldsIn(value, 'tool_choice')

@@ -1,4 +1,4 @@
-/** Tokens on Anthropic's counting: what was read from a cache, and what was written there, stands beside the input. */
+/** Converts usage to Anthropic's counting: cache reads and cache writes are separate from the input. */
 import type { WireUsage } from '#contract'
 import { readUsage } from '../../../../common/usage.ts'
 
@@ -7,9 +7,9 @@ export interface Usage {
   readonly cache_creation_input_tokens: number
   readonly cache_read_input_tokens: number
   readonly output_tokens: number
-  /** Where the provider counts its thinking. It is part of the output. */
+  /** Present if the provider counts reasoning, which is part of the output. */
   readonly output_tokens_details?: { readonly thinking_tokens: number }
-  /** Where the provider has searched the web. */
+  /** Present if the provider searched the web. */
   readonly server_tool_use?: { readonly web_search_requests: number }
 }
 
@@ -21,16 +21,16 @@ const UNCOUNTED: Usage = {
 }
 
 /**
- * The usage at the beginning of a stream. The whole of it comes with the end, in place of this one. Some clients add up both
- * outputs, so this one has none.
+ * The usage at the beginning of a stream. The complete usage at the end replaces it. Some clients add up both outputs, so this one is
+ * 0.
  */
 export function firstUsage(soFar: WireUsage | null): Usage {
   const { input_tokens, cache_creation_input_tokens, cache_read_input_tokens } = messagesUsage(soFar)
   return { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens: 0 }
 }
 
-export function messagesUsage(said: WireUsage | null | undefined): Usage {
-  const usage = readUsage(said)
+export function messagesUsage(wire: WireUsage | null | undefined): Usage {
+  const usage = readUsage(wire)
   if (usage === null) return UNCOUNTED
   const read = countOf(usage.prompt_tokens_details?.cached_tokens)
   const written = countOf(usage.prompt_tokens_details?.cache_write_tokens)

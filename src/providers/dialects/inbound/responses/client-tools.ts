@@ -1,22 +1,22 @@
 /**
- * Tools that OpenAI defines and the client runs. Formats of chats do not have them, so towards the model each is a function
- * of the same name, and its calls and their results are told in the items that the client knows.
+ * Tools that OpenAI defines and the client runs. Chat formats do not have them, so each becomes a function of the same name for the
+ * model. Its calls and results are converted back to the client's items.
  */
 import type { Call, PlacedPart } from './content-parts.ts'
 import { at, type Fields, fieldsOf, isFields, listOf, optionalTextOf, textOf } from './read.ts'
 
-/** The types of these tools, which are their names too. */
+/** The types of these tools, which are also their names. */
 export type ClientTool = 'shell' | 'local_shell' | 'apply_patch'
 
 interface Form {
-  /** In the client's place for it. */
+  /** The description of the function; the client sends none. */
   readonly description: string
   readonly parameters: Fields
-  /** Before the number in the ids of its items. */
+  /** Prefix of item ids, before the number. */
   readonly prefix: string
-  /** The member of the item that says what is to be done, from what the model has said; harmless where that is no such thing. */
-  itemOf(said: Fields): Fields
-  /** The same the other way. */
+  /** The item's action from the model's arguments. Invalid arguments give an action that does nothing. */
+  itemOf(args: Fields): Fields
+  /** The arguments from an item's action. */
   argumentsOf(item: Fields, place: string): Fields
   resultOf(item: Fields, place: string): string
 }
@@ -97,7 +97,7 @@ export function isClientTool({ type, environment }: Fields): boolean {
   return !isFields(environment) || environment['type'] === 'local'
 }
 
-/** The function that stands for a tool. */
+/** The function for a tool. */
 export function functionFor(tool: ClientTool): Fields {
   const { description, parameters } = FORMS[tool]
   return { description, parameters }
@@ -105,14 +105,14 @@ export function functionFor(tool: ClientTool): Fields {
 
 export const prefixOf = (tool: ClientTool): string => FORMS[tool].prefix
 
-/** The item of a call. @param said the arguments of the function; undefined while they are still coming */
-export function callItem(tool: ClientTool, said: unknown): Fields {
-  return { type: `${tool}_call`, ...FORMS[tool].itemOf(isFields(said) ? said : {}) }
+/** The item of a call. @param args the arguments of the function; undefined while they are incomplete */
+export function callItem(tool: ClientTool, args: unknown): Fields {
+  return { type: `${tool}_call`, ...FORMS[tool].itemOf(isFields(args) ? args : {}) }
 }
 
 const ITEM = /^(shell|local_shell|apply_patch)_call(_output)?$/
 
-/** What an item of a conversation says about a call of such a tool, or about its result; null when it is of another kind. */
+/** The call or the result in an item of such a tool; null for an item of another type. */
 export function readClientItem(
   item: Fields,
   type: string,
@@ -121,11 +121,11 @@ export function readClientItem(
   const [, name, isResult] = ITEM.exec(type) ?? []
   if (name === undefined) return null
   const tool = name as ClientTool
-  // The result of a local shell has the id of its call, and no other.
+  // The result of a local shell has only the id of its call.
   const key = tool === 'local_shell' && item['call_id'] === undefined ? 'id' : 'call_id'
   const id = textOf(item[key], at(place, key))
   const form = FORMS[tool]
   if (isResult) return { id, result: [{ part: { type: 'text', text: form.resultOf(item, place) }, place }] }
-  const said = JSON.stringify(form.argumentsOf(item, place))
-  return { call: { id, type: 'function', function: { name: tool, arguments: said } } }
+  const args = JSON.stringify(form.argumentsOf(item, place))
+  return { call: { id, type: 'function', function: { name: tool, arguments: args } } }
 }

@@ -1,14 +1,14 @@
 /**
- * Compaction: the model sums the conversation up, and the client sends the summary in place of the conversation from then on.
- * Codex asks for it by an item `compaction_trigger` at the end of the input, and needs exactly one item `compaction` in a
- * completed answer: it has no other way to go on.
+ * Compaction: the model summarizes the conversation, and the client sends the summary instead of the conversation afterwards. Codex
+ * requests it by an item `compaction_trigger` at the end of the input. It needs exactly one item `compaction` in a completed answer;
+ * otherwise it cannot continue.
  */
 import type { Boxes, Delta } from '#contract'
 import type { PlacedPart } from './content-parts.ts'
 import type { Emit, OutputItem } from './items.ts'
 import { at, type Fields, textOf, wrongValue } from './read.ts'
 
-/** The number is that of the format. */
+/** The number is the version of the format. */
 const MARK = 'tollgate-compaction1.'
 
 const PROMPT =
@@ -20,26 +20,23 @@ const textAt = (text: string, place: string): PlacedPart[] => [{ part: { type: '
 
 export const isCompaction = ({ type }: Fields): boolean => type === 'compaction' || type === 'compaction_summary'
 
-/** The last message of a request that asks for a summary. */
+/** The last message of a request for a summary. */
 export const promptAt = (place: string): PlacedPart[] => textAt(PROMPT, place)
 
-/** In place of a summary in a replay, which opens no boxes. */
+/** Replaces a summary in a replay, which cannot decrypt boxes. */
 const SEALED = '(The summary is encrypted.)'
 
-/** The summary in an item. Throws a refusal for one that was not made here: without it the conversation would be lost. */
+/** The summary in an item. Throws a refusal for an item that was not made here: without it the conversation would be lost. */
 export function readCompaction(item: Fields, place: string, boxes: Boxes | undefined): PlacedPart[] {
   const param = at(place, 'encrypted_content')
   const box = textOf(item['encrypted_content'], param)
   if (!boxes) return textAt(PREFACE + SEALED, place)
   const summary = box.startsWith(MARK) ? boxes.open(box.slice(MARK.length)) : null
   if (summary !== null) return textAt(PREFACE + summary, place)
-  throw wrongValue(
-    param,
-    'it was changed, or another service or account made it; send the conversation itself in its place',
-  )
+  throw wrongValue(param, 'it was changed, or another service or account made it; send the conversation itself instead')
 }
 
-/** The answer to such a request, in place of `Output`. */
+/** The output of a request for a summary, instead of `Output`. */
 export class CompactionOutput {
   readonly #id: string
   readonly #boxes: Boxes | undefined
@@ -57,7 +54,7 @@ export class CompactionOutput {
     if (typeof content === 'string') this.#summary += content
   }
 
-  /** No item where there is no whole summary: the client keeps its conversation then. */
+  /** Without a complete summary there are no items, and the client keeps its conversation. */
   end(isCut: boolean): readonly OutputItem[] {
     if (isCut || this.#summary.trim() === '' || this.#items.length > 0) return this.#items
     const box = this.#boxes?.seal(this.#summary) ?? ''

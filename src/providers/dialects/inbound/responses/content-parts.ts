@@ -1,15 +1,15 @@
-/** The parts of messages and of results: text, images, files, sounds. */
+/** Reads the parts of messages and of results: text, images, files, audio. */
 import { at, type Fields, fieldsOf, listOf, missing, notOneOf, optionalTextOf, textOf, unsupported } from './read.ts'
 
 export type Part = Readonly<Record<string, unknown>> & { readonly type: string }
 
-/** What a part says, and where it stands. */
+/** A part and its place in the request. */
 export interface PlacedPart {
   readonly part: Part
   readonly place: string
 }
 
-/** Kinds that are text, whoever says it; `text` is what some clients write. */
+/** Types of text, for any role; some clients write `text`. */
 const TEXTS: ReadonlySet<unknown> = new Set(['input_text', 'output_text', 'text'])
 const KINDS = ['input_text', 'output_text', 'input_image', 'input_file', 'input_audio']
 
@@ -22,14 +22,14 @@ export function readParts(content: unknown, place: string): PlacedPart[] {
   })
 }
 
-/** The same where the canonical format has text alone: what anybody but the user says. */
+/** The same where the canonical format has only text: all roles except the user. */
 export function readTexts(content: unknown, place: string): PlacedPart[] {
   const parts = readParts(content, place)
   const other = parts.find(({ part }) => part.type !== 'text')
   if (!other) return parts
   throw unsupported(
     other.place,
-    `${other.place} is no text. Only messages of the user and results of tools hold anything else on this gateway.`,
+    `${other.place} is not text. On this gateway only user messages and tool results may have other content.`,
   )
 }
 
@@ -51,7 +51,10 @@ function readPart(part: Fields, place: string): Part {
 function readImage(part: Fields, place: string): Part {
   if (part['file_id'] != null) {
     const param = at(place, 'file_id')
-    throw unsupported(param, `${param} names an uploaded image. Send the image itself as a data URL in 'image_url'.`)
+    throw unsupported(
+      param,
+      `${param} refers to an uploaded image. Send the image itself as a data URL in 'image_url'.`,
+    )
   }
   const url = optionalTextOf(part['image_url'], at(place, 'image_url'))
   if (url === null) throw missing(at(place, 'image_url'))
@@ -59,7 +62,7 @@ function readImage(part: Fields, place: string): Part {
   return { type: 'image_url', image_url: { url, ...(detail === null ? {} : { detail }) } }
 }
 
-/** An address stands where the bytes would: providers that fetch take it, the others say that they do not. */
+/** A URL takes the place of the bytes. Providers that do not fetch URLs refuse it. */
 function readFile(part: Fields, place: string): Part {
   const text = (name: string) => optionalTextOf(part[name], at(place, name))
   const data = text('file_data') ?? text('file_url')
@@ -76,7 +79,7 @@ function readFile(part: Fields, place: string): Part {
   }
 }
 
-/** Chat completions want a name beside data, whose ending says the type; the Responses API does not. */
+/** Chat completions require a file name, whose extension is the type; the Responses API does not. */
 function nameOf(data: string): string | null {
   const type = /^data:([^;,]+)/i.exec(data)?.[1]?.toLowerCase()
   if (type === undefined) return null
@@ -88,14 +91,14 @@ const ENDINGS: ReadonlyMap<string, string> = new Map([
   ['text/markdown', 'md'],
 ])
 
-/** As messages carry it: one text as a text, which every provider takes, and the rest as parts. */
+/** The content of a message: a single text as a string, which every provider accepts, otherwise parts. */
 export function contentOf(parts: readonly PlacedPart[]): string | readonly Part[] {
   const [first] = parts
   if (parts.length === 1 && first!.part.type === 'text') return first!.part['text'] as string
   return parts.map(({ part }) => part)
 }
 
-/** A call as the canonical format has it. */
+/** A call in the canonical format. */
 export interface Call {
   readonly id: string
   readonly type: 'function' | 'custom'

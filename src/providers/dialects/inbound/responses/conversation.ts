@@ -1,6 +1,6 @@
 /**
- * The canonical messages of a conversation of items. What the model did in one turn (thoughts, words, calls) is many items
- * and one message; and only the user can show pictures and files there.
+ * Converts a conversation of items to canonical messages. One turn of the model (reasoning, text, calls) is many items but one message.
+ * Only user messages can have images and files there.
  */
 import type { Call } from './content-parts.ts'
 import { contentOf, type Part, type PlacedPart } from './content-parts.ts'
@@ -13,34 +13,34 @@ type Message = Record<string, unknown>
 export interface ReadInput {
   readonly messages: readonly Readonly<Message>[]
   readonly places: readonly MessagePlace[]
-  /** Tools that the conversation brings along. */
+  /** Tools that the conversation adds. */
   readonly toolLists: readonly ToolList[]
-  /** The last effort that an item sets, with its place; null: no item sets one. */
+  /** The last effort that an item sets, with its place; null if no item sets one. */
   readonly effort: PlacedEffort | null
-  /** The names of settings of items that have no effect here, with their places. */
+  /** Names of settings in items that have no effect here, with their places. */
   readonly unused: ReadonlyMap<string, string>
 }
 
 export interface PlacedEffort {
-  /** As the client wrote it: a later step checks it. */
+  /** Unchecked; a later step checks it. */
   readonly value: unknown
   readonly place: string
 }
 
-export interface ReadThought {
-  /** Its words; null where they came with what the provider wants back, which holds them. */
+export interface ReadReasoning {
+  /** The text; null if `details` or `calls` contain it. */
   readonly text: string | null
   readonly details: readonly Fields[]
   readonly extra: Fields | null
   readonly calls: ReadonlyMap<string, Fields>
 }
 
-/** What the model did until somebody else speaks. */
+/** The items of the model until the next item of the user or a tool. */
 class AnswerTurn {
   readonly texts: PlacedPart[] = []
   refusal = ''
   readonly calls: { readonly call: Call; readonly place: string }[] = []
-  /** Thoughts without any signature; null when there is a signature. */
+  /** Reasoning without any signature; null if there is a signature. */
   thinking: string | null = ''
   readonly details: Fields[] = []
   extra: Fields | null = null
@@ -53,21 +53,21 @@ class AnswerTurn {
 
 const NO_CALLS: ReadonlySet<string> = new Set()
 
-/** Takes what the client's items say, one after the other, and puts the canonical messages together. */
+/** Builds the canonical messages from the client's items, one by one. */
 export class Conversation {
   readonly #messages: Message[] = []
   readonly #places: MessagePlace[] = []
   #turn: AnswerTurn | null = null
-  /** Pictures and files that only a user can show: those of results follow all results of a turn. */
+  /** Images and files that only a user message can have. Those of results follow all results of a turn. */
   #shown: PlacedPart[] = []
-  /** The messages that only show something: nobody asks anything in them. */
+  /** Messages that only show images or files: the user asks nothing in them. */
   readonly #showing = new Set<Message>()
-  /** By the id of the call: what Google wants to have back with it. */
+  /** Google's signature of each call, by call id. */
   readonly #signatures = new Map<string, Fields>()
   readonly #toolLists: ToolList[] = []
-  /** Of the last message that is not a result. */
+  /** Call ids of the last message that is not a result. */
   #calls: ReadonlySet<string> = NO_CALLS
-  /** Whether each result follows the message with its call, or another result of it, as chat providers demand. */
+  /** Whether each result follows the message with its call, or another result of it, as chat providers require. */
   #isInOrder = true
   #effort: PlacedEffort | null = null
   readonly #unused = new Map<string, string>()
@@ -96,7 +96,7 @@ export class Conversation {
     this.#answering(place).calls.push({ call, place })
   }
 
-  think({ text, details, extra, calls }: ReadThought): void {
+  addReasoning({ text, details, extra, calls }: ReadReasoning): void {
     const turn = this.#answering('')
     turn.thinking = text === null || turn.thinking === null ? null : turn.thinking + text
     turn.details.push(...details)
@@ -104,7 +104,7 @@ export class Conversation {
     for (const [id, signature] of calls) this.#signatures.set(id, signature)
   }
 
-  /** A result is text in the canonical format; what else it holds is shown by the user, right behind the results. */
+  /** A result is text in the canonical format; other content follows all results in a user message. */
   result(callId: string, parts: readonly PlacedPart[], place: string): void {
     this.#flushTurn()
     this.#isInOrder &&= this.#calls.has(callId)
@@ -119,7 +119,7 @@ export class Conversation {
     this.#toolLists.push(list)
   }
 
-  /** Applies to the whole request, wherever the item is: providers know one effort for a request. */
+  /** Applies to the whole request, wherever the item is: providers have one effort for a request. */
   setEffort(effort: PlacedEffort | null): void {
     this.#effort = effort
   }
@@ -128,10 +128,10 @@ export class Conversation {
     this.#unused.set(name, place)
   }
 
-  /** Nobody but the user can show a picture in the canonical format. */
-  picture(url: string, place: string): void {
+  /** Only user messages can have images in the canonical format. */
+  addImage(url: string, place: string): void {
     this.#flushTurn()
-    const label = { type: 'text', text: 'A picture that the assistant made:' }
+    const label = { type: 'text', text: 'An image that the assistant made:' }
     this.#shown.push({ part: label, place }, { part: { type: 'image_url', image_url: { url } }, place })
   }
 
@@ -166,7 +166,7 @@ export class Conversation {
   #flushTurn(): void {
     const turn = this.#turn
     this.#turn = null
-    // A thought by itself is no message.
+    // Reasoning alone is not a message.
     if (!turn || turn.isEmpty) return
     const { texts, refusal, calls, thinking, details, extra } = turn
     this.#push(
@@ -206,7 +206,7 @@ export class Conversation {
     this.#places.push(place)
   }
 
-  /** Moves each result behind the message with its call, and the results before it. A result without a call stays. */
+  /** Moves each result after the message with its call and its earlier results. A result without a call stays in its place. */
   #moveResults(): void {
     const groups = this.#messages.map((message, index) => [{ message, place: this.#places[index]! }])
     const byCall = new Map<string, (typeof groups)[number]>()
@@ -214,7 +214,7 @@ export class Conversation {
       const calls = (this.#messages[index]!['tool_calls'] ?? []) as readonly Call[]
       for (const { id } of calls) byCall.set(id, groups[index]!)
     }
-    // Backwards, for results before their calls: those belong to the first call of their id.
+    // Backwards, for results before their calls: those belong to the first call with their id.
     for (let index = groups.length - 1; index >= 0; index--) enter(index)
     for (const [index, message] of this.#messages.entries()) {
       const group = byCall.get(message['tool_call_id'] as string)
@@ -228,14 +228,16 @@ export class Conversation {
   }
 
   /**
-   * What needs the whole conversation: signatures stand at their calls, and thoughts without any go only where providers
-   * want to have them back, which is in the loop of tools that is under way. Elsewhere some refuse them.
+   * Runs at the end, because it needs the whole conversation. Adds signatures to their calls. Removes unsigned reasoning outside of the
+   * tool calls in progress, because some providers refuse it elsewhere.
    */
   #finish(): void {
-    const asked = this.#messages.findLastIndex(message => message['role'] === 'user' && !this.#showing.has(message))
+    const lastQuestion = this.#messages.findLastIndex(
+      message => message['role'] === 'user' && !this.#showing.has(message),
+    )
     for (const [index, message] of this.#messages.entries()) {
       const calls = message['tool_calls'] as readonly Call[] | undefined
-      if (!calls || index < asked) delete message['reasoning_content']
+      if (!calls || index < lastQuestion) delete message['reasoning_content']
       if (!calls) continue
       message['tool_calls'] = calls.map(call => {
         const extra = this.#signatures.get(call.id)

@@ -1,11 +1,11 @@
 /**
- * OpenAI's Responses format for clients: `POST /v1/responses` with text, images, files and tools, whole and as a stream.
- * Each request brings its whole conversation, unless the route keeps earlier answers.
+ * OpenAI's Responses format for clients: `POST /v1/responses` with text, images, files and tools, whole and as a stream. Each request
+ * has its whole conversation, unless the route keeps earlier answers.
  */
 import { type ChatCompletion, envelope, type InboundDialect, type InboundRequest, type InboundView } from '#contract'
 import { keepAnswer, readAhead } from './kept.ts'
 import { outputFor } from './output.ts'
-import { inTheirTerms } from './places.ts'
+import { inClientTerms } from './places.ts'
 import { type ReadRequest, readRequest } from './request.ts'
 import { cutOf, responseOf, statusOf } from './response.ts'
 import { logprobsOf, ResponseEvents } from './stream.ts'
@@ -14,7 +14,7 @@ export const responsesInbound: InboundDialect = {
   name: 'responses',
   decodeRequest,
   readAhead,
-  // The envelope is OpenAI's here as well; what was not read yet has no places to translate.
+  // Before the body is read, there are no places to translate.
   encodeError: refusal => JSON.stringify(envelope(refusal)),
 }
 
@@ -25,11 +25,11 @@ function decodeRequest(body: unknown, view: InboundView): InboundRequest {
     dropped: request.dropped,
     encodeAnswer: completion => encodeAnswer(completion, request, view),
     encodeStream: () => new ResponseEvents(request, view),
-    encodeError: refusal => JSON.stringify(envelope(inTheirTerms(refusal, request.places))),
+    encodeError: refusal => JSON.stringify(envelope(inClientTerms(refusal, request.places))),
   }
 }
 
-/** Like a stream with one piece, of which only the end is told. */
+/** Encodes a whole answer, like a stream with a single delta, without the events. */
 function encodeAnswer(completion: ChatCompletion, request: ReadRequest, view: InboundView): Buffer {
   const { model, usage, service_tier: serviceTier } = completion
   const output = outputFor(request, view, () => {})

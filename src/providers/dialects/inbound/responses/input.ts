@@ -1,4 +1,4 @@
-/** `input`: a text, or the items of a conversation. */
+/** Reads `input`: a text, or the items of a conversation. */
 
 import type { Boxes, InboundView } from '#contract'
 import { readClientItem } from './client-tools.ts'
@@ -24,7 +24,7 @@ import { isKept } from './response.ts'
 import { unseal } from './sealed.ts'
 
 export interface ReadItems extends ReadInput {
-  /** The request's own items, references replaced by what they name; empty where nothing is to be kept. */
+  /** The request's own items, with references resolved; empty if nothing is kept. */
   readonly items: readonly Fields[]
   /** Whether the answer is a summary of the conversation. */
   readonly compacts: boolean
@@ -32,7 +32,7 @@ export interface ReadItems extends ReadInput {
 
 /**
  * @param asked the client's body
- * @param instructions the system's first words, or null
+ * @param instructions the instructions of the request, or null
  */
 export function readInput(asked: Fields, instructions: string | null, view: InboundView): ReadItems {
   const { boxes, kept } = view
@@ -42,7 +42,7 @@ export function readInput(asked: Fields, instructions: string | null, view: Inbo
   for (const { item, place } of earlierItems(asked, kept)) {
     if (item['type'] !== TRIGGER) readItem(item, place, conversation, boxes)
   }
-  // The request is newer than the items of earlier turns.
+  // The request has precedence over the items of earlier turns.
   if (optionalFieldsOf(asked['reasoning'], 'reasoning')?.['effort'] != null) conversation.setEffort(null)
   const items: Fields[] = []
   let trigger: string | null = null
@@ -53,9 +53,9 @@ export function readInput(asked: Fields, instructions: string | null, view: Inbo
   } else {
     for (const [index, value] of listOf(input, 'input').entries()) {
       const place = `input[${index}]`
-      const said = fieldsOf(value, place)
-      const isReference = kindOf(said, place) === 'item_reference'
-      const item = isReference ? itemBehind(textOf(said['id'], at(place, 'id')), place, kept) : said
+      const given = fieldsOf(value, place)
+      const isReference = kindOf(given, place) === 'item_reference'
+      const item = isReference ? itemBehind(textOf(given['id'], at(place, 'id')), place, kept) : given
       if (item['type'] === TRIGGER) trigger = place
       else readItem(item, place, conversation, boxes)
       items.push(item)
@@ -106,7 +106,7 @@ function readItem(item: Fields, place: string, conversation: Conversation, boxes
       readUpdate(item, place, conversation)
       break
     case 'image_generation_call':
-      readPicture(item, place, conversation)
+      readImageCall(item, place, conversation)
       break
     default: {
       const read = readClientItem(item, type, place)
@@ -116,13 +116,13 @@ function readItem(item: Fields, place: string, conversation: Conversation, boxes
         break
       }
       const param = at(place, 'type')
-      const message = `${param} is '${type}': this gateway takes messages, reasoning, and the calls and results of tools that the client runs.`
+      const message = `${param} is '${type}': this gateway supports messages, reasoning, and the calls and results of tools that the client runs.`
       throw unsupported(param, message)
     }
   }
 }
 
-/** Messages may leave their type out, and references too. */
+/** Messages and references may omit their type. */
 function kindOf(item: Fields, place: string): string {
   const type = optionalTextOf(item['type'], at(place, 'type'))
   if (type !== null) return type
@@ -143,7 +143,7 @@ function readMessage(item: Fields, place: string, conversation: Conversation): v
     case 'user':
       conversation.say('user', readParts(item['content'], content), place)
       break
-    // One word for both: many providers know no developer, and who knows one takes the system's word for his.
+    // Both become `system`: many providers have no `developer`, and the others treat both alike.
     case 'system':
     case 'developer':
       conversation.say('system', readTexts(item['content'], content), place)
@@ -153,7 +153,7 @@ function readMessage(item: Fields, place: string, conversation: Conversation): v
   }
 }
 
-/** What the model said, and what it refused. */
+/** The text of the model and its refusal. */
 function readAnswer(content: unknown, place: string): [texts: PlacedPart[], refusal: string] {
   if (!Array.isArray(content)) return [readTexts(content, place), '']
   const texts: PlacedPart[] = []
@@ -182,9 +182,9 @@ function readCall(item: Fields, type: 'function_call' | 'custom_tool_call', plac
 function readReasoning(item: Fields, place: string, conversation: Conversation, boxes: Boxes | undefined): void {
   const box = optionalTextOf(item['encrypted_content'], at(place, 'encrypted_content'))
   const thought = box === null ? null : unseal(box, at(place, 'encrypted_content'), boxes)
-  // A box of somebody else's is of no use, nor is the summary beside it.
+  // A box of another service cannot be opened. Its summary is omitted too.
   if (box !== null && thought === null) return
-  conversation.think({
+  conversation.addReasoning({
     text: thought
       ? thought.text
       : textsIn(item['content'], at(place, 'content')) || textsIn(item['summary'], at(place, 'summary')),
@@ -201,7 +201,7 @@ function textsIn(parts: unknown, place: string): string {
     .join('')
 }
 
-/** The client's own search for tools: a call of a function whose arguments are an object. */
+/** The client's own search for tools: a function call whose arguments are an object. */
 function readSearch(item: Fields, place: string): Call {
   const text = JSON.stringify(fieldsOf(item['arguments'], at(place, 'arguments')))
   const id = textOf(item['call_id'], at(place, 'call_id'))
@@ -210,7 +210,7 @@ function readSearch(item: Fields, place: string): Call {
 
 const UPDATE = 'configuration_update'
 
-/** Codex repeats settings of the request in the conversation. The effort is the only one with an effect here. */
+/** Codex repeats settings of the request in the conversation. Only the effort has an effect here. */
 function readUpdate(
   { type: _, id: __, status: ___, ...settings }: Fields,
   place: string,
@@ -228,12 +228,12 @@ function leaveOut(settings: Fields, name: string, place: string, conversation: C
   }
 }
 
-/** What a search found is among the tools from then on. */
+/** The result of a search. The found tools are among the tools from then on. */
 const FOUND: PlacedPart = { part: { type: 'text', text: 'What was found is among the tools now.' }, place: '' }
 
-/** A picture that the model made before; one that failed has none. */
-function readPicture(item: Fields, place: string, conversation: Conversation): void {
+/** An image that the model made before; a failed one has no data. */
+function readImageCall(item: Fields, place: string, conversation: Conversation): void {
   const base64 = optionalTextOf(item['result'], at(place, 'result'))
   const format = optionalTextOf(item['output_format'], at(place, 'output_format')) ?? 'png'
-  if (base64) conversation.picture(`data:image/${format};base64,${base64}`, place)
+  if (base64) conversation.addImage(`data:image/${format};base64,${base64}`, place)
 }

@@ -1,4 +1,4 @@
-/** The kinds of output items: thoughts, messages, pictures, and calls of functions or custom tools. */
+/** The types of output items: reasoning, messages, images, and calls of functions or custom tools. */
 import type { Boxes, ToolCallDelta } from '#contract'
 import { parseExact } from '../../json-exact.ts'
 import { type ClientTool, callItem, prefixOf } from './client-tools.ts'
@@ -8,16 +8,15 @@ import { extraOf, joinDetails, seal } from './sealed.ts'
 
 type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
-/** How thoughts are sealed in one answer. */
+/** How reasoning is sealed in one answer. */
 export interface Sealing {
   readonly boxes: Boxes | undefined
-  /** Also those without a signature, because the client asked for it or gets no summary. */
+  /** Also unsigned reasoning, because the client asked for it or gets no summary. */
   readonly withText: boolean
-  /** Whether the client asked for summaries. */
   readonly isShown: boolean
 }
 
-/** A thought: its words as the summary, which clients show, and what providers want back in `encrypted_content`. */
+/** A reasoning item: its text as the summary, which clients show, and the parts that providers require back in `encrypted_content`. */
 export class ReasoningItem implements OpenItem {
   readonly #place: ItemPlace
   #text = ''
@@ -77,16 +76,16 @@ export class ReasoningItem implements OpenItem {
 
 const summaryOf = (text: string) => ({ type: 'summary_text', text })
 
-/** What a message says, or what it refuses to say. */
+/** A text of a message, or a refusal. */
 interface MessagePart {
   readonly kind: 'output_text' | 'refusal'
   text: string
   readonly logprobs: unknown[]
-  /** What it quotes of the web. */
+  /** Web citations. */
   readonly annotations: Fields[]
 }
 
-/** Words to the user; where the model goes over to a refusal, another part begins. */
+/** A message. A refusal after text begins another part. */
 export class MessageItem implements OpenItem {
   readonly #place: ItemPlace
   readonly #parts: MessagePart[] = []
@@ -102,7 +101,7 @@ export class MessageItem implements OpenItem {
     if (text !== '' || logprobs.length > 0) this.#emit('response.output_text.delta', { delta: text, logprobs })
   }
 
-  /** Of the text so far. */
+  /** Citations in the text so far. */
   annotations(annotations: readonly Fields[]): void {
     const part = this.#part('output_text')
     for (const annotation of annotations) {
@@ -149,13 +148,13 @@ function partOf({ kind, text, logprobs, annotations }: MessagePart) {
   return { type: kind, text, annotations: [...annotations], logprobs: [...logprobs] }
 }
 
-/** A picture that the model made; it comes whole. */
-export class PictureItem implements OpenItem {
+/** An image that the model made; it arrives whole. */
+export class ImageItem implements OpenItem {
   readonly #place: ItemPlace
   readonly #format: string
   readonly #base64: string
 
-  constructor(place: ItemPlace, { format, base64 }: Picture) {
+  constructor(place: ItemPlace, { format, base64 }: OutputImage) {
     this.#place = place
     this.#format = format
     this.#base64 = base64
@@ -177,7 +176,7 @@ export class PictureItem implements OpenItem {
   }
 }
 
-export interface Picture {
+export interface OutputImage {
   /** `png`, `jpeg`, ... */
   readonly format: string
   readonly base64: string
@@ -185,8 +184,8 @@ export interface Picture {
 
 const PICTURE = /^data:image\/([a-z0-9.+-]+);base64,/i
 
-/** The pictures in what a choice adds: `images` with data URLs, see `translate/completion.ts`. */
-export function picturesOf(images: unknown): Picture[] {
+/** The images in a delta: `images` with data URLs, see `translate/completion.ts`. */
+export function imagesOf(images: unknown): OutputImage[] {
   if (!Array.isArray(images)) return []
   return images.flatMap((image: { image_url?: { url?: unknown } | null } | null) => {
     const url = image?.image_url?.url
@@ -195,7 +194,7 @@ export function picturesOf(images: unknown): Picture[] {
   })
 }
 
-/** A call, from the first that is heard of it; it has a place only when its name is known. */
+/** A call. It gets a place in the output when its name is known. */
 export class CallItem implements OpenItem {
   readonly #names: ToolNames
   #place: ItemPlace | null = null
@@ -203,9 +202,9 @@ export class CallItem implements OpenItem {
   #text = ''
   #isCustom = false
   #extra: Fields | null = null
-  /** The provider's id; empty until it gives one. */
+  /** The provider's id; empty until it sends one. */
   givenId = ''
-  /** The id that the client knows it by. */
+  /** The client's id. */
   callId = ''
 
   constructor(names: ToolNames) {
@@ -227,17 +226,17 @@ export class CallItem implements OpenItem {
     return this.#isSearch ? 'tsc' : 'fc'
   }
 
-  /** A search for tools, which is told in a form of its own, and only when it is whole. */
+  /** A search for tools has another form, and is sent only when complete. */
   get #isSearch(): boolean {
     return !this.#isCustom && this.#names.find(this.#name).isSearch === true
   }
 
-  /** A tool of OpenAI's, which is told in a form of its own, and only when it is whole. */
+  /** A tool of OpenAI has another form, and is sent only when complete. */
   get #clientTool(): ClientTool | undefined {
     return this.#isCustom ? undefined : this.#names.find(this.#name).clientTool
   }
 
-  /** Whether a piece belongs to this call, and is not the beginning of another. */
+  /** Whether a piece belongs to this call and does not begin another. */
   continues({ id, function: called, custom }: ToolCallDelta): boolean {
     const name = called?.name || (custom as { name?: unknown } | undefined)?.name
     return !id || this.givenId === '' || id === this.givenId || !name
@@ -245,7 +244,7 @@ export class CallItem implements OpenItem {
 
   add(delta: ToolCallDelta): void {
     const custom = delta['custom'] as { name?: unknown; input?: unknown } | null | undefined
-    // What the client was told when the call began stays.
+    // After the first event, the type of the call must not change.
     if (!this.hasBegun && (custom || delta.type === 'custom')) this.#isCustom = true
     this.#extra = extraOf(delta) ?? this.#extra
     if (typeof delta.id === 'string') this.givenId ||= delta.id
@@ -253,7 +252,7 @@ export class CallItem implements OpenItem {
     this.#grow(wordOf(custom?.input ?? delta.function?.arguments))
   }
 
-  /** What the provider wants to have back with the call, once. */
+  /** The call's `extra_content`, which the provider requires back; null after the first call. */
   takeExtra(): Fields | null {
     const extra = this.#extra
     this.#extra = null
@@ -264,16 +263,16 @@ export class CallItem implements OpenItem {
     this.#place = place
   }
 
-  /** Tells what came before the call had a place. */
+  /** Sends the arguments that arrived before the call had a place. */
   open(): void {
-    if (this.#text !== '') this.#tell(this.#text)
+    if (this.#text !== '') this.#sendDelta(this.#text)
   }
 
   close(): void {
-    // No arguments are an empty object, which clients can parse.
+    // Missing arguments become an empty object, which clients can parse.
     if (!this.#isCustom && this.#text.trim() === '') this.#grow('{}')
     if (this.#isSearch || this.#clientTool) return
-    const [type, field] = this.#words
+    const [type, field] = this.#eventNames
     this.#place?.emit(`${type}.done`, { [field]: this.#text })
   }
 
@@ -282,8 +281,8 @@ export class CallItem implements OpenItem {
     if (this.#isSearch) return this.#search(status)
     const tool = this.#clientTool
     if (tool) {
-      const said = callItem(tool, status === 'in_progress' ? undefined : argumentsOf(this.#text, JSON.parse))
-      return { id: this.#place?.id, status, call_id: this.callId, ...said }
+      const item = callItem(tool, status === 'in_progress' ? undefined : argumentsOf(this.#text, JSON.parse))
+      return { id: this.#place?.id, status, call_id: this.callId, ...item }
     }
     return {
       id: this.#place?.id,
@@ -292,7 +291,7 @@ export class CallItem implements OpenItem {
       call_id: this.callId,
       name,
       ...(namespace === null ? {} : { namespace }),
-      [this.#words[1]]: status === 'in_progress' ? '' : this.#text,
+      [this.#eventNames[1]]: status === 'in_progress' ? '' : this.#text,
     }
   }
 
@@ -302,7 +301,7 @@ export class CallItem implements OpenItem {
     return { id, type: 'tool_search_call', status, call_id: this.callId, execution: 'client', arguments: found }
   }
 
-  get #words(): readonly [type: string, field: string] {
+  get #eventNames(): readonly [type: string, field: string] {
     if (this.#isCustom) return ['response.custom_tool_call_input', 'input']
     return ['response.function_call_arguments', 'arguments']
   }
@@ -310,16 +309,16 @@ export class CallItem implements OpenItem {
   #grow(text: string): void {
     if (text === '') return
     this.#text += text
-    if (this.#place) this.#tell(text)
+    if (this.#place) this.#sendDelta(text)
   }
 
-  #tell(delta: string): void {
+  #sendDelta(delta: string): void {
     if (this.#isSearch || this.#clientTool) return
-    this.#place?.emit(`${this.#words[0]}.delta`, { delta })
+    this.#place?.emit(`${this.#eventNames[0]}.delta`, { delta })
   }
 }
 
-/** As a value; what is none stays the text that it is. */
+/** The parsed arguments; invalid JSON stays a text. */
 function argumentsOf(text: string, parse: (text: string) => unknown): unknown {
   try {
     return parse(text)
@@ -330,23 +329,23 @@ function argumentsOf(text: string, parse: (text: string) => unknown): unknown {
 
 const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** Takes each event: its type and what it carries beside `sequence_number`. */
+/** Sends an event: its type and its members except `sequence_number`. */
 export type Emit = (type: string, event: Fields) => void
 
 export type OutputItem = Readonly<Record<string, unknown>>
 
-/** An item under way. */
+/** An item in progress. */
 export interface OpenItem {
-  /** The item as it stands. */
+  /** The current state of the item. */
   current(status: 'in_progress' | 'completed' | 'incomplete'): OutputItem
-  /** The events that end it, all but the last. */
+  /** Sends the events that end it, except the last one. */
   close(): void
 }
 
-/** Where an item stands, and how its events are told. */
+/** The position of an item in the output, and its events. */
 export interface ItemPlace {
   readonly index: number
   readonly id: string
-  /** With `item_id` and `output_index` filled in. */
+  /** Adds `item_id` and `output_index`. */
   emit(type: string, event: Fields): void
 }

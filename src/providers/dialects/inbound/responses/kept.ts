@@ -1,6 +1,6 @@
 /**
- * What is kept of earlier answers, where the route keeps any: found by `previous_response_id` and `item_reference`, and
- * handed over to be kept. An item's id names the response that it came with, so no item needs a place of its own.
+ * Earlier answers on routes that keep them: looks them up for `previous_response_id` and `item_reference`, and keeps new ones. An
+ * item's id contains the id of its response, so items are not indexed.
  */
 
 import { type InboundView, type KeptAnswer, type KeptAnswers, refuse, type Sliced } from '#contract'
@@ -9,13 +9,13 @@ import type { OutputItem } from './items.ts'
 import { type Fields, optionalTextOf, shown, unsupported, wrongValue } from './read.ts'
 import { isKept, keyOf, responseId } from './response.ts'
 
-/** An item of a conversation, and where the client's body names it. */
+/** An item of a conversation and its place in the client's body. */
 export interface PlacedItem {
   readonly item: Fields
   readonly place: string
 }
 
-/** So many responses take some ten milliseconds to read. */
+/** Reading this many responses takes some ten milliseconds. */
 const MAX_CHAIN = 1000
 
 const PREVIOUS = 'previous_response_id'
@@ -24,14 +24,14 @@ const REMEDY =
   'ask with store: false, as the AI SDK does with providerOptions: { openai: { store: false } }. The operator can set keep_responses on this route'
 
 /**
- * The items before the client's own: of each earlier response what was asked, then what was answered. Where one has a summary,
- * the responses before it are not wanted.
+ * The items before the client's own: the input and then the output of each earlier response. Responses before one with a summary are
+ * omitted.
  */
 export function earlierItems(asked: Fields, kept: KeptAnswers | undefined): PlacedItem[] {
   const previous = optionalTextOf(asked[PREVIOUS], PREVIOUS)
   if (previous === null) return []
   if (!kept) {
-    const message = `Unsupported parameter: '${PREVIOUS}'. This route keeps no responses: send the whole conversation in 'input', and ${REMEDY}.`
+    const message = `Unsupported parameter: '${PREVIOUS}'. This route does not keep responses: send the whole conversation in 'input', and ${REMEDY}.`
     throw unsupported(PREVIOUS, message)
   }
   const chain: KeptAnswer[] = []
@@ -49,21 +49,21 @@ export function earlierItems(asked: Fields, kept: KeptAnswers | undefined): Plac
   return chain.reverse().flatMap(turn => itemsOf(turn).map(item => ({ item, place: PREVIOUS })))
 }
 
-/** A summary in the answer replaces all before it. The client that sends one says itself what stays beside it. */
+/** A summary in the output replaces everything before it. A client that sends one lists the other items itself. */
 function itemsOf({ input, output }: KeptAnswer): readonly Fields[] {
   const summary = output.findLastIndex(isCompaction)
   return summary === -1 ? [...input, ...output] : output.slice(summary)
 }
 
-/** A request needs all that came before the response that it names. */
+/** The error for a missing response: the named one, or an earlier one of its conversation. */
 function notFound(id: string, previous: string): string {
   if (id === previous) {
-    return `Previous response with id ${shown(id)} not found. It was deleted, its time is over, or it was never kept.`
+    return `Previous response with id ${shown(id)} not found. It was deleted, has expired, or was never kept.`
   }
-  return `The conversation of the previous response ${shown(previous)} has a gap: the response ${shown(id)} before it was deleted, or its time is over. Send the whole conversation in 'input'.`
+  return `The conversation of the previous response ${shown(previous)} has a gap: the response ${shown(id)} before it was deleted or has expired. Send the whole conversation in 'input'.`
 }
 
-/** All that `earlierItems` and `itemBehind` will want of what is kept, as far as the body can be read. */
+/** Loads everything that `earlierItems` and `itemBehind` will need, as far as the body is valid. */
 export function* readAhead(body: unknown, kept: KeptAnswers): Sliced<void> {
   const { [PREVIOUS]: previous, input } = Object(body) as Fields
   let id = typeof previous === 'string' ? previous : null
@@ -78,33 +78,33 @@ export function* readAhead(body: unknown, kept: KeptAnswers): Sliced<void> {
   }
 }
 
-/** Where an item is kept, by its id; null for an id that nobody gave. */
+/** The response and half of an item, from its id; null for an unknown form of id. */
 function halfOf(id: string): { readonly answer: string; readonly half: 'input' | 'output' } | null {
   const [, key, isInput] = /^[a-z]+_([A-Za-z0-9]+)_(i?)\d+$/.exec(id) ?? []
   return key === undefined ? null : { answer: `resp_${key}`, half: isInput ? 'input' : 'output' }
 }
 
-/** The item that a reference names. */
+/** The item of a reference. */
 export function itemBehind(id: string, place: string, kept: KeptAnswers | undefined): Fields {
   if (!kept) {
-    const message = `${place} refers to an item by its id. This route keeps no items: send the item itself, and ${REMEDY}.`
+    const message = `${place} refers to an item by its id. This route does not keep items: send the item itself, and ${REMEDY}.`
     throw unsupported(place, message)
   }
   const at = halfOf(id)
   const item = at === null ? undefined : kept.item(at.answer, at.half, id)
   if (item) return item
-  const message = `Item with id ${shown(id)} not found. Its response was deleted, its time is over, or it was never kept. Send the item itself.`
+  const message = `Item with id ${shown(id)} not found. Its response was deleted, has expired, or was never kept. Send the item itself.`
   throw refuse('item_not_found', { message, param: place })
 }
 
-/** Of a request: the client's own body, and its own items where they are to be kept. */
-interface AskedItems {
+/** A request: the client's own body, and its own items if they are kept. */
+interface RequestItems {
   readonly asked: Fields
   readonly items: readonly Fields[]
 }
 
-/** Hands an answer over to be kept, when the route and the request want it. */
-export function keepAnswer({ asked, items }: AskedItems, view: InboundView, response: Fields): void {
+/** Keeps an answer, if the route and the request ask for it. */
+export function keepAnswer({ asked, items }: RequestItems, view: InboundView, response: Fields): void {
   if (!isKept(asked, view)) return
   const key = keyOf(view)
   const input = items.map((item, index) => ({
@@ -116,7 +116,7 @@ export function keepAnswer({ asked, items }: AskedItems, view: InboundView, resp
   view.kept!.keep({ id: responseId(view), input, output, previous }, response)
 }
 
-/** An item as it is kept: messages say that they are some, and hold parts. */
+/** The form in which an item is kept: messages have their type, and parts as content. */
 export function keptForm(item: Fields): Fields {
   const { role, content } = item
   if (role === undefined) return item

@@ -1,12 +1,12 @@
 /**
- * What the model says as output items, piece by piece: a thought, a message or a call begins, grows and ends, and each of
- * that is an event. A whole answer is the same with one large piece, so both ways lead to the same items.
+ * Converts the model's answer to output items, piece by piece: reasoning, a message or a call begins, grows and ends, each with events.
+ * A whole answer is one large piece, so both give the same items.
  */
 
 import type { Delta, InboundView, ToolCallDelta } from '#contract'
 import { CompactionOutput } from './compaction.ts'
 import type { Emit, ItemPlace, OpenItem, OutputItem } from './items.ts'
-import { CallItem, MessageItem, PictureItem, picturesOf, ReasoningItem, type Sealing } from './items.ts'
+import { CallItem, ImageItem, imagesOf, MessageItem, ReasoningItem, type Sealing } from './items.ts'
 import type { ToolNames } from './names.ts'
 import { isFields } from './read.ts'
 import type { ReadRequest } from './request.ts'
@@ -14,7 +14,7 @@ import { keyOf, sealingOf } from './response.ts'
 import { extraOf } from './sealed.ts'
 import { citationsOf } from './searches.ts'
 
-/** How the answer to a request is written. */
+/** The writer for the answer to a request. */
 export function outputFor(request: ReadRequest, view: InboundView, emit: Emit): Output | CompactionOutput {
   const key = keyOf(view)
   if (request.compacts) return new CompactionOutput(key, view.boxes, emit)
@@ -32,10 +32,10 @@ class Output {
   readonly #sealing: Sealing
   readonly #emit: Emit
   readonly #slots: Slot[] = []
-  /** The thought or the message that is growing; calls grow side by side. */
+  /** The open reasoning or message; calls grow in parallel. */
   #open: { readonly slot: Slot; readonly item: ReasoningItem | MessageItem } | null = null
   readonly #calls = new Map<number, CallItem>()
-  /** Ids that the client has seen: a provider that gives one twice must not make two calls look like one. */
+  /** Ids sent to the client. A provider may send one twice, but two calls must not have the same id. */
   readonly #callIds = new Set<string>()
 
   /** @param key part of every id */
@@ -46,10 +46,10 @@ class Output {
     this.#emit = emit
   }
 
-  /** Takes what a choice adds; in a whole answer, its message. */
+  /** Takes the delta of a choice, or the message of a whole answer. */
   add(delta: Delta, logprobs: readonly unknown[]): void {
-    const thought = delta.reasoning_content || delta['reasoning']
-    if (typeof thought === 'string' && thought !== '') this.#reasoning().text(thought)
+    const reasoningText = delta.reasoning_content || delta['reasoning']
+    if (typeof reasoningText === 'string' && reasoningText !== '') this.#reasoning().text(reasoningText)
     if (Array.isArray(delta['reasoning_details']) && delta['reasoning_details'].length > 0) {
       this.#reasoning().details(delta['reasoning_details'])
     }
@@ -61,22 +61,22 @@ class Output {
     const quoted = citationsOf(delta['annotations'])
     if (quoted.length > 0 && this.#open?.item instanceof MessageItem) this.#open.item.annotations(quoted)
     if (typeof delta.refusal === 'string' && delta.refusal !== '') this.#message().refusal(delta.refusal)
-    for (const picture of picturesOf(delta['images'])) {
-      this.#rest()
-      this.#close(this.#add(new PictureItem(this.#place('ig'), picture)), 'completed')
+    for (const image of imagesOf(delta['images'])) {
+      this.#closeOpen()
+      this.#close(this.#add(new ImageItem(this.#place('ig'), image)), 'completed')
     }
     if (!Array.isArray(delta.tool_calls)) return
     for (const [position, call] of delta.tool_calls.entries()) if (isFields(call)) this.#call(call, position)
   }
 
   /**
-   * Ends what is still growing; returns the items.
-   * @param isCut whether the model was stopped: then the last item is not whole
+   * Ends open items and returns all items.
+   * @param isCut whether the model was stopped, so that the last item is incomplete
    */
   end(isCut: boolean): readonly OutputItem[] {
     for (const call of this.#calls.values()) this.#begin(call)
     const hasAnswer = this.#slots.some(({ item }) => !(item instanceof ReasoningItem))
-    // Who says nothing at all has still answered, and clients look for the message.
+    // An empty answer still needs a message, because clients look for it.
     if (!hasAnswer && !isCut) this.#message().text('', [])
     for (const [index, slot] of this.#slots.entries()) {
       this.#close(slot, isCut && index === this.#slots.length - 1 ? 'incomplete' : 'completed')
@@ -85,7 +85,7 @@ class Output {
     return this.items()
   }
 
-  /** The items as they stand. */
+  /** The items in their current state. */
   items(): readonly OutputItem[] {
     return this.#slots.map(({ item, done }) => done ?? item.current('incomplete'))
   }
@@ -101,13 +101,13 @@ class Output {
   }
 
   #grow<Item extends ReasoningItem | MessageItem>(item: Item): Item {
-    this.#rest()
+    this.#closeOpen()
     this.#open = { slot: this.#add(item), item }
     return item
   }
 
-  /** The thought or message that was growing has ended, since something else begins. */
-  #rest(): void {
+  /** Ends the open reasoning or message, because another item begins. */
+  #closeOpen(): void {
     if (this.#open) this.#close(this.#open.slot, 'completed')
     this.#open = null
   }
@@ -116,7 +116,7 @@ class Output {
     const index = Number.isInteger(delta.index) ? delta.index! : position
     let call = this.#calls.get(index)
     if (call && !call.continues(delta)) {
-      // Some providers give all calls one index: its former owner keeps what it has.
+      // Some providers give all calls one index: the earlier call is kept under another key.
       this.#begin(call)
       this.#calls.set(-1 - this.#calls.size, call)
       call = undefined
@@ -131,7 +131,7 @@ class Output {
     if (extra && call.hasBegun) this.#sign(call)
   }
 
-  /** Gives a call its place, once it is known what is called. */
+  /** Adds a call to the output, once its name is known. */
   #begin(call: CallItem): void {
     if (call.hasBegun) return
     const isFree = call.givenId !== '' && !this.#callIds.has(call.givenId)
@@ -139,13 +139,13 @@ class Output {
     this.#callIds.add(callId)
     call.callId = callId
     this.#sign(call)
-    this.#rest()
+    this.#closeOpen()
     call.begin(this.#place(call.prefix))
     this.#add(call)
     call.open()
   }
 
-  /** What a provider wants to have back with a call is kept in a thought: clients keep nothing else in a call. */
+  /** A call's `extra_content` is kept in a reasoning item, because clients keep no unknown members of calls. */
   #sign(call: CallItem): void {
     const extra = call.takeExtra()
     if (extra) this.#reasoning().call(call.callId, extra)

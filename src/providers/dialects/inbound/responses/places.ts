@@ -1,29 +1,29 @@
 /**
- * Where in the client's body a place of the canonical one came from: `messages[2].content` was `input[1].content`, and
- * errors must say so, in `param` and in their sentence.
+ * Translates places of the canonical body to the client's, for the `param` and the sentence of errors: `messages[2].content` was
+ * `input[1].content`.
  */
 import { type Refusal, reworded } from '#contract'
 
-/** The places that one canonical message was made of. */
+/** The client's places of one canonical message. */
 export interface MessagePlace {
-  /** Of the message as a whole: `input[3]`, or `instructions`. */
+  /** Place of the whole message: `input[3]`, or `instructions`. */
   readonly base: string
-  /** What its content is called there: `content`, or `output` of a call; empty where the place is the text itself. */
+  /** The client's name of its content: `content`, or `output` of a call; empty if the place is the text itself. */
   readonly content: string
-  /** Of the parts of its content, when it has parts. */
+  /** Places of its parts, if its content has parts. */
   readonly parts: readonly string[]
   readonly calls: readonly string[]
 }
 
-/** The places of one request. */
+/** The client's places of one request. */
 export interface Places {
   readonly messages: readonly MessagePlace[]
   readonly tools: readonly string[]
-  /** Of what is called otherwise there: tools that were left out, and a search of the web. */
+  /** Places of canonical names that differ: dropped tools, and web search. */
   readonly named?: ReadonlyMap<string, string>
 }
 
-/** Canonical names on the top level. */
+/** Canonical names at the top level. */
 const NAMES: ReadonlyMap<string, string> = new Map([
   ['max_completion_tokens', 'max_output_tokens'],
   ['max_tokens', 'max_output_tokens'],
@@ -34,8 +34,8 @@ const NAMES: ReadonlyMap<string, string> = new Map([
   ['messages', 'input'],
 ])
 
-/** A refusal in the client's own terms. */
-export function inTheirTerms(refusal: Refusal, places: Places): Refusal {
+/** The refusal with the client's places. */
+export function inClientTerms(refusal: Refusal, places: Places): Refusal {
   const { message, param } = refusal
   return reworded(refusal, {
     message: translateSentence(message, places),
@@ -45,7 +45,7 @@ export function inTheirTerms(refusal: Refusal, places: Places): Refusal {
 
 const PATH = /^(\w+)(?:\[(\d+)\])?(.*)$/
 
-/** One path of the canonical body as the client's. */
+/** Translates one path of the canonical body. */
 function placeOf(param: string, places: Places): string {
   const named = places.named?.get(param)
   if (named !== undefined) return named
@@ -70,7 +70,7 @@ function messagePlace(message: MessagePlace | undefined, rest: string): string {
   return rest.startsWith('.role') || rest.startsWith('.refusal') ? `${base}${rest}` : base
 }
 
-/** `image_url.url` is `image_url` there, and `file.file_data` is `file_data`. */
+/** `image_url.url` is `image_url` in this format, and `file.file_data` is `file_data`. */
 function partTail(tail: string): string {
   return tail
     .replace(/^\.image_url\.url$/, '.image_url')
@@ -83,8 +83,8 @@ function toolPlace(tool: string, rest: string): string {
 }
 
 /**
- * Paths in a sentence, and names that are no everyday words; the others only in quotation marks, as errors of this
- * gateway write them. A dot that ends the sentence belongs to no path.
+ * Paths in a sentence, and names that are not everyday words; other names only in quotation marks, as this gateway's errors write them.
+ * A final dot is not part of a path.
  */
 const MENTIONS =
   /\b(?:messages|tools)\[\d+\](?:\.\w+|\[\d+\])*|\b(?:response_format|max_completion_tokens|max_tokens|reasoning_effort|tool_choice)\b(?:\.\w+|\[\d+\])*|(?<=')(?:messages|verbosity|logprobs|web_search_options)(?=')/g

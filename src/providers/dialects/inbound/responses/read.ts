@@ -1,4 +1,4 @@
-/** Reads of a client's JSON that end in a refusal with the place, the value's kind and the rule. */
+/** Reads a client's JSON. Throws a refusal with the place and the rule for an invalid value. */
 import { type Refusal, refuse } from '#contract'
 import { hintOf } from '../../../../common/nearest.ts'
 
@@ -8,7 +8,7 @@ export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The member `name` of an object that stands at `place`, as a path: `input[2].call_id`. */
+/** The path of the member `name` of an object at `place`: `input[2].call_id`. */
 export const at = (place: string, name: string): string => (place === '' ? name : `${place}.${name}`)
 
 export function fieldsOf(value: unknown, place: string): Fields {
@@ -16,7 +16,7 @@ export function fieldsOf(value: unknown, place: string): Fields {
   throw value === undefined ? missing(place) : wrongType(place, 'an object', value)
 }
 
-/** Null and nothing are no object. */
+/** Null for null and undefined. */
 export function optionalFieldsOf(value: unknown, place: string): Fields | null {
   return value == null ? null : fieldsOf(value, place)
 }
@@ -44,7 +44,7 @@ export function wrongType(param: string, expected: string, value: unknown): Refu
   return refuse('invalid_type', { message, param })
 }
 
-/** @param rule ends the sentence: `it is empty` */
+/** @param rule the end of the sentence: `it is empty` */
 export function wrongValue(param: string, rule: string, hint = ''): Refusal {
   return refuse('invalid_value', { message: `Invalid value for '${param}': ${rule}.${hint}`, param })
 }
@@ -55,14 +55,14 @@ export function notOneOf(param: string, value: unknown, allowed: Iterable<string
   return wrongValue(param, `${shown(value)} is not one of ${list}`, hintOf(value, words))
 }
 
-/** What the gateway cannot do, in a whole sentence. */
+/** A refusal of something the gateway does not support. `message` is a whole sentence. */
 export function unsupported(param: string, message: string): Refusal {
   return refuse('unsupported_parameter', { message, param })
 }
 
 const LONGEST = 60
 
-/** A client's word for a sentence, as JSON. */
+/** A client's value for a sentence, as JSON. */
 export function shown(value: unknown): string {
   if (typeof value !== 'string') return isScalar(value) ? String(value) : kindOf(value)
   const json = JSON.stringify(value.slice(0, LONGEST))

@@ -1,4 +1,4 @@
-/** The parameters of `POST /v1/responses` as a body of chat completions. */
+/** Converts the parameters of `POST /v1/responses` to a body of chat completions. */
 
 import { type InboundView, refuse, takesSearch } from '#contract'
 import { readInput } from './input.ts'
@@ -20,19 +20,19 @@ import { type ReadTools, readToolChoice, readTools, SEARCH_ONLY } from './tools.
 export interface ReadRequest {
   /** The canonical body. */
   readonly body: Fields
-  /** The client's own, with the effort of its items, for the parameters that answers repeat. */
+  /** The client's own body, with the effort of its items, for the parameters that answers repeat. */
   readonly asked: Fields
-  /** Its own items, where they are to be kept. */
+  /** Its own items, if they are kept. */
   readonly items: readonly Fields[]
   /** Whether the answer is a summary of the conversation. */
   readonly compacts: boolean
   readonly places: Places
   readonly names: ToolNames
-  /** What was left out, for the client to be told. */
+  /** Names of dropped parameters, which the client is informed of. */
   readonly dropped: readonly string[]
 }
 
-/** @param value the body as any JSON value; throws a refusal in the client's own terms */
+/** @param value the body, unchecked; throws a refusal with the client's own places */
 export function readRequest(value: unknown, view: InboundView): ReadRequest {
   if (!isFields(value)) throw refuse('invalid_type', { message: 'The body must be a JSON object.' })
   refuseUnknown(value)
@@ -45,8 +45,8 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
   const lists = [{ tools: value['tools'] ?? [], place: 'tools' }, ...toolLists]
   const read = readTools(lists, model !== undefined && takesSearch(model, 'openai'))
   const { names, dropped } = read
-  const said = optionalFieldsOf(value['reasoning'], 'reasoning')
-  const reasoning = effort ? { ...said, effort: effort.value } : said
+  const requested = optionalFieldsOf(value['reasoning'], 'reasoning')
+  const reasoning = effort ? { ...requested, effort: effort.value } : requested
   const body = {
     ...same(value),
     messages,
@@ -60,12 +60,12 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
   const named = new Map([...dropped, ...unused])
   if (effort) named.set('reasoning_effort', effort.place)
   if (read.search) named.set('web_search_options', read.search.place)
-  const found = { messages: places, tools: read.places, named }
+  const clientPlaces = { messages: places, tools: read.places, named }
   const asked = effort ? { ...value, reasoning } : value
-  return { body, asked, items, compacts, places: found, names, dropped: [...dropped.keys(), ...unused.keys()] }
+  return { body, asked, items, compacts, places: clientPlaces, names, dropped: [...dropped.keys(), ...unused.keys()] }
 }
 
-/** Of the same name and meaning in both formats. */
+/** Parameters with the same name and meaning in both formats. */
 const SAME = [
   'model',
   'temperature',
@@ -78,19 +78,19 @@ const SAME = [
   'prompt_cache_retention',
 ]
 
-/** What nothing here can do: why it is refused. */
+/** Parameters that the gateway does not support, and why. */
 const IMPOSSIBLE: Readonly<Record<string, string>> = {
   conversation: "This gateway stores no conversations: send the whole conversation in 'input'.",
   background: 'This gateway answers at once: leave it out or send false.',
   prompt: "This gateway stores no prompt templates: send 'instructions' and 'input'.",
   context_management: 'This gateway does not shorten conversations: the client decides what it sends.',
   moderation: 'This gateway does not moderate on request.',
-  image: 'This gateway makes no images on this route.',
+  image: 'This gateway does not generate images on this route.',
   access_programs: 'This gateway has no access programs.',
 }
 
-/** Read elsewhere in this file, or without any effect here, which `checkUnused` says. */
-const OTHERS = [
+/** Handled elsewhere in this file, or without effect here (see `checkUnused`). */
+const OTHER_PARAMETERS = [
   'input',
   'previous_response_id',
   'instructions',
@@ -111,9 +111,9 @@ const OTHERS = [
   'client_metadata',
 ]
 
-const KNOWN: ReadonlySet<string> = new Set([...SAME, ...Object.keys(IMPOSSIBLE), ...OTHERS])
+const KNOWN: ReadonlySet<string> = new Set([...SAME, ...Object.keys(IMPOSSIBLE), ...OTHER_PARAMETERS])
 
-/** What the same is called here that chat completions and other formats call otherwise. */
+/** Names in chat completions and other formats, and the names here. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ['messages', 'input'],
   ['prompt_text', 'input'],
@@ -157,9 +157,9 @@ const INCLUDED = [
 ]
 
 /**
- * What is taken and changes nothing in the request: `store` is about the answer; `truncation` would only matter where the
- * conversation does not fit, which is refused; `max_tool_calls` counts tools that providers run, of which there are none;
- * `include` names what is given anyway or belongs to such tools; `client_metadata` is the client's own note.
+ * Parameters that are accepted without an effect on the request. `store` is about the answer. `truncation` matters only for a
+ * conversation that is too long, which is refused. `max_tool_calls` counts tools that providers run, which are dropped. `include` lists
+ * members that are always present or belong to such tools. `client_metadata` is the client's own note.
  */
 function checkUnused(asked: Fields): void {
   for (const name of ['store', 'parallel_tool_calls']) {
@@ -194,7 +194,7 @@ function streaming(stream: unknown): Fields {
   return renamed('stream', stream)
 }
 
-/** Providers refuse settings for tools where there are none, and clients send them all the same. */
+/** Clients send tool settings without tools, but providers refuse them. */
 function toolSettings(read: ReadTools, asked: Fields): Fields {
   const { tools, search } = read
   const choice = readToolChoice(asked['tool_choice'], read)
@@ -212,7 +212,7 @@ function toolSettings(read: ReadTools, asked: Fields): Fields {
   }
 }
 
-/** Providers demand the tools beside earlier calls. */
+/** Providers require the tools beside earlier calls. */
 const toolsAtRest = ({ tools }: ReadTools): Fields => (tools.length === 0 ? {} : { tools, tool_choice: 'none' })
 
 function probabilities({ top_logprobs: top, include }: Fields): Fields {
@@ -227,7 +227,7 @@ function textSettings(text: Fields | null): Fields {
   return { ...renamed('verbosity', text['verbosity']), ...renamed('response_format', format && responseFormat(format)) }
 }
 
-/** Text is the default, and not every provider knows a word for it. */
+/** Text is the default, and not every provider has a value for it. */
 function responseFormat(format: Fields): Fields | null {
   if (format['type'] === 'text') return null
   if (format['type'] !== 'json_schema') return format
@@ -243,11 +243,11 @@ function responseFormat(format: Fields): Fields | null {
   }
 }
 
-/** How thoughts are summed up (`summary`) is up to the model: the client sees what it gives, if it asks for any. */
+/** The form of a summary is up to the model: the client gets it if it asks for one. */
 function thinking(reasoning: Fields | null): Fields {
   const mode = reasoning?.['mode']
   if (mode != null && mode !== 'standard') {
-    const message = "Unsupported parameter: 'reasoning.mode'. This gateway knows the mode 'standard'."
+    const message = "Unsupported parameter: 'reasoning.mode'. This gateway supports the mode 'standard' only."
     throw unsupported('reasoning.mode', message)
   }
   return renamed('reasoning_effort', reasoning?.['effort'])

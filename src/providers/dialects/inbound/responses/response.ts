@@ -1,30 +1,29 @@
-/** The Response object: what was asked, repeated, around what was answered. */
+/** Builds the Response object: the parameters of the request and the output. */
 
 import type { InboundView, WireUsage } from '#contract'
 import { readUsage } from '../../../../common/usage.ts'
 import type { OutputItem, Sealing } from './items.ts'
 import { type Fields, isFields } from './read.ts'
 
-/** The API's words for how an answer ended. */
 export type Status = 'in_progress' | 'completed' | 'incomplete' | 'failed'
 
-/** How a model stopped before its answer was whole, by the canonical finish reason. */
+/** Reasons for an incomplete answer, by the canonical finish reason. */
 const CUTS: ReadonlyMap<unknown, string> = new Map([
   ['length', 'max_output_tokens'],
   ['content_filter', 'content_filter'],
 ])
 
-/** Why an answer is incomplete, or null for one that is whole. */
+/** Why an answer is incomplete, or null for a complete one. */
 export const cutOf = (finishReason: unknown): string | null => CUTS.get(finishReason) ?? null
 
-/** An answer without any item is not whole either: only a compaction without a summary is one. */
+/** An answer without any item is incomplete too; only a compaction without a summary has none. */
 export const statusOf = (cut: string | null, items: readonly OutputItem[]) =>
   cut === null && items.length > 0 ? 'completed' : 'incomplete'
 
-export interface Answered {
+export interface ResponseState {
   readonly status: Status
   readonly output: readonly OutputItem[]
-  /** The catalog's id. */
+  /** The model's id in the catalog. */
   readonly model: string
   readonly usage?: WireUsage | null
   readonly cut?: string | null
@@ -33,14 +32,14 @@ export interface Answered {
 }
 
 /**
- * Every field that the API has, as it repeats the request. Where the client sent nothing and the value is the model's own
- * affair (`temperature`), it is null rather than a guess.
+ * Every member of the API's object, repeated from the request. A missing member whose default depends on the model (`temperature`) is
+ * null.
  */
-export function responseOf(asked: Fields, view: InboundView, answered: Answered): Fields {
+export function responseOf(asked: Fields, view: InboundView, answered: ResponseState): Fields {
   const { status, output, model, usage = null, cut = null, serviceTier, error = null } = answered
   const text = isFields(asked['text']) ? asked['text'] : {}
   const reasoning = isFields(asked['reasoning']) ? asked['reasoning'] : {}
-  const said = (name: string, otherwise: unknown = null) => asked[name] ?? otherwise
+  const requested = (name: string, otherwise: unknown = null) => asked[name] ?? otherwise
   return {
     id: responseId(view),
     object: 'response',
@@ -48,55 +47,55 @@ export function responseOf(asked: Fields, view: InboundView, answered: Answered)
     status,
     background: false,
     error,
-    // The API has no reason of its own for a summary that is empty.
+    // The API has no reason for an empty summary.
     incomplete_details: status === 'incomplete' ? { reason: cut ?? 'max_output_tokens' } : null,
-    instructions: said('instructions'),
-    max_output_tokens: said('max_output_tokens'),
-    max_tool_calls: said('max_tool_calls'),
+    instructions: requested('instructions'),
+    max_output_tokens: requested('max_output_tokens'),
+    max_tool_calls: requested('max_tool_calls'),
     model,
     output,
-    parallel_tool_calls: said('parallel_tool_calls', true),
-    previous_response_id: said('previous_response_id'),
-    prompt_cache_key: said('prompt_cache_key'),
+    parallel_tool_calls: requested('parallel_tool_calls', true),
+    previous_response_id: requested('previous_response_id'),
+    prompt_cache_key: requested('prompt_cache_key'),
     reasoning: {
       effort: reasoning['effort'] ?? null,
       summary: reasoning['summary'] ?? reasoning['generate_summary'] ?? null,
     },
-    safety_identifier: said('safety_identifier'),
-    service_tier: serviceTier ?? said('service_tier'),
+    safety_identifier: requested('safety_identifier'),
+    service_tier: serviceTier ?? requested('service_tier'),
     store: isKept(asked, view),
-    temperature: said('temperature'),
+    temperature: requested('temperature'),
     text: { ...text, format: text['format'] ?? { type: 'text' } },
-    tool_choice: said('tool_choice', 'auto'),
-    tools: said('tools', []),
-    top_logprobs: said('top_logprobs', 0),
-    top_p: said('top_p'),
+    tool_choice: requested('tool_choice', 'auto'),
+    tools: requested('tools', []),
+    top_logprobs: requested('top_logprobs', 0),
+    top_p: requested('top_p'),
     truncation: 'disabled',
     usage: usage === null ? null : usageOf(readUsage(usage) ?? usage),
-    user: said('user'),
-    metadata: said('metadata', {}),
+    user: requested('user'),
+    metadata: requested('metadata', {}),
   }
 }
 
 /**
- * `include` with `reasoning.encrypted_content` promises a box for each thought, whether a provider has signed it or not. A thought
- * without a summary has one too: some providers refuse the next turn without the thought, and the client has it nowhere else.
+ * `include` with `reasoning.encrypted_content` requires a box for each reasoning item, signed or not. Reasoning without a summary has
+ * one too: some providers refuse the next turn without it, and the client has no other copy.
  */
 export function sealingOf(asked: Fields, view: InboundView): Sealing {
   const { include, reasoning } = asked
   const { summary, generate_summary: older } = isFields(reasoning) ? reasoning : {}
-  const wish = summary ?? older ?? 'none'
-  const isShown = wish !== 'none'
+  const requested = summary ?? older ?? 'none'
+  const isShown = requested !== 'none'
   const isIncluded = Array.isArray(include) && include.includes('reasoning.encrypted_content')
   return { boxes: view.boxes, withText: isIncluded || !isShown, isShown }
 }
 
-/** Whether this answer is to be kept. */
+/** Whether this answer is kept. */
 export const isKept = ({ store }: Fields, { kept }: InboundView): boolean => kept !== undefined && store !== false
 
 export const responseId = (view: Pick<InboundView, 'exchange'>): string => `resp_${keyOf(view)}`
 
-/** The exchange's id as part of others: unique among exchanges, and the same however often an answer is written. */
+/** The exchange's id as part of other ids: unique among exchanges, and always the same for the same answer. */
 export const keyOf = ({ exchange }: Pick<InboundView, 'exchange'>): string =>
   exchange.replace(/^req_/, '').replace(/[^A-Za-z0-9]/g, '')
 

@@ -1,27 +1,27 @@
 /**
- * What providers want to have back of a model's thinking, in the one place that clients of this format keep and send
- * back untouched: `encrypted_content` of a reasoning item. It holds the `reasoning_details` of the canonical message and
- * Google's signatures (see `translate/completion.ts`), or the text of a thought that nobody has signed, as sealed JSON.
+ * Seals the reasoning that providers require back, in the `encrypted_content` of a reasoning item, which clients keep and send back
+ * unchanged. It contains the `reasoning_details` of the canonical message and Google's signatures (see `translate/completion.ts`), or
+ * the text of unsigned reasoning, as encrypted JSON.
  */
 import type { Boxes } from '#contract'
 import { type Fields, isFields, isScalar, wrongValue } from './read.ts'
 
-export interface Thought {
-  /** `reasoning_details`, whole. */
+export interface SealedReasoning {
+  /** `reasoning_details`, complete. */
   readonly details: readonly Fields[]
   /** `extra_content` of the message. */
   readonly extra: Fields | null
-  /** `extra_content` of calls, by the id that the client knows them by. */
+  /** `extra_content` of calls, by the client's call ids. */
   readonly calls: ReadonlyMap<string, Fields>
-  /** Its words, where that is all there is of it; null where the provider has signed something. */
+  /** Unsigned text; null if the provider signed anything. */
   readonly text: string | null
 }
 
-/** The number is that of the format. */
+/** The number is the version of the format. */
 const MARK = 'tollgate2.'
 
-/** Null when there is nothing to keep. */
-export function seal({ details, extra, calls, text }: Thought, boxes: Boxes | undefined): string | null {
+/** Null if there is nothing to keep. */
+export function seal({ details, extra, calls, text }: SealedReasoning, boxes: Boxes | undefined): string | null {
   const isSigned = details.length > 0 || extra !== null || calls.size > 0
   if (!boxes || !(isSigned || text)) return null
   const content = {
@@ -34,10 +34,10 @@ export function seal({ details, extra, calls, text }: Thought, boxes: Boxes | un
 }
 
 /**
- * Null for what this gateway has not sealed: a conversation that began elsewhere brings boxes that nobody here can open,
- * and goes on without them. Throws a refusal for one of ours that is damaged or another account's.
+ * Null for a box that this gateway did not seal. A conversation from another service has boxes that cannot be opened here, and
+ * continues without them. Throws a refusal for a damaged box, or for one of another account.
  */
-export function unseal(box: string, place: string, boxes: Boxes | undefined): Thought | null {
+export function unseal(box: string, place: string, boxes: Boxes | undefined): SealedReasoning | null {
   if (!boxes || !box.startsWith(MARK)) return null
   const content = parse(boxes.open(box.slice(MARK.length)))
   const { details = [], extra = null, calls = [], text = null } = content ?? {}
@@ -59,7 +59,7 @@ export function unseal(box: string, place: string, boxes: Boxes | undefined): Th
 }
 
 const DAMAGED =
-  'it was changed, or this gateway sealed it for another account; send it back as it came, or leave the item out'
+  'it was changed, or this gateway sealed it for another account; send it back unchanged, or leave the item out'
 
 function parse(json: string | null): Fields | null {
   try {
@@ -70,15 +70,12 @@ function parse(json: string | null): Fields | null {
   }
 }
 
-/** Objects of objects of plain values: nothing that was never sealed gets in by this door, however deep it is. */
+/** Objects of objects of scalars: this limits the depth of what a box may contain. */
 function isExtra(value: unknown): value is Fields {
   return isFields(value) && Object.values(value).every(inner => isFields(inner) && Object.values(inner).every(isScalar))
 }
 
-/**
- * Details that came as pieces, put together: some providers number them (`index`) and send each a word at a time. Those
- * without a number are whole.
- */
+/** Joins streamed details: some providers number them (`index`) and send each in pieces. Details without a number are complete. */
 export function joinDetails(details: readonly unknown[]): Fields[] {
   const joined: Record<string, unknown>[] = []
   for (const detail of details) {
@@ -104,7 +101,7 @@ function isSame(one: Fields, other: Fields): boolean {
   return one['type'] === other['type'] && one['index'] === other['index']
 }
 
-/** `extra_content` in a message or a call, when it holds nothing but what can be sealed. */
+/** `extra_content` of a message or a call, if it has only content that can be sealed. */
 export function extraOf(from: Fields): Fields | null {
   const extra = from['extra_content']
   return isExtra(extra) && Object.keys(extra).length > 0 ? extra : null

@@ -1,20 +1,20 @@
 /**
- * OpenAI's search of the web. Providers are asked in chat completions, which have `web_search_options` in place of a tool, for
- * models that search once for each request. So a search cannot be left to the model, nor be told as an item of its own.
+ * OpenAI's web search. Providers get chat completions, which have `web_search_options` instead of a tool, for models that search once
+ * for each request. So the model cannot decide to search, and the answer has no search item.
  */
 import { at, type Fields, isFields, optionalFieldsOf } from './read.ts'
 
-/** Whether a tool, or what a choice names, is a search: `web_search`, `web_search_preview`, with or without a date. */
+/** Whether a tool or a choice is a web search: `web_search`, `web_search_preview`, with or without a date. */
 export const isWebSearch = (type: unknown): boolean => typeof type === 'string' && /^web_search(_|$)/.test(type)
 
 const CARRIED: ReadonlySet<string> = new Set(['type', 'search_context_size', 'user_location'])
 
-/** The first setting that would be lost, because chat completions have no word for it; undefined: there is none. */
+/** The first setting that chat completions do not have; undefined if all can be converted. */
 export function lostSetting(tool: Fields): string | undefined {
   return Object.keys(tool).find(name => !CARRIED.has(name) && !isUsual(name, tool[name]))
 }
 
-/** Says no more than the default does. */
+/** Whether a setting equals the default. */
 function isUsual(name: string, value: unknown): boolean {
   if (value == null) return true
   return name === 'external_web_access' ? value === true : isFields(value) && Object.values(value).every(isNothing)
@@ -36,7 +36,7 @@ function approximate({ type: _, ...known }: Fields): Fields {
   return Object.fromEntries(Object.entries(known).filter(([, value]) => value != null))
 }
 
-/** What a text quotes of the web, nested in chat completions and flat here. */
+/** The web citations of a text, nested in chat completions and flat here. */
 export function citationsOf(annotations: unknown): readonly Fields[] {
   if (!Array.isArray(annotations)) return []
   return annotations.flatMap((annotation: unknown): Fields[] => {

@@ -1,11 +1,11 @@
-/** A streamed answer: events with their type in the `event:` line and dense sequence numbers; no `[DONE]` at the end. */
+/** Encodes a streamed answer: events with their type in the `event:` line and consecutive sequence numbers, without `[DONE]`. */
 import { type Chunk, envelope, type InboundView, type Refusal, type StreamEncoder, type WireUsage } from '#contract'
 import { keepAnswer } from './kept.ts'
 import { outputFor } from './output.ts'
-import { inTheirTerms } from './places.ts'
+import { inClientTerms } from './places.ts'
 import type { Fields } from './read.ts'
 import type { ReadRequest } from './request.ts'
-import { type Answered, cutOf, responseOf, type Status, statusOf } from './response.ts'
+import { cutOf, type ResponseState, responseOf, type Status, statusOf } from './response.ts'
 
 export class ResponseEvents implements StreamEncoder {
   readonly #request: ReadRequest
@@ -32,7 +32,7 @@ export class ResponseEvents implements StreamEncoder {
     this.#serviceTier = tier ?? this.#serviceTier
     this.#begin()
     for (const choice of choices) {
-      // One choice is all that this format has.
+      // This format has one choice only.
       if (!choice || (choice.index ?? 0) !== 0) continue
       this.#finishReason = choice.finish_reason || this.#finishReason
       if (choice.delta) this.#output.add(choice.delta, logprobsOf(choice))
@@ -46,20 +46,20 @@ export class ResponseEvents implements StreamEncoder {
     const output = this.#output.end(cut !== null)
     const status = statusOf(cut, output)
     const answered = { status, output, cut, usage: this.#usage, serviceTier: this.#serviceTier } as const
-    const response = this.#tell(`response.${status}`, answered)
+    const response = this.#sendResponse(`response.${status}`, answered)
     keepAnswer(this.#request, this.#view, response)
     return this.#take()
   }
 
   /**
-   * Two events: the libraries raise at `error`, in which the envelope stands as well because some look for that alone;
-   * agents that do not know it end at `response.failed`, from which they take the code.
+   * Sends two events. The libraries raise at `error`, which also contains the envelope because some look only for that. Agents that do
+   * not know `error` end at `response.failed`, and take the code from it.
    */
   fail(refusal: Refusal): Buffer {
-    const { error } = envelope(inTheirTerms(refusal, this.#request.places))
+    const { error } = envelope(inClientTerms(refusal, this.#request.places))
     const { code, message, param } = error
     this.#event('error', { code, message, param, error })
-    this.#tell('response.failed', { status: 'failed', output: this.#output.items(), error: { code, message } })
+    this.#sendResponse('response.failed', { status: 'failed', output: this.#output.items(), error: { code, message } })
     return this.#take()
   }
 
@@ -67,11 +67,11 @@ export class ResponseEvents implements StreamEncoder {
     if (this.#hasBegun) return
     this.#hasBegun = true
     for (const type of ['response.created', 'response.in_progress'])
-      this.#tell(type, { status: 'in_progress', output: [] })
+      this.#sendResponse(type, { status: 'in_progress', output: [] })
   }
 
-  /** An event about the response as a whole. */
-  #tell(type: string, answered: Omit<Answered, 'model'> & { readonly status: Status }): Fields {
+  /** Sends an event with the response. */
+  #sendResponse(type: string, answered: Omit<ResponseState, 'model'> & { readonly status: Status }): Fields {
     const response = responseOf(this.#request.asked, this.#view, { model: this.#model, ...answered })
     this.#event(type, { response })
     return response
@@ -89,7 +89,7 @@ export class ResponseEvents implements StreamEncoder {
   }
 }
 
-/** The probabilities that a choice brings along with its text. */
+/** The log probabilities of a choice. */
 export function logprobsOf(choice: { readonly [field: string]: unknown }): readonly unknown[] {
   const content = (choice['logprobs'] as { readonly content?: unknown } | null | undefined)?.content
   return Array.isArray(content) ? content : []

@@ -1,4 +1,4 @@
-/** Tools and which of them may be called: flat here, nested in the canonical format. */
+/** Converts tools and the tool choice: flat here, nested in the canonical format. */
 import { canBeStrict } from '../closed.ts'
 import { type ClientTool, functionFor, isClientTool } from './client-tools.ts'
 import { flatName, SEARCH, ToolNames } from './names.ts'
@@ -17,25 +17,25 @@ import { isWebSearch, lostSetting, searchOptions } from './searches.ts'
 
 export interface ReadTools {
   readonly tools: readonly Fields[]
-  /** Where each of them stands in the client's body. */
+  /** The place of each tool in the client's body. */
   readonly places: readonly string[]
   readonly names: ToolNames
-  /** `web_search_options`, and the place of the tool that they were; null: nothing searches. */
+  /** `web_search_options`, and the place of its tool; null without a search. */
   readonly search: { readonly options: Fields; readonly place: string } | null
-  /** The names under which tools that were left out are told, with the places of what could not be carried. */
+  /** Dropped tools by their reported names, with their places. */
   readonly dropped: ReadonlyMap<string, string>
 }
 
-/** Tools as the client lists them: in `tools`, or in an item of the conversation. */
+/** A list of tools: in `tools`, or in an item of the conversation. */
 export interface ToolList {
   readonly tools: unknown
   readonly place: string
 }
 
 /**
- * Leaves out each tool that the provider would have to run: clients offer such tools unasked (Codex, Cline). A search of the web
- * goes to models that make one.
- * @param searches whether the model searches the web as chat completions ask for it
+ * Drops each tool that the provider would have to run, because clients offer such tools by default (Codex, Cline). Web search
+ * is sent to models that search.
+ * @param searches whether the model supports web search in chat completions
  */
 export function readTools(lists: readonly ToolList[], searches = false): ReadTools {
   const read: Reading = { tools: [], places: [], names: new ToolNames(), search: null, dropped: new Map(), searches }
@@ -75,7 +75,7 @@ function addNamespace(tool: Fields, place: string, isLater: boolean, read: Readi
   }
 }
 
-/** @param isLater whether the conversation brings the tool: it may bring one again that is there already */
+/** @param isLater whether an item of the conversation has the tool, which may repeat an earlier one */
 function addTool(tool: Fields, place: string, space: Namespace | null, isLater: boolean, read: Reading): void {
   const type = textOf(tool['type'], at(place, 'type'))
   if (isWebSearch(type)) {
@@ -88,7 +88,7 @@ function addTool(tool: Fields, place: string, space: Namespace | null, isLater: 
     return
   }
   if (type !== 'function' && type !== 'custom' && !isSearch) {
-    if (!isHosted(type)) throw notOneOf(at(place, 'type'), type, TAKEN)
+    if (!isHosted(type)) throw notOneOf(at(place, 'type'), type, SUPPORTED)
     read.dropped.set(`tools.${type}`, at(place, 'type'))
     return
   }
@@ -123,9 +123,9 @@ function customTool(tool: Fields, common: Fields, place: string): Fields {
   return { type: 'custom', custom: { ...common, ...(format ? { format } : {}) } }
 }
 
-/** Left open, `strict` is true in this format where the schema allows it, and false in chat completions. */
-function functionTool({ parameters, strict: said }: Fields, common: Fields): Fields {
-  const strict = said ?? (canBeStrict(parameters) ? true : null)
+/** A missing `strict` means true in this format if the schema allows it, but false in chat completions. */
+function functionTool({ parameters, strict: requested }: Fields, common: Fields): Fields {
+  const strict = requested ?? (canBeStrict(parameters) ? true : null)
   return {
     type: 'function',
     function: {
@@ -136,14 +136,14 @@ function functionTool({ parameters, strict: said }: Fields, common: Fields): Fie
   }
 }
 
-const TAKEN = ['function', 'custom', 'namespace', 'tool_search', 'shell', 'local_shell', 'apply_patch']
-/** What OpenAI runs, some with a date in the name; a shell and the search for tools may run here or there. */
+const SUPPORTED = ['function', 'custom', 'namespace', 'tool_search', 'shell', 'local_shell', 'apply_patch']
+/** Tools that OpenAI runs, some with a date in the name; a shell and the search for tools may also run at the client. */
 const HOSTED =
   /^(?:file_search|code_interpreter|image_generation|computer|computer_use_preview|mcp|tool_search|shell)(?:[-_]\d[\d_-]*)?$/
 
 const isHosted = (type: string): boolean => HOSTED.test(type) || isWebSearch(type)
 
-/** Of a custom tool's input: any text, or text by a grammar. */
+/** The format of a custom tool's input: any text, or text by a grammar. */
 function readFormat(value: unknown, place: string): Fields | null {
   const format = optionalFieldsOf(value, place)
   if (format?.['type'] !== 'grammar') return format
@@ -151,17 +151,17 @@ function readFormat(value: unknown, place: string): Fields | null {
   return { type: 'grammar', grammar: { definition, syntax } }
 }
 
-/** The choice of a search alone: the functions are left out then, as the canonical choice names functions only. */
+/** A choice of only a search: the functions are omitted then, because the canonical choice names functions only. */
 export const SEARCH_ONLY: Fields = { type: 'web_search' }
 
-/** Null when it says no more than the default does. Throws for one that forces a tool that was left out. */
+/** Null if the choice equals the default. Throws if it forces a dropped tool. */
 export function readToolChoice(value: unknown, read: ReadTools): string | Fields | null {
   if (value == null || value === 'auto') return null
   const isEmpty = read.tools.length === 0 && read.search === null && read.dropped.size > 0
   if (value === 'required' && isEmpty) throw forcedRefusal('tool_choice', 'only tools')
   if (typeof value === 'string') return value
   const choice = fieldsOf(value, 'tool_choice')
-  // A model that searches does so whatever the choice.
+  // A model with web search always searches, whatever the choice.
   const isMade = (tool: Fields) => read.search !== null && isWebSearch(tool['type'])
   if (isMade(choice)) return null
   const type = textOf(choice['type'], 'tool_choice.type')
@@ -179,10 +179,10 @@ export function readToolChoice(value: unknown, read: ReadTools): string | Fields
   return 'none'
 }
 
-/** Null for a tool that was left out. */
+/** Null for a dropped tool. */
 function readNamed(tool: Fields, place: string, { dropped, names }: ReadTools): Fields | null {
   const type = textOf(tool['type'], at(place, 'type'))
-  // The client may have a shell beside one that was left out.
+  // The client may have a shell beside a dropped one.
   if (names.find(type).clientTool === type && isClientTool(tool)) return { type: 'function', function: { name: type } }
   if (dropped.has(`tools.${type}`)) return null
   if (isClientTool(tool)) return { type: 'function', function: { name: type } }
@@ -202,6 +202,6 @@ function readForced(choice: Fields, type: string, read: ReadTools): Fields {
 }
 
 function forcedRefusal(param: string, what: string) {
-  const message = `${param} forces ${what} that the provider would run, which this gateway does not carry. Name a tool that the client runs, or leave 'tool_choice' out.`
+  const message = `${param} forces ${what} that the provider would run, which this gateway does not support. Name a tool that the client runs, or leave 'tool_choice' out.`
   return unsupported(param, message)
 }

@@ -178,7 +178,7 @@ describe('a later request', () => {
     const refusal = refusalOf({ previous_response_id: 'resp_T1000' })
     expect(refusal).toMatchObject({ code: 'previous_response_not_found' })
     expect(refusal.message).toBe(
-      `The conversation of the previous response "resp_T1000" has a gap: the response "resp_T500" before it was deleted, or its time is over. Send the whole conversation in 'input'.`,
+      `The conversation of the previous response "resp_T1000" has a gap: the response "resp_T500" before it was deleted or has expired. Send the whole conversation in 'input'.`,
     )
     expect(refusalOf({ previous_response_id: 'resp_T500' }).message).toContain('"resp_T500" not found. It was deleted')
   })

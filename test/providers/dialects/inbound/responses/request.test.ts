@@ -62,7 +62,7 @@ const REFUSED: readonly Refused[] = [
     more: { previous_response_id: 'resp_1' },
     code: 'unsupported_parameter',
     param: 'previous_response_id',
-    says: "Unsupported parameter: 'previous_response_id'. This route keeps no responses: send the whole conversation in 'input', and ask with store: false, as the AI SDK does with providerOptions: { openai: { store: false } }. The operator can set keep_responses on this route.",
+    says: "Unsupported parameter: 'previous_response_id'. This route does not keep responses: send the whole conversation in 'input', and ask with store: false, as the AI SDK does with providerOptions: { openai: { store: false } }. The operator can set keep_responses on this route.",
   },
   { name: 'a conversation', more: { conversation: 'conv_1' }, code: 'unsupported_parameter', param: 'conversation' },
   { name: 'the background', more: { background: true }, code: 'unsupported_parameter', param: 'background' },
@@ -148,7 +148,7 @@ const REFUSED: readonly Refused[] = [
     more: { input: [{ type: 'item_reference', id: 'msg_1' }] },
     code: 'unsupported_parameter',
     param: 'input[0]',
-    says: 'input[0] refers to an item by its id. This route keeps no items: send the item itself, and ask with store: false, as the AI SDK does with providerOptions: { openai: { store: false } }. The operator can set keep_responses on this route.',
+    says: 'input[0] refers to an item by its id. This route does not keep items: send the item itself, and ask with store: false, as the AI SDK does with providerOptions: { openai: { store: false } }. The operator can set keep_responses on this route.',
   },
   {
     name: 'a reference without a type',
