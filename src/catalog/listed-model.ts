@@ -113,7 +113,7 @@ export function tokensOf(value: unknown): number | null {
 export function endFault(row: Members, key: string, path: readonly string[]): ListProblem | null {
   const date = row[key] ?? null
   if (date === null || date === '' || isDay(date)) return null
-  const message = `${path.at(-1)}: ${key}: ${JSON.stringify(date)} is not a day of the calendar`
+  const message = `${path.at(-1)}: ${key}: ${JSON.stringify(date)} is not a calendar date`
   return { path: [...path, key], message, suggestion: 'write it as YYYY-MM-DD' }
 }
 

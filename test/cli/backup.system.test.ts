@@ -68,7 +68,7 @@ describe('a sentence for', () => {
       ['backup', 'there.db'],
       /^error: There is something at .*there\.db already\. Name another/,
     ],
-    ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: there is no such file\.$/m],
+    ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: the file does not exist\.$/m],
     ['a folder', {}, ['restore', '.'], /^error: \. cannot be read: it is not a regular file\.$/m],
     [
       'a file that is no backup',

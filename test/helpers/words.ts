@@ -35,7 +35,9 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
 ]
 
 /** Words that are right in a file. */
-const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = []
+const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = [
+  { file: 'src/config/policy/limit-warnings.ts', word: 'everybody', reason: 'a value of the setting `per`' },
+]
 
 /** A sentence of a comment or a page has no more words. A code span is one word. */
 const MOST_WORDS = 25

@@ -114,7 +114,7 @@ class Sampler {
       const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
       found = isRecord(found) && Object.hasOwn(found, name) ? found[name] : undefined
     }
-    if (found === undefined) throw new SampleError(`"${pointer}" leads nowhere`)
+    if (found === undefined) throw new SampleError(`"${pointer}" does not exist`)
     return found
   }
 

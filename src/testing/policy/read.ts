@@ -63,7 +63,7 @@ export async function readPolicyTests(file: string, options: ReadOptions): Promi
   try {
     text = await readFromDisk(file, 'utf8')
   } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : String(error)
+    const reason = (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'the file does not exist' : String(error)
     return wrong(file, '', { rule: 'unreadable-file', message: `the policy tests cannot be read: ${reason}` })
   }
   const source = await readSource(file, text, { env: standIns(options.env), readFile: async () => '' })
@@ -196,7 +196,7 @@ function checkKeys(source: Source, { tests }: FileShape, policy: string, configu
       for (const [i, id] of (key.models ?? []).entries()) {
         if (known.includes(id)) continue
         const suggestion = didYouMean(id, known) ?? (known.length > 0 ? `there are ${listed(known, 'and')}` : undefined)
-        source.report(`${at}/models/${i}`, `there is no model "${id}"`, { rule: 'unknown-model', suggestion })
+        source.report(`${at}/models/${i}`, `unknown model "${id}"`, { rule: 'unknown-model', suggestion })
       }
       checkToken(source, at, key, tokenStepOf(route))
     }
