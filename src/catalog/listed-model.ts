@@ -92,7 +92,7 @@ export type Members = Readonly<Record<string, unknown>>
 export const isMap = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Whether a text is a calendar day, as YYYY-MM-DD. */
+/** Whether a text is a calendar date, as YYYY-MM-DD. */
 export function isDay(text: unknown): text is string {
   if (typeof text !== 'string') return false
   const day = new Date(`${text}T00:00:00Z`)
@@ -111,7 +111,7 @@ export function tokensOf(value: unknown): number | null {
 export function endFault(row: Members, key: string, path: readonly string[]): ListProblem | null {
   const date = row[key] ?? null
   if (date === null || date === '' || isDay(date)) return null
-  const message = `${path.at(-1)}: ${key}: ${JSON.stringify(date)} is not a calendar day`
+  const message = `${path.at(-1)}: ${key}: ${JSON.stringify(date)} is not a calendar date`
   return { path: [...path, key], message, suggestion: 'write it as YYYY-MM-DD' }
 }
 

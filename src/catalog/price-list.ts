@@ -47,7 +47,7 @@ export function readPriceList(name: string, text: string): PriceList {
   const written = isMap(mark) ? mark['date'] : undefined
   const date = isDay(written) ? written : null
   if (written !== undefined && date === null) {
-    const message = `the date of the price list is ${JSON.stringify(written)}, which is not a calendar day`
+    const message = `the date of the price list is ${JSON.stringify(written)}, which is not a calendar date`
     problems.push({ path: [MARK, 'date'], message, suggestion: 'write it as YYYY-MM-DD' })
   }
   const list = { ...empty, ...(date === null ? {} : { date, source: sourceOf(name, date) }), problems }

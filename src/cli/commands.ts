@@ -54,7 +54,7 @@ export function existingFile(terminal: Terminal, file: string): string {
   const path = pathOf(terminal, file)
   const found = statSync(path, { throwIfNoEntry: false })
   if (found?.isFile()) return path
-  throw new CommandError(`${file} cannot be read: ${found ? 'it is not a regular file' : 'there is no such file'}.`)
+  throw new CommandError(`${file} cannot be read: ${found ? 'it is not a regular file' : 'the file does not exist'}.`)
 }
 
 /** Writes a file that is not there yet, and makes its folder; throws a `CommandError` where that cannot be. */

@@ -115,7 +115,7 @@ function ending({ gateway, variables }: Imported, commands: readonly string[], {
 async function readText(terminal: Terminal, file: string): Promise<string> {
   return readFile(pathOf(terminal, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(
-      `${file} cannot be read: ${error.code === 'ENOENT' ? 'there is no such file' : error.message}.`,
+      `${file} cannot be read: ${error.code === 'ENOENT' ? 'the file does not exist' : error.message}.`,
     )
   })
 }
@@ -157,7 +157,7 @@ export async function problemsOf(
       if (content !== undefined) return content
       // A file of the operator's own, such as that of a service account.
       if (!name.startsWith('policies')) return sampleAccount()
-      throw Object.assign(new Error('there is no such file'), { code: 'ENOENT' })
+      throw Object.assign(new Error('the file does not exist'), { code: 'ENOENT' })
     },
   })
   if (!('problems' in loaded)) return []

@@ -28,7 +28,7 @@ export interface StorePlace {
 export async function findStore(terminal: Terminal, config: string): Promise<StorePlace> {
   const configFile = pathOf(terminal, config)
   const text = await readTextFile(configFile).catch((error: NodeJS.ErrnoException) => {
-    const reason = error.code === 'ENOENT' ? 'there is no such file' : error.message
+    const reason = error.code === 'ENOENT' ? 'the file does not exist' : error.message
     throw new CommandError(`The configuration ${config} cannot be read: ${reason}. Name another with --config.`)
   })
   const [{ readSource }, { GATEWAY_SCHEMA }, { declaredPlans }, { storeOf }] = await Promise.all([

@@ -11,20 +11,22 @@ const WEBHOOK = map(
   'A receiver of alerts.',
   {
     name: text('Its name, for pages, metrics and `tollgate alerts test`. A new name gets no earlier alerts.', NAME),
-    url: text('Where alerts are sent by POST: https, or http on this machine. As ${NAME} where the URL is a secret.'),
+    url: text(
+      'Where alerts are sent by POST: https, or http on this machine. Write it as ${NAME} if the URL is a secret.',
+    ),
     secret: text(
-      'Signs requests as Standard Webhooks has it: 24 to 64 bytes in base64, with or without whsec_ before them, as ${NAME} or ${file:PATH}. Default: requests are not signed.',
+      'The key that signs requests (Standard Webhooks): 24 to 64 bytes in base64, with or without the prefix whsec_, as ${NAME} or ${file:PATH}. Default: requests are not signed.',
     ),
     format: {
       enum: ['json', 'slack'],
       default: 'json',
-      description: 'json: the alert with its data; slack: one sentence, as Slack and Mattermost take it.',
+      description: 'json: the alert with its data; slack: one sentence, in the format of Slack and Mattermost.',
     },
     events: {
       type: 'array',
       minItems: 1,
       uniqueItems: true,
-      description: 'The kinds of alerts that it gets.',
+      description: 'The kinds of alerts that it receives.',
       items: { enum: ALERT_KINDS },
       default: [...ALERT_KINDS],
     },
@@ -34,12 +36,12 @@ const WEBHOOK = map(
 )
 
 export const ALERTS_SCHEMA = map(
-  'Alerts about budgets, credit and trouble. The dashboard lists them, and webhooks get them.',
+  'Alerts about budgets, credit and failures. The dashboard lists them; webhooks receive them.',
   {
     low_balance: {
       ...unit('money'),
       description:
-        'An account has an alert when its credit falls below this amount. Holds of requests in progress do not count. Default: no such alert.',
+        'An account gets an alert when its credit falls below this amount. Holds of requests in progress do not count. Default: no such alert.',
     },
     keep: measured('duration', '7d', '730d')('How long alerts are listed.', '90d'),
     webhooks: {
@@ -55,16 +57,16 @@ export const ALERTS_SCHEMA = map(
 
 const SECRET_BYTES = { least: 24, most: 64 }
 
-/** Builds it from what is sound; null where something of it was reported. */
+/** Null if a problem of it was reported. */
 export function buildAlerts(source: Source, shape: GatewayShape['alerts']): AlertsConfig | null {
-  const said = source.remains('/alerts', shape)
+  const sound = source.remains('/alerts', shape)
   const names = new Set<string>()
-  for (const [index, webhook] of (Array.isArray(said?.webhooks) ? said.webhooks : []).entries()) {
+  for (const [index, webhook] of (Array.isArray(sound?.webhooks) ? sound.webhooks : []).entries()) {
     const at = `/alerts/webhooks/${index}`
     const remains = source.remains(at, webhook)
     if (remains === null) continue
     if (remains.name !== undefined && names.has(remains.name)) {
-      source.report(`${at}/name`, `the webhook "${remains.name}" is here twice`, { rule: 'duplicate-entry' })
+      source.report(`${at}/name`, `the webhook "${remains.name}" is listed twice`, { rule: 'duplicate-entry' })
     } else if (remains.name !== undefined) names.add(remains.name)
     if (remains.url !== undefined) checkUrl(source, `${at}/url`, remains.url, remains)
     if (remains.secret !== undefined) checkSecret(source, `${at}/secret`, remains.secret, remains)
@@ -81,7 +83,7 @@ function toWebhook({ name, url, secret, format, events }: WebhookShape): Webhook
   return { name, url, host: new URL(url).host, secret: secret ?? null, format, events }
 }
 
-/** The URL may be a secret, so no sentence shows it. */
+/** The URL may be a secret, so no message shows it. */
 function checkUrl(
   source: Source,
   at: string,
@@ -94,19 +96,24 @@ function checkUrl(
   if (url === null || !/^https?:$/.test(url.protocol)) {
     report('url must begin with http:// or https://', 'write it as https://HOST/PATH')
   } else if (url.username !== '' || url.password !== '') {
-    report('url holds credentials', 'let the receiver check the signature: write secret', 'written-secret')
-  } else if (url.hash !== '') report('url has a fragment', 'end it before #')
+    report('url contains credentials', 'let the receiver check the signature: write secret', 'written-secret')
+  } else if (url.hash !== '') report('url has a fragment', 'remove the part from # on')
   else if (url.hostname === 'hooks.slack.com' && !source.substituted(at)) {
-    report(`the URL of Slack is a secret, and ${WRITTEN_OUT}`, BY_REFERENCE, 'written-secret')
+    report(`a Slack URL is a secret, and ${WRITTEN_OUT}`, BY_REFERENCE, 'written-secret')
   } else if (url.protocol === 'http:' && !isLoopback(url.hostname) && !isInsecureAllowed) {
-    report('url would send alerts unencrypted', 'use https, or say allow_insecure: true if that network is yours')
+    report('url would send alerts unencrypted', 'use https, or write allow_insecure: true if you trust that network')
   }
 }
 
 function checkSecret(source: Source, at: string, secret: string, { format }: Partial<WebhookShape>): void {
   if (format === 'slack') {
     const suggestion = 'remove this line, or write format: json'
-    source.report(at, 'Slack checks no signature', { rule: 'useless-key', key: true, suggestion, concealed: true })
+    source.report(at, 'Slack does not check signatures', {
+      rule: 'useless-key',
+      key: true,
+      suggestion,
+      concealed: true,
+    })
   } else if (!source.substituted(at)) {
     const message = `the secret ${WRITTEN_OUT}`
     source.report(at, message, { rule: 'written-secret', suggestion: BY_REFERENCE, concealed: true })

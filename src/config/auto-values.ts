@@ -1,4 +1,4 @@
-/** The values of `auto`: prices, sizes and deprecation of a model by the price catalog. */
+/** The values of `auto`: a model's prices, sizes and deprecation, from the price catalog. */
 import type { Price } from '#contract'
 import { dearest } from '../catalog/dearest.ts'
 import type { ListProblem } from '../catalog/listed-model.ts'
@@ -13,7 +13,7 @@ import type { Source } from './yaml/source.ts'
 /** The values of a model, in place of each `auto`. */
 export interface ModelValues {
   readonly price: Price | null
-  /** By target; null: not known. */
+  /** By target; null: unknown. */
   readonly costs: readonly (Price | null)[]
   readonly context: number
   readonly maxOutput: number
@@ -35,16 +35,16 @@ export function needsCatalog(models: Readonly<Record<string, Partial<ModelShape>
 export interface AutoParts {
   readonly source: Source
   readonly providers: ReadonlyMap<string, Provider>
-  /** Null: nothing of the configuration needs it. */
+  /** Null: the configuration does not need it. */
   readonly catalog: PriceCatalog | null
-  /** Mistakes in the operator's price list, of models that are used here. */
+  /** Mistakes in the operator's price list that concern models in use. */
   readonly faults: Set<ListProblem>
 }
 
 /**
- * The values of a sound model. Where the catalog cannot say one, that is reported, and the values are not to be used.
- * @param at of the model in the file
- * @param places each target's place in the list of the file
+ * The values of a model without problems. A value that the catalog lacks is reported; the result must not be used then.
+ * @param at the model's JSON pointer in the file
+ * @param places each target's index in the file
  */
 export function valuesOf(
   at: string,
@@ -58,7 +58,7 @@ export function valuesOf(
   const reasoning = shape.reasoning ?? (isAuto ? 'auto' : false)
   const needed = isAuto || wants.context === 'auto' || wants.maxOutput === 'auto' || reasoning === 'auto'
   const costs = targets.map(({ cost }) => (cost === undefined ? (isAuto ? 'auto' : undefined) : cost))
-  const found = targets.map((target, index) => {
+  const rows = targets.map((target, index) => {
     const isWritten = costs[index] !== undefined && costs[index] !== 'auto'
     if (!needed && costs[index] !== 'auto') return null
     // A target with a cost of its own may be unknown to the catalog.
@@ -66,14 +66,14 @@ export function valuesOf(
   })
   const built = costs.map((cost, index): Price | null => {
     if (cost === undefined) return null
-    return cost === 'auto' ? askable(found[index]?.price ?? null, shape) : (priceFrom(cost) ?? [])
+    return cost === 'auto' ? requestable(rows[index]?.price ?? null, shape) : (priceFrom(cost) ?? [])
   })
-  const known = found.flatMap(model => (model === null ? [] : [model]))
+  const known = rows.flatMap(model => (model === null ? [] : [model]))
   const least = (of: (model: CatalogModel) => Sourced<number>): Sourced<number> =>
     known.map(of).toSorted((a, b) => a.value - b.value)[0] ?? { value: 1, source: 'default' }
   const context = wants.context === 'auto' ? least(model => model.context) : written(wants.context)
   const maxOutput = wants.maxOutput === 'auto' ? least(model => model.maxOutput) : written(wants.maxOutput)
-  const thinks =
+  const reasons =
     reasoning === 'auto'
       ? (known.find(model => model.reasoning.value)?.reasoning ??
         known[0]?.reasoning ?? { value: false, source: 'default' })
@@ -95,14 +95,14 @@ export function valuesOf(
     costs: built,
     context: context.value,
     maxOutput: Math.min(maxOutput.value, context.value),
-    reasoning: thinks.value,
+    reasoning: reasons.value,
     deprecation: deprecationOf(shape, isAuto ? known : []),
     origin: {
       price: isAuto ? (known[0] ?? null) : null,
       context: context.source,
       maxOutput: maxOutput.source,
-      reasoning: thinks.source,
-      targets: found,
+      reasoning: reasons.source,
+      targets: rows,
     },
   }
 }
@@ -110,7 +110,7 @@ export function valuesOf(
 const written = <T>(value: T): Sourced<T> => ({ value, source: 'gateway.yaml' })
 
 function deprecationOf(shape: ModelShape, known: readonly CatalogModel[]): ModelValues['deprecation'] {
-  // A model ends with its last target.
+  // A model is deprecated when all of its targets are; the latest date counts.
   const ends = known.map(({ deprecation }) => deprecation)
   const isListed = ends.length > 0 && !ends.includes(null)
   const listed = isListed ? ends.toSorted((a, b) => (b!.date ?? '').localeCompare(a!.date ?? ''))[0]! : null
@@ -121,8 +121,8 @@ function deprecationOf(shape: ModelShape, known: readonly CatalogModel[]): Model
   }
 }
 
-/** Without the classes of service that clients cannot ask for: they would only make holds larger. */
-function askable(price: Price | null, { allow }: ModelShape): Price | null {
+/** Removes service tiers that clients cannot request: they would only make holds larger. */
+function requestable(price: Price | null, { allow }: ModelShape): Price | null {
   return price === null || allow.includes('service_tier') ? price : price.filter(({ tier }) => tier === undefined)
 }
 

@@ -1,25 +1,25 @@
 /**
- * How the `base_url` of a well-known provider ends. A part too few or too many is the commonest mistake with a new
- * provider, and it shows up only as a 404 to the first client; other hosts (a proxy, say) are left alone.
+ * The paths with which the `base_url` of a well-known provider ends. A missing or extra path segment is the most common
+ * mistake with a new provider, and appears only as a 404 to the first client. Other hosts, such as proxies, are not checked.
  */
 import type { DialectName } from '../providers/dialects/dialect-names.ts'
 import { vendorAt } from '../providers/dialects/vendors.ts'
 
-interface Ending {
+interface ExpectedPath {
   readonly host: RegExp
-  /** Of the path, without a slash at its end. */
+  /** Matched against the path without a trailing slash. */
   readonly path: RegExp
   readonly example: string
 }
 
 const VERTEX = /(^|[.-])aiplatform\.googleapis\.com$/
-const BEDROCK: Ending = {
+const BEDROCK: ExpectedPath = {
   host: /^bedrock-runtime[a-z0-9.-]*\.amazonaws\.com$/,
   path: /^$/,
   example: 'https://bedrock-runtime.eu-central-1.amazonaws.com',
 }
 
-const ENDINGS: Readonly<Partial<Record<DialectName, Ending>>> = {
+const EXPECTED_PATHS: Readonly<Partial<Record<DialectName, ExpectedPath>>> = {
   openai: { host: /^api\.openai\.com$/, path: /^\/v1$/, example: 'https://api.openai.com/v1' },
   anthropic: { host: /^api\.anthropic\.com$/, path: /^\/v1$/, example: 'https://api.anthropic.com/v1' },
   gemini: {
@@ -45,11 +45,11 @@ const ENDINGS: Readonly<Partial<Record<DialectName, Ending>>> = {
   ollama: { host: /./, path: /^((?!\/(v1|api)$).)*$/, example: 'http://127.0.0.1:11434' },
 }
 
-/** What the base URL should look like when it cannot be right; null when nothing speaks against it. */
+/** The expected base URL if this one cannot be right; null if it may be. */
 export function likelierBaseUrl(dialect: DialectName | 'demo', { hostname, pathname }: URL): string | null {
-  const ending = dialect === 'demo' ? undefined : ENDINGS[dialect]
-  if (!ending?.host.test(hostname)) return null
-  return ending.path.test(pathname.replace(/\/+$/, '')) ? null : ending.example
+  const expected = dialect === 'demo' ? undefined : EXPECTED_PATHS[dialect]
+  if (!expected?.host.test(hostname)) return null
+  return expected.path.test(pathname.replace(/\/+$/, '')) ? null : expected.example
 }
 
 /** Whether a host belongs to a well-known provider. */
@@ -57,7 +57,7 @@ export function isWellKnown({ hostname }: URL): boolean {
   return vendorAt(hostname) !== undefined
 }
 
-/** What a host speaks in place of a dialect; null when it speaks that one, or the table of vendors does not have it. */
+/** The dialects that a host speaks instead of this one; null if it speaks this one or is not a known vendor. */
 export function spokenInstead(dialect: DialectName | 'demo', { hostname }: URL): readonly DialectName[] | null {
   const vendor = vendorAt(hostname)
   if (vendor === undefined || dialect === 'demo') return null

@@ -1,8 +1,7 @@
-/** The budgets that a configuration has, by the place that each is written in: `plan pro`, `policy standard/credits`. */
+/** The budgets of a configuration, by the place where each is written: `plan pro`, `policy standard/credits`. */
 import type { Budget } from '#contract'
 import type { Configuration, StepConfig } from './configuration.ts'
 
-/** The budgets of a step. */
 export function budgetsOfStep({
   plugin,
   builtIn,
@@ -12,7 +11,7 @@ export function budgetsOfStep({
   return (settings as { readonly budgets?: readonly Budget[] } | null)?.budgets ?? []
 }
 
-/** The places are those of the names in the ledger. */
+/** The ledger uses the same place names. */
 export function budgetRules({
   plans,
   routes,

@@ -1,4 +1,4 @@
-/** A checked configuration: what the rest of the gateway sees of gateway.yaml. Frozen; a reload makes a new one. */
+/** The checked configuration, which the rest of the gateway uses instead of gateway.yaml. Frozen; a reload makes a new one. */
 import type { AnyPlugin, FactName, Model, NanoUsd, Plan, Price, RouteView } from '#contract'
 import type { CatalogModel } from '../catalog/price-catalog.ts'
 import type { AlertsConfig } from '../common/alerts-config.ts'
@@ -12,33 +12,33 @@ export interface Address {
 
 export interface Timeouts {
   readonly connectMs: number
-  /** To the response head, and of a stream to its first event. */
+  /** Until the response head; for a stream, until its first event. */
   readonly firstByteMs: number
-  /** Between two pieces of an answer. */
+  /** Between two chunks of an answer. */
   readonly idleMs: number
   readonly totalMs: number
 }
 
 export interface Limits {
-  /** Exchanges under way; beyond: 503. */
+  /** Exchanges in progress; beyond: 503. */
   readonly maxInflight: number
   readonly bodyBytes: number
   /** A whole answer of a provider, or one event of its stream. */
   readonly answerBytes: number
-  /** Bodies of all exchanges under way; beyond: 503. */
+  /** Bodies of all exchanges in progress; beyond: 503. */
   readonly bodyBytesInflight: number
-  /** The largest response that is kept, and all that is kept for one account. */
+  /** The largest response that is kept, and the sum of one account's kept responses. */
   readonly keptResponseBytes: number
   readonly keptAccountBytes: number
-  /** The event loop may be busy for so long at a stretch; beyond: 503. */
+  /** The longest blocking of the event loop; beyond: 503. */
   readonly eventLoopMs: number
   readonly headersMs: number
   readonly requestMs: number
-  /** A client that takes nothing for so long is cut. */
+  /** A client that reads nothing for this long is disconnected. */
   readonly stallMs: number
 }
 
-/** A Google service account, whose key signs for access tokens. */
+/** A Google service account, whose key signs the requests for access tokens. */
 export interface ServiceAccount {
   readonly clientEmail: string
   /** PEM. */
@@ -46,7 +46,7 @@ export interface ServiceAccount {
   readonly tokenUri: string
 }
 
-/** A key as the provider gave it, a service account, or a pair of AWS keys with the region for which they sign. */
+/** The provider's API key, a service account, or a pair of AWS keys with the region for which they sign. */
 export type Credential =
   | string
   | ServiceAccount
@@ -57,39 +57,39 @@ export type Credential =
       readonly region: string
     }
 
-/** Which of Azure's APIs is asked, and as whom. */
+/** The Azure API that is called, and the kind of credential. */
 export interface AzurePlace {
-  /** `v1`: OpenAI's own; `foundry`: for models of all makers; `classic`: has the deployment in its path. */
+  /** `v1`: OpenAI's own; `foundry`: for models of all vendors; `classic`: has the deployment in its path. */
   readonly api: 'v1' | 'foundry' | 'classic'
-  /** Null where none is needed. */
+  /** Null: the API needs none. */
   readonly apiVersion: string | null
-  /** Whether the credentials are keys of the resource or access tokens of Entra. */
+  /** `api-key`: keys of the resource; `bearer`: access tokens of Entra. */
   readonly auth: 'api-key' | 'bearer'
 }
 
-/** An upstream account: where it is, what it speaks, who we are there. */
+/** An upstream account: its address, its dialect and its credentials. */
 export interface Provider {
   readonly name: string
   readonly dialect: DialectName | 'demo'
   /** Without a trailing slash; empty for the embedded demo. */
   readonly baseUrl: string
-  /** Resolved; never logged. They take turns. None: nothing is sent that says who we are. */
+  /** Resolved, used in turn, never logged. Empty: requests carry no credential. */
   readonly credentials: readonly Credential[]
   readonly headers: Readonly<Record<string, string>>
-  /** Of the dialect azure only, and there always. */
+  /** Present exactly with the dialect azure. */
   readonly azure?: AzurePlace | undefined
-  /** Of the dialect openai only. Undefined: the host says it. */
+  /** With the dialect openai only. Undefined: the host decides. */
   readonly profile?: ProfileName | undefined
   readonly timeouts: Timeouts
-  /** Sockets at most. */
+  /** The maximum number of sockets. */
   readonly connections: number
-  /** Whether an answer that ends in good order without a finish reason is given one. */
+  /** Whether an answer that ends normally without a finish reason gets one. */
   readonly fillsFinish: boolean
-  /** What the embedded demo does: the pause between two tokens, in milliseconds. */
+  /** The pause between two tokens of the embedded demo, in milliseconds. */
   readonly paceMs: number
 }
 
-/** Where a value stands in a file, 1-based. */
+/** The position of a value in a file, 1-based. */
 export interface Position {
   readonly file: string
   readonly line: number
@@ -101,10 +101,10 @@ export interface StepConfig {
   readonly id: string
   readonly plugin: AnyPlugin
   readonly builtIn: boolean
-  /** A Koa middleware from npm: its settings are unchecked, and it knows nothing of the exchange. */
+  /** A Koa middleware from npm: its settings are unchecked, and it has no access to the exchange. */
   readonly foreign: boolean
   readonly settings: unknown
-  /** A compiled CEL condition, or null. Its argument is built by `whenFacts()`. */
+  /** A compiled CEL condition, or null. `whenFacts()` builds its argument. */
   readonly when: CompiledWhen | null
   readonly mode: 'enforce' | 'shadow' | 'off'
   readonly onError: 'refuse' | 'skip'
@@ -113,48 +113,48 @@ export interface StepConfig {
 
 export interface CompiledWhen {
   readonly source: string
-  /** Throws when the condition throws. */
+  /** Throws if the condition throws. */
   evaluate(facts: Record<string, unknown>): boolean
 }
 
 export interface PolicyConfig {
   readonly name: string
-  /** Of a derived route's policy: the policy whose identifying steps it has. Left out: it has a file. */
+  /** Of a derived route's policy: the policy whose identifying steps it uses. Undefined: the policy has a file. */
   readonly from?: string
-  /** Whether the spans of its exchanges have the words of prompts and answers. */
+  /** Whether spans contain the text of prompts and answers. */
   readonly tracesContent: boolean
   readonly steps: readonly StepConfig[]
 }
 
-/** Raw routes only: where the bytes go. */
+/** The destination of a raw route. */
 export interface RawTarget {
   readonly provider: Provider
-  /** Path at the provider, appended to its base URL. */
+  /** Appended to the provider's base URL. */
   readonly path: string
-  /** The provider's models that a body may name; null: it may name any, or none. */
+  /** The provider's models that a body may name; null: any, or none at all. */
   readonly models: readonly string[] | null
 }
 
 export interface RouteConfig extends RouteView {
-  /** The file does not name it: it comes with another one, or is there by default. */
+  /** Not in the file: it comes with another route, or exists by default. */
   readonly derived: boolean
   readonly methods: readonly string[]
   readonly steps: PolicyConfig
   readonly raw: RawTarget | null
   readonly public: boolean
   readonly unmetered: boolean
-  /** For `responses`: how long answers are kept; null: not at all. */
+  /** For `responses`: how long answers are kept; null: they are not kept. */
   readonly keepResponsesMs: number | null
 }
 
-/** Where the values of a model come from: `gateway.yaml`, a price list, the `family` of its name, or a `default`. */
+/** The sources of a model's values: `gateway.yaml`, a price list, the `family` of its name, or a `default`. */
 export interface ModelOrigin {
   /** The row of the price catalog; null: gateway.yaml has the price. */
   readonly price: CatalogModel | null
   readonly context: string
   readonly maxOutput: string
   readonly reasoning: string
-  /** The row of each target; null: none was looked for, or no list has it. */
+  /** The row of each target; null: not needed, or no list has it. */
   readonly targets: readonly (CatalogModel | null)[]
 }
 
@@ -162,89 +162,88 @@ export interface ModelOrigin {
 export interface NamedList {
   /** An absolute path. */
   readonly file: string
-  /** `VENDOR/MODEL` whose price may be 0, or far from the built-in one. */
+  /** `VENDOR/MODEL` entries whose price may be 0, or far from the built-in one. */
   readonly accept: readonly string[]
 }
 
 export interface Configuration {
   readonly file: string
   readonly listen: Address
-  /** How many threads serve requests. */
+  /** The number of threads that serve requests. */
   readonly threads: number | 'auto'
-  /** Where people come in; null: there is no dashboard. */
+  /** The address of the dashboard; null: not configured. */
   readonly dashboard: Address | null
-  /** The dashboard's origin as browsers see it; null: its own address, which is loopback. */
+  /** The dashboard's origin in browsers; null: its own address, which is loopback. */
   readonly dashboardUrl: string | null
-  /** Where clients reach the gateway from outside, up to /v1; null: the address of `listen`. */
+  /** The URL of the gateway for clients, up to /v1; null: the address of `listen`. */
   readonly publicUrl: string | null
   readonly registration: {
     readonly mode: 'open' | 'invitation' | 'closed'
-    /** What an account begins with that somebody made on the dashboard. */
+    /** The initial credit of an account that a person created on the dashboard. */
     readonly credit: NanoUsd
     readonly plan: string
   }
   readonly admin: Address | null
-  /** Who may read /metrics there: whoever sends an operator's token, or whoever reaches it. */
+  /** Access to /metrics on `admin`: with an operator's token, or for everyone who reaches the address. */
   readonly metrics: 'token' | 'open'
-  /** The collector that traces and metrics go to; null: none. */
+  /** The collector that receives traces and metrics; null: none. */
   readonly telemetry: TelemetryConfig | null
   readonly alerts: AlertsConfig
-  /** `memory`, `sqlite:` with an absolute path, or `postgres://USER@HOST/DATABASE`, which may have a password in it. */
+  /** `memory`, `sqlite:` with an absolute path, or `postgres://USER@HOST/DATABASE`, which may contain a password. */
   readonly store: string
-  /** The address of the server with the state that replicas share; null: it is in this process. It may hold a password. */
+  /** The address of the state server that replicas share; null: state is in this process. It may contain a password. */
   readonly state: string | null
   /** The HMAC secret from the configuration; null: `.tollgate/secret` beside the store. */
   readonly secret: string | null
   readonly trustProxy: number
-  /** Host names served, lower-case without port; null: all. */
+  /** The host names that are served, in lower case without port; null: all. */
   readonly hosts: readonly string[] | null
-  /** The origins whose pages may call from a browser, or `*`; null: none. */
+  /** The origins whose pages may call the gateway from a browser, or `*`; null: none. */
   readonly corsOrigins: readonly string[] | null
   readonly limits: Limits
   /** By name; null: gateway.yaml has no `plans`, and any name is a plan. */
   readonly plans: ReadonlyMap<string, Plan> | null
-  /** Without `plans`: those whose accounts have four times the weight of others while the event loop is busy. */
+  /** Without `plans`: plans whose accounts get four times the weight of others while the event loop is busy. */
   readonly preferredPlans: readonly string[]
   readonly drainMs: number
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
   readonly providers: ReadonlyMap<string, Provider>
   readonly models: ReadonlyMap<string, Model>
-  /** By the id of a model. */
+  /** By model id. */
   readonly origins: ReadonlyMap<string, ModelOrigin>
-  /** The operator's price list; null: the configuration names none. */
+  /** The operator's price list; null: none. */
   readonly priceList: NamedList | null
   /** Alias to model id. */
   readonly aliases: ReadonlyMap<string, string>
   readonly routes: readonly RouteConfig[]
-  /** Every secret value that was resolved: for exact redaction in the log. */
+  /** Every resolved secret value, for exact redaction in the log. */
   readonly secrets: readonly string[]
-  /** Absolute paths of everything that was read or looked for: policies, plugin files and what they import, secrets. */
+  /** Absolute paths of all files that were read or tried: policies, plugin files with their imports, secrets. */
   readonly files: readonly string[]
 }
 
-/** What `use` led to. */
+/** The plugin that a `use` resolves to. */
 export interface FoundPlugin {
   readonly plugin: AnyPlugin
   readonly origin: 'built-in' | 'file' | 'npm'
   readonly foreign: boolean
-  /** Absolute path of a plugin that is a file of its own; null otherwise. */
+  /** The absolute path of a plugin in its own file; null otherwise. */
   readonly file: string | null
 }
 
-/** Where the loader gets plugins from; the pipeline's registry is one. */
+/** The source of plugins for the loader; the pipeline's registry is one. */
 export interface PluginRegistry {
-  /** Names of the built-in plugins. */
+  /** The names of the built-in plugins. */
   readonly names: readonly string[]
-  /** A built-in plugin. */
   find(name: string): AnyPlugin | undefined
-  /** Names of the built-in plugins that give a fact. */
+  /** The names of the built-in plugins that give a fact. */
   givers(fact: FactName): readonly string[]
   /**
-   * The plugin for a `use`. `saidIn` is the file that says it, `configFile` the gateway.yaml it belongs to (npm packages
-   * are looked for beside that one). Rejects with an Error whose message is a sentence for the one who wrote it.
+   * Loads the plugin of a `use`. `saidIn` is the file with the `use`; `configFile` is its gateway.yaml, beside which npm
+   * packages are searched. Rejects with an Error whose message is for the author of the file.
    */
   load(use: string, place: { readonly saidIn: string; readonly configFile: string }): Promise<FoundPlugin>
-  /** What a plugin's file imports from beside it, and whether that is another text now than the one that runs. */
+  /** The local imports of a plugin's file, and whether each file's text differs from the running one. */
   imports(file: string): readonly { readonly file: string; readonly changed: boolean }[]
 }
 

@@ -1,4 +1,4 @@
-/** The part of gateway.yaml about people: where the dashboard is, what browsers call it, and who may make an account. */
+/** The keys of gateway.yaml for people: the dashboard's address, its URL in browsers, and registration. */
 
 import { unit } from '#contract'
 import type { Address, Configuration } from './configuration.ts'
@@ -9,14 +9,13 @@ import type { Source } from './yaml/source.ts'
 
 const REGISTRATION_MODES = ['open', 'invitation', 'closed']
 
-/** The key of gateway.yaml. */
 export const REGISTRATION_SCHEMA = map(
   'Who can create an account on the dashboard.',
   {
     mode: {
       enum: REGISTRATION_MODES,
       description:
-        'open: everyone; invitation: people with an invitation link from an operator; closed: nobody, and links can only add people to existing accounts. Default: invitation.',
+        'open: everyone; invitation: people with an invitation link from an operator; closed: no one, and links can only add people to existing accounts. Default: invitation.',
     },
     credit: { ...unit('money'), description: 'With mode: open, the credit of a new account. Default: 0.' },
     plan: text('With mode: open, the plan of a new account. Default: default.'),
@@ -26,10 +25,10 @@ export const REGISTRATION_SCHEMA = map(
 
 type People = Pick<Configuration, 'dashboard' | 'dashboardUrl' | 'publicUrl' | 'registration'>
 
-/** Keys that mean nothing without a dashboard. */
+/** Keys that need a dashboard. */
 const NEED_DASHBOARD = ['dashboard_url', 'public_url', 'registration'] as const
 
-/** Builds it from what is sound; null where something of it was reported, here or before. */
+/** Null if a problem of these keys was reported, here or before. */
 export function buildPeople(source: Source, shape: GatewayShape, dashboard: Address | null): People | null {
   const before = source.problems.length
   if (!source.mayHave('/dashboard')) {
@@ -47,7 +46,7 @@ export function buildPeople(source: Source, shape: GatewayShape, dashboard: Addr
   return { dashboard, dashboardUrl, publicUrl, registration }
 }
 
-/** What browsers call it must be true of where it listens, and of what stands in between. */
+/** Checks the dashboard's URL against its address and the number of trusted proxies. */
 function checkReach(
   source: Source,
   shape: GatewayShape,
@@ -55,15 +54,15 @@ function checkReach(
 ): void {
   const isPlain = dashboardUrl === null || dashboardUrl.startsWith('http:')
   if (isPlain && !isLoopback(urlHost(dashboard.host))) {
-    const but = dashboardUrl === null ? '' : `, and as ${dashboardUrl} only this machine itself`
-    source.report('/dashboard', `dashboard: others than this machine can reach ${shape.dashboard}${but}`, {
-      suggestion: 'say what browsers call it, dashboard_url: https://…, or listen on 127.0.0.1',
+    const but = dashboardUrl === null ? '' : `, but ${dashboardUrl} works only on this machine`
+    source.report('/dashboard', `dashboard: other machines can reach ${shape.dashboard}${but}`, {
+      suggestion: 'write its URL for browsers, dashboard_url: https://…, or listen on 127.0.0.1',
     })
   }
   if (!isPlain && source.sound('/trust_proxy') && shape.trust_proxy === 0) {
     const message =
-      'dashboard_url: https means a proxy in front, and trust_proxy believes none: all people would share one address and its limits'
-    source.report('/dashboard_url', message, { suggestion: 'write trust_proxy: 1, or how many proxies there are' })
+      'dashboard_url: https means a proxy in front, but trust_proxy is 0: all people would share one address and its limits'
+    source.report('/dashboard_url', message, { suggestion: 'write trust_proxy: 1, or the number of proxies' })
   }
 }
 
@@ -72,12 +71,11 @@ function registrationOf(source: Source, { registration = {} }: GatewayShape): Co
   const { mode = 'invitation', credit = 0n, plan = 'default' } = registration
   for (const key of ['credit', 'plan'] as const) {
     if (registration[key] === undefined || mode === 'open') continue
-    const suggestion = 'write mode: open, or say it in the invitation'
-    source.report(
-      `/registration/${key}`,
-      `registration: ${key} is for accounts that anybody makes, and mode is ${mode}`,
-      { rule: 'useless-key', suggestion },
-    )
+    const suggestion = 'write mode: open, or set it in the invitation'
+    source.report(`/registration/${key}`, `registration: ${key} is only for mode: open, and mode is ${mode}`, {
+      rule: 'useless-key',
+      suggestion,
+    })
   }
   return { mode, credit, plan }
 }
@@ -100,30 +98,28 @@ function urlOf(
 
 interface Wrong {
   readonly wrong: string
-  /** What it should look like. */
+  /** The expected URL. */
   readonly instead?: string
 }
 
 function plainProblem(url: URL): Wrong | null {
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') return { wrong: 'is neither https nor http' }
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return { wrong: 'is not an http or https URL' }
   if (url.username !== '' || url.password !== '') return { wrong: 'has a user or a password' }
   if (url.search !== '' || url.hash !== '') return { wrong: 'has a query or a fragment' }
   return null
 }
 
-/** The page owns its origin: cookies with the `__Host-` prefix and the content policy are for all of it. */
+/** The dashboard needs an origin of its own: its `__Host-` cookies and its content policy apply to the whole origin. */
 function originOf(url: URL): string | Wrong {
   if (url.pathname !== '/') return { wrong: 'has a path' }
   if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
-    return { wrong: 'is plain http, and passwords would cross the network readable' }
+    return { wrong: 'is plain http, which would send passwords unencrypted' }
   }
   return url.origin
 }
 
-/** What clients put before `/chat/completions`: the paths of chat routes are `/v1/chat/completions`, with or without a prefix. */
+/** The base URL of clients. Paths of chat routes are `/v1/chat/completions`, with or without a prefix. */
 function baseOf(url: URL): string | Wrong {
   const base = url.href.replace(/\/+$/, '')
-  return /\/v1\/*$/.test(url.pathname)
-    ? base
-    : { wrong: 'does not end in /v1, where clients are served', instead: `${base}/v1` }
+  return /\/v1\/*$/.test(url.pathname) ? base : { wrong: 'does not end in /v1', instead: `${base}/v1` }
 }

@@ -1,7 +1,7 @@
 /**
- * The policies of routes that come with others: models and receipts beside a route, and kept responses below it. They take the
- * credentials of that route: their policy is the default one, with its identifying steps in place of `api-key`. A default
- * policy of the operator's that identifies in another way is left as it is.
+ * The policies of derived routes: models and receipts beside a route, and kept responses below it. They accept the
+ * credentials of that route: their policy is the default one, with the route's identifying steps in place of `api-key`. An
+ * operator's default policy without `api-key` stays unchanged.
  */
 import type { FactName } from '#contract'
 import type { PolicyConfig } from './configuration.ts'
@@ -12,8 +12,8 @@ import { CATALOG_POLICY, type PlannedRoute } from './routes.ts'
 const IDENTITY: readonly FactName[] = ['key', 'account']
 
 /**
- * The routes with the policies that they really have. Where a path comes with routes of several policies, there is a route
- * for each: the credential of a request chooses. Adds the new policies to `policies`.
+ * Returns the routes with their actual policies. A path beside routes of several policies gets one route for each: the
+ * credential of a request chooses. Adds the new policies to `policies`.
  */
 export function deriveRoutes(routes: readonly PlannedRoute[], policies: Map<string, LoadedPolicy>): PlannedRoute[] {
   return routes.flatMap(route => {
@@ -23,17 +23,17 @@ export function deriveRoutes(routes: readonly PlannedRoute[], policies: Map<stri
   })
 }
 
-/** The name of the policy with the identifying steps of this one; null: it has none, or is not known. */
+/** The name of the policy with this policy's identifying steps; null: it has none, or was not loaded. */
 function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string | null {
   const policy = policies.get(name)
   const standard = policies.get(CATALOG_POLICY)
   if (!policy?.complete || !policy.config || !standard?.config) return null
-  const [door, ...others] = identifyingSteps(standard.steps)
-  if (door === undefined || others.length > 0 || !isApiKey(door)) return null
+  const [apiKey, ...others] = identifyingSteps(standard.steps)
+  if (apiKey === undefined || others.length > 0 || !isApiKey(apiKey)) return null
   const identifying = identifyingSteps(policy.steps)
   if (identifying.length === 0) return null
   if (identifying.every(isApiKey)) return CATALOG_POLICY
-  // A name that no file can have.
+  // No file can have a name with a colon.
   const derived = `${name}:${CATALOG_POLICY}`
   if (policies.has(derived)) return derived
   const { config: own } = policy
@@ -41,10 +41,10 @@ function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string
   const ids = new Set(identifying.map(({ id }) => id))
   const facts = new Set(identifying.flatMap(({ gives }) => gives))
   const pairs = standard.steps.flatMap(step => {
-    if (step === door) return identifying.map(each => [each, configOf(each, own)] as const)
+    if (step === apiKey) return identifying.map(each => [each, configOf(each, own)] as const)
     if (step.gives.some(fact => facts.has(fact))) return []
     const config = configOf(step, common)
-    // An id is one within a file: both may have a "limit". No file can have an id with a colon.
+    // Ids are unique within a file only: both may have a "limit". No id in a file has a colon.
     const id = ids.has(step.id) ? `${step.id}:${CATALOG_POLICY}` : step.id
     return [
       id === step.id
@@ -71,7 +71,7 @@ function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string
 
 const configOf = ({ id }: LoadedStep, { steps }: PolicyConfig) => steps.find(each => each.id === id)!
 
-/** The steps that surely give the key and the account, and those that they need. */
+/** The steps that always give the key and the account, and the steps that these need. */
 function identifyingSteps(steps: readonly LoadedStep[]): readonly LoadedStep[] {
   const needed = new Set<FactName>(IDENTITY)
   const found: LoadedStep[] = []

@@ -1,4 +1,4 @@
-/** A digest of what an answer may depend on: replicas with the same one may answer for each other. */
+/** A digest of the configuration that answers depend on: replicas with equal digests may serve each other's answers. */
 import { hash } from 'node:crypto'
 import type { Configuration } from './configuration.ts'
 
@@ -13,8 +13,8 @@ export function answerDigest(
       steps.steps.map(({ id, plugin, settings, mode, when }) => [id, plugin.name, settings, mode, when?.source]),
     ]),
   )
-  const told = JSON.stringify([[...models], [...aliases], upstreams, [...policies]], (_name, value: unknown) =>
+  const text = JSON.stringify([[...models], [...aliases], upstreams, [...policies]], (_name, value: unknown) =>
     typeof value === 'bigint' ? `${value}n` : value,
   )
-  return hash('sha256', told, 'base64url').slice(0, 22)
+  return hash('sha256', text, 'base64url').slice(0, 22)
 }

@@ -1,15 +1,15 @@
-/** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
+/** The shapes of gateway.yaml and policies after the schemas have accepted them: units parsed, defaults filled in. */
 import type { Budget, Modality, NanoUsd, PlanLimit, PriceFeature, RouteKind, Tier, Unit } from '#contract'
 import type { AlertKind } from '../common/alerts-config.ts'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 
-/** Of the unit that `UNITS` names so. */
+/** The keys of a price, one for each unit in `UNITS`. */
 export type PriceKey = Exclude<Unit, 'search'> | 'web_search' | 'minute'
 
-/** Dollars by key, and other dollars for long prompts. */
+/** Dollars by key, with other prices for long prompts. */
 export type PriceParts = { readonly [key in PriceKey]?: NanoUsd } & { readonly above?: readonly PriceStep[] }
 
-/** Prices of requests whose prompt has more tokens. */
+/** The prices of requests whose prompt has more than `tokens` tokens. */
 export type PriceStep = { readonly [key in PriceKey]?: NanoUsd } & { readonly tokens: number }
 
 export type PriceShape = PriceParts & {
@@ -87,7 +87,7 @@ export interface RouteShape {
   readonly methods?: readonly string[]
   readonly provider?: string
   readonly upstream_path?: string
-  /** As the provider names them. */
+  /** The provider's names. */
   readonly models?: readonly string[]
   readonly price?: PriceShape | 'free'
   readonly hold?: NanoUsd

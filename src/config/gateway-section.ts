@@ -1,4 +1,4 @@
-/** The part of gateway.yaml about the gateway itself: addresses, store, secret, host names, limits. */
+/** The keys of gateway.yaml for the server itself: addresses, store, secret, host names, limits. */
 import { dirname, resolve } from 'node:path'
 import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
 import { isPostgres, parseServer } from '../common/server-address.ts'
@@ -30,11 +30,11 @@ type Server = Pick<
   | 'heartbeat'
 >
 
-/** What to say about a secret that stands in a file. */
-export const WRITTEN_OUT = 'is written out here, and files get committed and copied'
+/** The message and the suggestion for a secret that is written in a file. */
+export const WRITTEN_OUT = 'is written in clear here; files get committed and copied'
 export const BY_REFERENCE = 'write ${NAME} and set that environment variable, or ${file:PATH}'
 
-/** Builds it from what is sound; what is not was reported. */
+/** Null if a problem of these keys was reported. */
 export function buildServer(source: Source, shape: GatewayShape): Server | null {
   const before = source.problems.length
   const listen = address(source, '/listen', shape.listen)
@@ -73,7 +73,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     corsOrigins,
     limits: {
       maxInflight: limits.max_inflight,
-      // A larger one would never have room.
+      // A larger body could never be admitted.
       bodyBytes: Math.min(limits.body, limits.bodies_in_flight),
       answerBytes: limits.answer,
       bodyBytesInflight: limits.bodies_in_flight,
@@ -90,23 +90,25 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   }
 }
 
-/** Systems on which several listeners can share an address. */
+/** Systems where several listeners can share an address. */
 const SHARES_ADDRESSES: readonly string[] = ['linux', 'freebsd', 'dragonfly', 'sunos', 'aix']
 
 function checkThreads(source: Source, threads: number | 'auto', store: string): void {
   if (threads === 'auto' || threads === 1) return
   const suggestion = 'write threads: 1'
   if (store === 'memory') {
-    source.report('/threads', 'several threads need a store in a file, and this one is in memory', { suggestion })
+    source.report('/threads', 'several threads need a store in a file or a database, and this one is in memory', {
+      suggestion,
+    })
   } else if (!SHARES_ADDRESSES.includes(process.platform)) {
     source.report('/threads', `several threads cannot listen on one address on ${process.platform}`, { suggestion })
   }
 }
 
-/** One that is larger than all may be together could never be kept. */
+/** A response above the account's limit could never be kept. */
 function checkKept(source: Source, { kept_response: one, kept_responses: all }: GatewayShape['limits']): void {
   if (one <= all) return
-  const message = `kept_responses has ${all} bytes for all of an account, and kept_response ${one} bytes for one of them`
+  const message = `kept_responses has ${all} bytes per account, less than the ${one} bytes of kept_response`
   const suggestion = 'write a larger kept_responses or a smaller kept_response'
   source.report('/limits/kept_responses', message, { rule: 'out-of-bounds', suggestion })
 }
@@ -122,7 +124,7 @@ function address(source: Source, at: string, text: string): Address | null {
   }
 }
 
-/** The later of two listeners on one port is told; port 0 is another one each time. */
+/** Reports the later of two listeners on one port. Port 0 never conflicts: the system chooses a free one. */
 function checkOverlaps(source: Source, listeners: Readonly<Record<string, Address | null>>): void {
   const before: [string, Address][] = []
   for (const [name, address] of Object.entries(listeners)) {
@@ -132,20 +134,20 @@ function checkOverlaps(source: Source, listeners: Readonly<Record<string, Addres
     )
     if (other) {
       const suggestion = `give ${name} another port`
-      source.report(`/${name}`, `${name} and ${other[0]} are the same address`, { suggestion })
+      source.report(`/${name}`, `${name} and ${other[0]} use the same address`, { suggestion })
     }
     before.push([name, address])
   }
 }
 
-/** The log of all traffic in figures: who may read it where others than this machine can is said, not assumed. */
+/** Metrics describe all traffic. If other machines can reach them, the operator must state who may read them. */
 function checkMetrics(source: Source, { admin: written, metrics }: GatewayShape, admin: Address | null): void {
   if (metrics !== undefined && !source.mayHave('/admin')) {
     const suggestion = 'write admin: 127.0.0.1:8082, or remove this line'
     source.report('/metrics', 'metrics needs an admin listener', { rule: 'useless-key', suggestion })
   }
   if (metrics !== undefined || !admin || isLoopback(urlHost(admin.host))) return
-  const message = `admin: others than this machine can reach ${source.show('/admin', written)}, and nothing says who may read /metrics there`
+  const message = `admin: other machines can reach ${source.show('/admin', written)}, and access to /metrics there is not set`
   const suggestion = "write metrics: token, and give Prometheus an operator's token; or metrics: open"
   source.report('/admin', message, { rule: 'open-metrics', suggestion })
 }
@@ -154,7 +156,7 @@ function overlap(a: string, b: string): boolean {
   return a === b || a === '0.0.0.0' || b === '0.0.0.0' || a === '::' || b === '::'
 }
 
-/** The store with an absolute path; empty: what is wrong with it is reported. */
+/** The store with an absolute path; empty if a problem was reported. */
 export function storeOf(source: Source, store: string): string {
   if (store === 'memory') return store
   const [kind, path = ''] = /^([a-z+]+):(.*)$/s.exec(store)?.slice(1) ?? []
@@ -163,15 +165,15 @@ export function storeOf(source: Source, store: string): string {
   } else if (kind === 'sqlite' && path.trim() !== '') {
     return `sqlite:${resolve(dirname(source.file), path)}`
   } else if (kind === 'sqlite') {
-    source.report('/store', 'sqlite: needs a path', { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
+    source.report('/store', 'sqlite: has no path', { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
   } else if (kind === 'postgres' || kind === 'postgresql') {
     checkPostgresAddress(source, store, kind)
     return store
   } else if (['redis', 'rediss', 'mysql'].includes(kind ?? '')) {
-    // The rest of such an address usually holds a password.
-    const message = `there is no ${kind} store yet`
+    // The rest of such an address usually contains a password.
+    const message = `a ${kind} store is not supported`
     source.report('/store', message, {
-      suggestion: 'there are sqlite:PATH, postgres://USER@HOST/DATABASE and memory',
+      suggestion: 'write sqlite:PATH, postgres://USER@HOST/DATABASE or memory',
       concealed: true,
     })
   } else {
@@ -181,15 +183,15 @@ export function storeOf(source: Source, store: string): string {
   return ''
 }
 
-/** No sentence shows the address. */
+/** No message shows the address: it may contain a password. */
 function checkPostgresAddress(source: Source, store: string, kind: string): void {
   const url = parseServer(store)
   const report = (message: string, suggestion: string) =>
     source.report('/store', `${kind}: ${message}`, { suggestion, concealed: true })
   if (/^[^?]*,[^/?]*\//.test(store.slice(store.lastIndexOf('@') + 1).replace(/^\w+:\/\//, ''))) {
-    report('takes one host', 'write the primary server, or an address that leads to it')
+    report('takes one host', 'write the primary server, or an address that resolves to it')
   } else if (url?.searchParams.has('schema')) {
-    report('"schema" is not known', 'write ?options=-csearch_path%3DNAME')
+    report('the parameter "schema" is not supported', 'write ?options=-csearch_path%3DNAME')
   } else if (url === null || (url.hostname === '' && !url.searchParams.has('host')) || url.pathname.length < 2) {
     const suggestion = 'write postgres://USER@HOST/DATABASE, and special characters of a password as %2F'
     report('needs a host and a database', suggestion)
@@ -203,7 +205,7 @@ function checkStorePassword(source: Source, store: string): void {
   }
 }
 
-/** Such an address may hold a password, so no sentence shows it. */
+/** No message shows the address: it may contain a password. */
 function checkState(source: Source, state: string): void {
   const url = URL.canParse(state) ? new URL(state) : null
   if (url === null || !isServer(url)) {
@@ -214,7 +216,7 @@ function checkState(source: Source, state: string): void {
   } else if (url.password !== '') refuseWritten(source, '/state', 'password of the state server')
 }
 
-/** Answers whether it was written out. */
+/** Returns whether the value was written in the file. */
 function refuseWritten(source: Source, at: '/store' | '/state' | '/secret', what: string): boolean {
   if (source.substituted(at)) return false
   source.report(at, `the ${what} ${WRITTEN_OUT}`, { rule: 'written-secret', suggestion: BY_REFERENCE, concealed: true })
@@ -238,7 +240,7 @@ function originsOf(source: Source, origins: readonly string[]): readonly string[
     if (origin === '*' || (URL.canParse(origin) && /^https?:/.test(origin) && new URL(origin).origin === origin))
       continue
     const at = `/cors/origins/${i}`
-    const suggestion = 'write it as browsers do: scheme, host and port, without a path, in lower case'
+    const suggestion = 'write it as browsers send it: scheme, host and port, in lower case, without a path'
     source.report(at, `${source.show(at, origin)} is not an origin such as https://app.example.com`, { suggestion })
   }
   return origins
@@ -252,7 +254,7 @@ function hostsOf(source: Source, hosts: readonly string[]): string[] {
     const shown = source.show(at, host)
     if (!/^([a-z0-9_]([a-z0-9_-]*[a-z0-9])?(\.|$))+$/.test(name) && !/^\[[0-9a-f:]+\]$/.test(name)) {
       source.report(at, `${shown} is not a host name`, { suggestion: 'write it without scheme, port and path' })
-    } else if (seen.has(name)) source.report(at, `the host ${shown} is here twice`, { rule: 'duplicate-entry' })
+    } else if (seen.has(name)) source.report(at, `the host ${shown} is listed twice`, { rule: 'duplicate-entry' })
     seen.add(name)
   }
   return [...seen]

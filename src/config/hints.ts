@@ -1,9 +1,9 @@
-/** Suggestions for words that belong elsewhere (the keyword `hints`): names of providers, and keys of another map. */
+/** Suggestions for misplaced words (the keyword `hints`): names of providers, and keys of another map. */
 import { DIALECT_NAMES, PROFILE_NAMES } from '../providers/dialects/dialect-names.ts'
 
 type Hints = Readonly<Record<string, string>>
 
-/** Names of makers and products beside those of the dialects and profiles. */
+/** Names of vendors and products that are not dialects or profiles. */
 const OTHER_NAMES = {
   grok: 'xai',
   'fireworks-ai': 'fireworks',
@@ -57,7 +57,7 @@ export const PROFILE_HINTS: Hints = {
   ),
 }
 
-/** The schema of a map that knows where the keys of other maps belong, by what the map is of. The first map with a key counts. */
+/** Adds hints for keys that belong to other maps, by the description of each map. The first map with a key counts. */
 export function knowing<T extends { readonly properties: object }>(
   schema: T,
   elsewhere: Readonly<Record<string, object>>,

@@ -1,9 +1,9 @@
 /**
- * gateway.yaml, policies and their tests as one JSON Schema for editors, with the settings of every plugin.
+ * The JSON Schema for editors: gateway.yaml, policies and their tests, with the settings of every plugin.
  *
- * Draft-07, because it is the draft that the YAML servers behind editors have read the longest, and nothing of ours is
- * lost in it. One file fits all kinds of file (a policy is what has `steps`, its tests are what has `tests`), so that
- * everybody writes the same line at the top. The checks at load say more: this schema never refuses what they accept.
+ * It is draft-07, which the YAML servers of editors support best and which loses nothing here. One schema covers all kinds
+ * of file, so the line at the top is always the same. A policy has `steps`, a test file has `tests`. The loader checks
+ * more; this schema never rejects what the loader accepts.
  */
 import { type AnyPlugin, UNITS_ID, type UnitName } from '#contract'
 import { POLICY_SCHEMA } from './policy-schema.ts'
@@ -19,10 +19,8 @@ export interface NamedPlugin {
 type Schema = Readonly<Record<string, unknown>>
 
 /**
- * The schema of all kinds of file.
- *
  * @param plugins the built-in ones, and those of the gateway's own policies
- * @param tests the schema of policy tests, in the words of our loader
+ * @param tests the schema of policy tests, with the loader's own keywords
  */
 export function editorSchema(plugins: readonly NamedPlugin[], tests: object): object {
   const settings = plugins.map(({ plugin: { name, settings } }, i) => {
@@ -54,7 +52,7 @@ export function editorSchema(plugins: readonly NamedPlugin[], tests: object): ob
   }
 }
 
-/** A step: the plugins by their names, and for each of them what may stand under `with`. */
+/** A step: the names of the plugins, and for each of them the schema of `with`. */
 function stepSchema(plugins: readonly NamedPlugin[], definitions: readonly string[]): object {
   const { steps } = POLICY_SCHEMA.properties as unknown as { steps: { items: Schema } }
   const step = forEditors(steps.items) as { properties: Record<string, Schema> }
@@ -81,12 +79,12 @@ function purposeOf({ name, description, gives = [] }: AnyPlugin): string {
 
 const needsSettings = ({ settings }: AnyPlugin) => settings.required !== undefined && settings.required.length > 0
 
-/** A text that stands for another one, which only the loader knows. */
+/** A reference, whose value only the loader knows. */
 const REFERENCE = '\\$\\{[^}]*\\}'
 
-/** Keywords that our loader has and editors do not. */
+/** Keywords of the loader that editors do not know. */
 const OURS = new Set(['unit', 'within', 'sentence', 'instead', 'hints', 'unknown', 'refused', '$schema', '$id'])
-/** Keywords of 2020-12 that draft-07 calls otherwise. */
+/** Keywords of 2020-12 with another name in draft-07. */
 const RENAMED: Readonly<Record<string, string>> = {
   dependentRequired: 'dependencies',
   dependentSchemas: 'dependencies',
@@ -112,14 +110,14 @@ export const ONES: ReadonlySet<string> = new Set([
   'else',
 ])
 
-/** Keywords whose value only asks: there a reference is not "whatever fits", but something else. */
-const ASKING = new Set(['if', 'not'])
+/** Keywords whose schema is only tested: a reference must not match there. */
+const TESTING = new Set(['if', 'not'])
 
 /**
- * A schema of ours as editors understand it: units with their patterns in place of references to them, and `${…}`
- * wherever it may stand. @param definition where it will stand, so that its own references still lead to their goal
+ * Translates a schema for editors: units become patterns, and `${…}` is allowed wherever the loader accepts it.
+ * @param definition the schema's future name in `definitions`, for its own references
  */
-function forEditors(schema: unknown, definition?: string, asks = false): object {
+function forEditors(schema: unknown, definition?: string, isTest = false): object {
   if (typeof schema !== 'object' || schema === null) return schema as unknown as object
   const { $ref, ...rest } = schema as Schema
   const unit = typeof $ref === 'string' ? unitOf($ref) : undefined
@@ -127,7 +125,7 @@ function forEditors(schema: unknown, definition?: string, asks = false): object 
   for (const [keyword, value] of Object.entries(rest)) {
     if (OURS.has(keyword)) continue
     const name = keyword === 'items' && 'prefixItems' in rest ? 'additionalItems' : (RENAMED[keyword] ?? keyword)
-    const walked = (inner: unknown) => forEditors(inner, definition, asks || ASKING.has(keyword))
+    const walked = (inner: unknown) => forEditors(inner, definition, isTest || TESTING.has(keyword))
     if (MAPS.has(keyword)) result[name] = { ...(result[name] as object), ...mapOf(value as Schema, walked) }
     else if (LISTS.has(keyword)) result[name] = (value as unknown[]).map(walked)
     else if (ONES.has(keyword)) result[name] = walked(value)
@@ -136,12 +134,12 @@ function forEditors(schema: unknown, definition?: string, asks = false): object 
   }
   if (unit !== undefined) return measured(unit, rest, result)
   if (typeof $ref === 'string') result['$ref'] = $ref.replace('#', definition ? `#/definitions/${definition}` : '#')
-  return asks ? result : withReferences(result)
+  return isTest ? result : withReferences(result)
 }
 
 function mapOf(map: Schema, walked: (schema: unknown) => object): object {
-  const there = Object.entries(map).filter(([, schema]) => !(schema as { refused?: string }).refused)
-  return Object.fromEntries(there.map(([key, schema]) => [key, walked(schema)]))
+  const allowed = Object.entries(map).filter(([, schema]) => !(schema as { refused?: string }).refused)
+  return Object.fromEntries(allowed.map(([key, schema]) => [key, walked(schema)]))
 }
 
 function unitOf($ref: string): UnitName | undefined {
@@ -154,7 +152,7 @@ const COUNT = `\\d+(\\.\\d+)?\\s*${SUFFIX}`
 const WINDOW = '(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)'
 const SPAN = `\\d+(\\.\\d+)?\\s*(milliseconds?|ms|${WINDOW})`
 
-/** The texts of a unit, which other types than text it may have, and how it is written. */
+/** The pattern of a unit, the types of its values, and examples. */
 const UNITS: Readonly<Record<UnitName, readonly [pattern: string, types: string | string[], written: string]>> = {
   rate: [`\\d+(\\.\\d+)?${SUFFIX}(\\s+per|\\s*/)\\s*(\\d+\\s*)?${WINDOW}`, 'string', '"60 per minute", "200k/hour"'],
   duration: [`${SPAN}(\\s*${SPAN})*`, 'string', '500ms, 15s, 10m, 1h30m, 30d'],
@@ -163,12 +161,12 @@ const UNITS: Readonly<Record<UnitName, readonly [pattern: string, types: string 
   money: ['\\$?\\d{1,9}(\\.\\d{1,9})?', ['string', 'number'], '$0.15 (at most 9 decimals)'],
 }
 
-/** How a value of each unit is written. */
+/** Examples of the values of each unit. */
 export const WRITTEN_UNITS: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(UNITS).map(([unit, [, , written]]) => [unit, written]),
 )
 
-/** A unit with its pattern. The description ends with how it is written. */
+/** A unit as a pattern. The description ends with examples and bounds. */
 function measured(unit: UnitName, { within }: Schema, rest: Record<string, unknown>): object {
   const [pattern, type, written] = UNITS[unit]
   const bounds = within === undefined ? '' : ` From ${(within as Within).from} to ${(within as Within).to}.`
@@ -176,13 +174,13 @@ function measured(unit: UnitName, { within }: Schema, rest: Record<string, unkno
   return { ...rest, type, pattern: `^\\s*${pattern}\\s*$|${REFERENCE}`, description }
 }
 
-/** Lets `${NAME}` stand where a number, a flag, a word of a list or a pattern is asked for. */
+/** Allows `${NAME}` in place of a number, a flag, a word of a list or a pattern. */
 function withReferences(schema: Record<string, unknown>): object {
   const { type, enum: words, const: word, pattern, ...rest } = schema
   const types = [type ?? []].flat() as string[]
   if (words !== undefined || typeof word === 'string') {
     const fixed = words === undefined ? { const: word } : { enum: words }
-    // Without the words themselves among the patterns, an editor still knows what to offer.
+    // The words stay outside the pattern, so that editors can offer them.
     return { ...rest, ...(type ? { type } : {}), anyOf: [fixed, { type: 'string', pattern: REFERENCE }] }
   }
   if (types.some(each => each === 'integer' || each === 'number' || each === 'boolean') && !types.includes('string')) {

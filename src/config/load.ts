@@ -1,6 +1,6 @@
 /**
- * gateway.yaml, with its policies and plugins, to a checked configuration; or to all that is wrong with it at once.
- * Nothing is half used: with one problem there is no configuration, and whoever asked keeps the one that serves.
+ * Loads gateway.yaml with its policies and plugins: the result is a checked configuration, or all problems at once. After a
+ * single problem the configuration is rejected, and the caller keeps the running one.
  */
 
 import { readdir } from 'node:fs/promises'
@@ -39,42 +39,42 @@ import { reasonOf } from './yaml/substitute.ts'
 import { readTextFile } from './yaml/text-file.ts'
 
 export interface LoadOptions {
-  /** What `${NAME}` is looked up in: usually `process.env`. */
+  /** The variables for `${NAME}`: usually `process.env`. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Reads a text file; rejects as `fs.readFile` does. Default: from disk (text-file.ts). */
+  /** Reads a text file and rejects like `fs.readFile`. Default: from disk (text-file.ts). */
   readonly readFile?: Reading['readFile']
   readonly registry: PluginRegistry
-  /** Looks for warnings too. Left out: there are none. */
+  /** Options for warnings. Without them none are looked for. */
   readonly warn?: WarnOptions
-  /** The day whose prices count. Default: today. */
+  /** The day whose prices apply. Default: today. */
   readonly today?: Date
-  /** In place of the price list that the configuration names; null: the built-in list alone. */
+  /** Replaces the price list of the configuration; null: the built-in list only. */
   readonly priceList?: GivenList | null | undefined
 }
 
 export type LoadResult =
   | {
       readonly configuration: Configuration
-      /** Null: the configuration names no list and no model needs one. */
+      /** Null: the configuration has no list and no model needs one. */
       readonly catalog: PriceCatalog | null
-      /** What is probably not meant, in reading order. */
+      /** Probable mistakes, in reading order. */
       readonly warnings: readonly Problem[]
-      /** The text of each YAML file by its absolute path. */
+      /** The text of each YAML file, by absolute path. */
       readonly sources: ReadonlyMap<string, string>
       readonly reads: Reads
     }
   | {
       readonly problems: readonly Problem[]
-      /** The text of each file by its name in the problems, for `formatProblem`. */
+      /** The text of each file, by its name in the problems, for `formatProblem`. */
       readonly sources: ReadonlyMap<string, string>
-      /** Where something may be mended. */
+      /** The files in which a problem may be fixed. */
       readonly reads: Reads
     }
 
-/** The policy of the default routes when there is none beside gateway.yaml. */
+/** The policy of the default routes if gateway.yaml has no such file beside it. */
 const PACKAGED_CATALOG = fileURLToPath(new URL('../../policies/catalog.yaml', import.meta.url))
 
-/** Loads and checks a configuration. Never throws for what stands in a file. */
+/** Loads and checks a configuration. Never throws for the content of a file. */
 export async function loadConfiguration(file: string, options: LoadOptions): Promise<LoadResult> {
   const { reads, readFile, registry } = recordReads(options.readFile ?? readTextFile, options.registry)
   const reading: Reading = { env: options.env, readFile }
@@ -106,7 +106,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const ofFiles = [...policies.values()]
   const routes = deriveRoutes(planned, policies)
   const offered = offeredOf(models)
-  // A wildcard has no models where its provider has a problem.
+  // A wildcard whose provider has a problem has no models.
   const isComplete =
     source.sound('/models') && (source.sound('/providers') || !Object.keys(shape.models ?? {}).some(isWildcard))
   checkRoutes(source, routes, policies, { offered, isComplete })
@@ -129,7 +129,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     plans,
     aliases,
     routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
-    // An address that the gateway listens at is no secret: the log shows where to reach it.
+    // An address from a variable may be a "secret" too, but the log must show where the gateway listens.
     secrets: [...secrets].filter(secret => secret.length > 7 && !listeners.some(each => each.includes(secret))),
     files: [...reads.keys()],
   })
@@ -152,14 +152,14 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   }
 }
 
-/** The parts about other programs, which get traces, metrics and alerts. */
+/** The sections about other programs, which receive traces, metrics and alerts. */
 function buildOutside(source: Source, shape: GatewayShape): Pick<Configuration, 'telemetry' | 'alerts'> | null {
   const telemetry = buildTelemetry(source, shape.telemetry)
   const alerts = buildAlerts(source, shape.alerts)
   return alerts && { telemetry, alerts }
 }
 
-/** Policies beside the configuration that no route names: broken ones are found before a route needs them. */
+/** Reads policies that no route names, so that problems are found before a route needs them. */
 async function readUnnamed(
   policies: ReadonlyMap<string, LoadedPolicy>,
   options: Omit<PolicyOptions, 'kinds' | 'routePaths'>,
@@ -170,7 +170,7 @@ async function readUnnamed(
   for (const name of unnamed) {
     const found = await readPolicy(name, options.configFile, options.reading.readFile)
     if ('reason' in found) continue
-    // Nobody knows for which routes it is meant: the kind that it fits best.
+    // The kind of its future routes is unknown: take the kind with fewer problems.
     const read = (kind: RouteKind) =>
       loadPolicy(name, found.file, found.text, { ...options, kinds: [kind], routePaths: null })
     const [chat, raw] = [await read('chat'), await read('raw')]
@@ -179,12 +179,11 @@ async function readUnnamed(
   return sources
 }
 
-/** Where there is a configuration, only policies that no route names have problems. */
+/** In a valid configuration only policies without a route can have problems. */
 function unnamedProblem(problem: Problem): Problem {
   return { ...problem, message: `${problem.message} (no route names this policy)`, level: 'warning' }
 }
 
-/** What is wrong with an address is told by itself. */
 function listenersOf(server: ReturnType<typeof buildServer>): Listeners {
   if (server === null) return {}
   const { listen, dashboard, admin } = server
@@ -204,11 +203,11 @@ function checkRoutes(
 ): void {
   const priced = offered.filter(model => model.price !== null).map(model => model.id)
   for (const route of routes) {
-    // It was added beside a route of the same policy and kind, which is checked itself.
+    // Added beside a route of the same policy and kind, which is checked.
     if (route.counts && route.address === null) continue
     checkRoute(route, policies.get(route.policy) ?? null, source, priced)
     if (asksModel(route.kind) && offered.length === 0 && isComplete) {
-      source.report(`${route.address}/path`, 'there is no model to serve', {
+      source.report(`${route.address}/path`, 'no model is enabled', {
         rule: 'no-model',
         same: 'no model',
         suggestion: 'add one under models:',
@@ -220,17 +219,16 @@ function checkRoutes(
 function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: Source, priced: readonly string[]): void {
   if (!policy?.complete) return
   checkFit(route, policy, priced, (rule, message, suggestion, key) => {
-    if (route.address === null)
-      policy.source.report('', `${message} (a route that is there by default)`, { rule, suggestion })
+    if (route.address === null) policy.source.report('', `${message} (a default route)`, { rule, suggestion })
     else {
-      // What the policy lacks is told once, whatever the number of its routes.
+      // A gap in the policy is reported once for all of its routes.
       const same = key === undefined ? `${route.policy} ${rule} ${suggestion}` : undefined
       source.report(`${route.address}/${key ?? 'policy'}`, message, { rule, suggestion, key: key !== undefined, same })
     }
   })
 }
 
-/** Other files of the gateway's are reported as what they are, not key by key. */
+/** Reports a policy or a test file as such, instead of each of its keys. */
 function isConfiguration(source: Source): boolean {
   if (source.has('/version') || source.has('/routes')) return true
   const [message, suggestion] = source.has('/steps')
@@ -243,7 +241,7 @@ function isConfiguration(source: Source): boolean {
   return false
 }
 
-/** The policies that the routes name; one that cannot be read is reported at each route that names it. */
+/** The policies that the routes name. An unreadable policy is reported at each route that names it. */
 async function loadPolicies(
   { routes, uses }: Plan,
   source: Source,
@@ -253,7 +251,7 @@ async function loadPolicies(
   const unread = new Map<string, string>()
   for (const name of new Set(uses.map(use => use.policy))) {
     const found = await readPolicy(name, source.file, options.reading.readFile)
-    const routePaths = doorsTo(name, { routes, uses })
+    const routePaths = routePathsTo(name, { routes, uses })
     const kinds = uses.flatMap(use => (use.policy === name && use.kind !== null ? [use.kind] : []))
     if ('reason' in found) unread.set(name, found.reason)
     else
@@ -274,8 +272,8 @@ async function loadPolicies(
   return policies
 }
 
-/** Where requests to a policy come in; null when a route that names it is not sound. */
-function doorsTo(policy: string, { routes, uses }: Plan): RoutePath[] | null {
+/** The routes to a policy; null if a route that names it has a problem. */
+function routePathsTo(policy: string, { routes, uses }: Plan): RoutePath[] | null {
   const known = routes.filter(route => route.policy === policy)
   if (known.length < uses.filter(use => use.policy === policy).length) return null
   return known.flatMap(({ path, methods }) => methods.map(method => ({ method, path })))
@@ -311,7 +309,7 @@ async function meantPolicy(policy: string, folder: string): Promise<string | und
 
 type Refused = Omit<Extract<LoadResult, { readonly problems: unknown }>, 'reads'>
 
-/** Those of the file, sound or not: what is wrong with a model is said once. */
+/** The names of all models in the file, including those with problems: each problem is reported once. */
 function modelNames(shapes: GatewayShape['models'], models: Configuration['models']): ModelNames {
   const aliases = entriesOf(shapes).flatMap(([id, shape]) =>
     Array.isArray(shape?.aliases) ? shape.aliases.map(alias => [alias, id] as const) : [],
@@ -320,7 +318,7 @@ function modelNames(shapes: GatewayShape['models'], models: Configuration['model
   const found = new Set([...models.values()].map(({ id, wildcard }) => wildcard ?? id))
   const ids = [...new Set([...names.filter(name => !isWildcard(name) || !found.has(name)), ...models.keys()])]
   const named = { ids, aliases: new Map(aliases) }
-  // While a model is not known, it may be as large as any.
+  // A model with a problem may have any size.
   return names.some(name => !found.has(name)) ? named : { ...named, sizes: offeredOf(models) }
 }
 

@@ -1,11 +1,11 @@
-/** Which media a target's model reads: as configured, else as its family is known to. */
+/** The media that a target's model reads: as configured, else by its model family. */
 import { MODALITIES, type Modality } from '#contract'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 import type { ProviderShape } from './file-shapes.ts'
 
 type Media = Exclude<Modality, 'text'>
 
-/** Media that a translating dialect carries beside text. */
+/** The media besides text that a translating dialect supports. */
 const CARRIED: Readonly<Partial<Record<DialectName | 'demo', readonly Media[]>>> = {
   anthropic: ['image', 'file'],
   'vertex-anthropic': ['image', 'file'],
@@ -17,19 +17,19 @@ const CARRIED: Readonly<Partial<Record<DialectName | 'demo', readonly Media[]>>>
   ollama: ['image'],
 }
 
-/** By a part of the provider's name for a model: a kind of model that may read everything, whatever family it was made from. */
+/** Parts of model names that mark multimodal models. Such a model may read all media, regardless of its family. */
 const READERS =
   /vl(?!lm)|(?:\b|\d)v\b|vision|visual|image|video|omni|multimodal|audio|voice|speech|transcri|realtime|ocr|\basr\b|livetranslate|caption|janus|llava|vila|minicpm|ultravox/
 
-/** Behind a version: no further number, which is another model, unless it is a size (`8b`), a date or has a point (`1.5b`). */
+/** Follows a version: no further number (another model), unless it is a size (`8b`), a date or has a point (`1.5b`). */
 const MAJOR = String.raw`(?![\d.p_]|-\d(?![\d.b]))`
 
-/** The name of a maker or a folder may be before it. What has another name before it is another model. */
-const family = (names: string) => new RegExp(`(?:^|[/.:])(?:${names})`)
+/** A vendor or a folder may precede the name. After any other text it is another model. */
+const familyName = (names: string) => new RegExp(`(?:^|[/.:])(?:${names})`)
 
 /**
- * Media that relatives of OpenAI have parts for, beside text; those without a row have parts for all. They refuse the others by
- * themselves (openai/quirks.ts); a test compares the two.
+ * The media besides text that variants of OpenAI's format support. Variants without a row support all. Their dialects reject
+ * the others (openai/quirks.ts); a test compares the two.
  */
 const OF_RELATIVES: Readonly<Partial<Record<DialectName | ProfileName | 'demo', readonly Media[]>>> = {
   deepseek: [],
@@ -41,40 +41,40 @@ const OF_RELATIVES: Readonly<Partial<Record<DialectName | ProfileName | 'demo', 
 }
 
 /**
- * Families of models by the provider's name for them, in lower case; the first row counts. A model without a row may read
- * everything. Facts as of November 2026, from the providers' lists of models. In versions, Fireworks writes `p` for a point,
- * and Bedrock a hyphen.
+ * Model families, matched against the provider's model name in lower case; the first row counts. A model without a row may
+ * read all media. As of November 2026, from the providers' model lists. In versions, Fireworks writes `p` for a point, and
+ * Bedrock a hyphen.
  */
 const FAMILIES: readonly (readonly [name: RegExp, reads: readonly Media[]])[] = [
   [/claude-(?:instant|v?[12](?!\d))/, []],
   [/claude/, ['image', 'file']],
-  [family('gpt-oss'), []],
-  [family(String.raw`gpt-3\.?5|o1-(?:mini|preview)|o3-mini`), []],
-  [family(String.raw`(?:chat)?gpt-(?:4o|4\.1|5)`), ['image', 'file']],
-  [family(String.raw`deepseek[.-](?:v[1-4]|r1|chat|reasoner|coder|llm|math|prover|moe)(?!\d)`), []],
-  [family(`glm-(?:4|4[.p_-][5-7]|5)(?!v)${MAJOR}`), []],
-  [family(`(?:meta-)?llama-?v?3(?:[.p_-][13])?${MAJOR}`), []],
-  [family(`qwen-?(?:2(?:[.p_-]5)?|3)${MAJOR}|qwq`), []],
-  [family(`kimi-k2${MAJOR}`), []],
-  [family(`minimax-m2${MAJOR}`), []],
-  [family('mistral-large-24|mi[sx]tral-(?:7b|8x)|open-mi[sx]tral|codestral'), []],
-  [family(String.raw`(?:c4ai-)?command-(?:r(?:7b)?\b|a(?:-0|-reasoning|-translate|[:@]|$))`), []],
-  [family('titan-text'), []],
-  [family('nova-micro'), []],
-  [family('nova-(?:lite|pro|premier|2-lite)'), ['image', 'video', 'file']],
+  [familyName('gpt-oss'), []],
+  [familyName(String.raw`gpt-3\.?5|o1-(?:mini|preview)|o3-mini`), []],
+  [familyName(String.raw`(?:chat)?gpt-(?:4o|4\.1|5)`), ['image', 'file']],
+  [familyName(String.raw`deepseek[.-](?:v[1-4]|r1|chat|reasoner|coder|llm|math|prover|moe)(?!\d)`), []],
+  [familyName(`glm-(?:4|4[.p_-][5-7]|5)(?!v)${MAJOR}`), []],
+  [familyName(`(?:meta-)?llama-?v?3(?:[.p_-][13])?${MAJOR}`), []],
+  [familyName(`qwen-?(?:2(?:[.p_-]5)?|3)${MAJOR}|qwq`), []],
+  [familyName(`kimi-k2${MAJOR}`), []],
+  [familyName(`minimax-m2${MAJOR}`), []],
+  [familyName('mistral-large-24|mi[sx]tral-(?:7b|8x)|open-mi[sx]tral|codestral'), []],
+  [familyName(String.raw`(?:c4ai-)?command-(?:r(?:7b)?\b|a(?:-0|-reasoning|-translate|[:@]|$))`), []],
+  [familyName('titan-text'), []],
+  [familyName('nova-micro'), []],
+  [familyName('nova-(?:lite|pro|premier|2-lite)'), ['image', 'video', 'file']],
 ]
 
 /** https://openrouter.ai/docs/guides/overview/multimodal/pdfs */
 const OPENROUTER = /^https?:\/\/(?:[^/]+\.)?openrouter\.ai(?:[:/]|$)/i
-/** Converse takes the text out of documents for models that read text only, except these. */
+/** Converse extracts the text of documents for text-only models, except for these. */
 const WITHOUT_DOCUMENTS = /titan-text-premier|nova-micro/
 
-/** Whether a dialect has requests of another form than OpenAI's. */
+/** Whether a dialect's requests differ from OpenAI's format. */
 export const isTranslated = (dialect: DialectName | 'demo') => CARRIED[dialect] !== undefined
 
 type Place = Partial<Pick<ProviderShape, 'dialect' | 'profile' | 'base_url'>>
 
-/** Undefined: everything that the dialect carries. */
+/** Undefined: all media that the dialect supports. */
 export function modalitiesOf(
   place: Place,
   model: string,
@@ -83,10 +83,10 @@ export function modalitiesOf(
   if (configured !== undefined) return ['text', ...configured.filter(each => each !== 'text')]
   const { dialect = 'demo' } = place
   const carried = CARRIED[dialect]
-  const known = familyOf(place, model.toLowerCase())
-  if (known === null && carried === undefined) return undefined
+  const family = familyOf(place, model.toLowerCase())
+  if (family === null && carried === undefined) return undefined
   return MODALITIES.filter(
-    each => each === 'text' || ((known ?? MODALITIES).includes(each) && (carried ?? MODALITIES).includes(each)),
+    each => each === 'text' || ((family ?? MODALITIES).includes(each) && (carried ?? MODALITIES).includes(each)),
   )
 }
 
@@ -96,7 +96,7 @@ function familyOf(place: Place, model: string): readonly Modality[] | null {
   return [...reads, 'file']
 }
 
-/** Whether the provider reads documents itself and gives the model their text. */
+/** Whether the provider extracts the text of documents for the model. */
 function readsDocumentsFor({ dialect, profile, base_url }: Place, model: string): boolean {
   if (dialect === 'bedrock') return !WITHOUT_DOCUMENTS.test(model)
   return (
@@ -104,7 +104,7 @@ function readsDocumentsFor({ dialect, profile, base_url }: Place, model: string)
   )
 }
 
-/** The first that the dialect or profile has no form for, and those that it has; null when it has a form for all. */
+/** The first modality that the dialect or profile does not support, and those that it does; null if it supports all. */
 export function uncarried(
   name: DialectName | ProfileName | 'demo',
   configured: readonly Modality[],

@@ -1,11 +1,11 @@
-/** The service `catalog`: finds a model by what a client calls it. */
+/** The service `catalog`: finds a model by the name in a request. */
 import type { Catalog, Model } from '#contract'
 import type { Configuration } from './configuration.ts'
 
-/** The day behind the name of a model. */
+/** A model name that ends with a date. */
 const DATED = /^(.+)([-@]20\d{2}-?[01]\d-?[0-3]\d)$/
 
-/** The models of a configuration, found by id, alias, or a wildcard's model with a day behind its name. */
+/** Finds a model by id, by alias, or as a wildcard's model with a date after its name. */
 export function createCatalog({ models, aliases }: Pick<Configuration, 'models' | 'aliases'>): Catalog {
   const list = [...models.values()]
   return {
@@ -15,8 +15,8 @@ export function createCatalog({ models, aliases }: Pick<Configuration, 'models' 
 }
 
 /**
- * A price list knows the dated names of some models by how they begin. The provider gets the whole name; receipts and metrics have
- * that of the list, so that clients cannot make as many as they like.
+ * A price list matches the dated names of some models by prefix. The provider gets the full name. Receipts and metrics use the
+ * list's name, because clients could otherwise create any number of names.
  */
 function datedModel(models: ReadonlyMap<string, Model>, id: string): Model | undefined {
   const [, name, day] = DATED.exec(id) ?? []

@@ -17,13 +17,13 @@ interface Catalog {
   readonly aliases: Map<string, string>
 }
 
-/** Sources of the values of models, beside their shapes. */
+/** The sources of models' values besides their shapes. */
 export interface CatalogParts extends AutoParts {
-  /** Those of the file, sound or not. */
+  /** All providers of the file, including those with problems. */
   readonly shapes: GatewayShape['providers']
 }
 
-/** Answers that a request may ask for in a dialect or profile; all others take `MAX_CHOICES`. A test asks the dialects themselves. */
+/** The maximum `n` of a dialect or profile; all others accept `MAX_CHOICES`. A test compares it with the dialects. */
 export const CHOICES_OF: Readonly<Partial<Record<DialectName | ProfileName | 'demo', number>>> = {
   anthropic: 1,
   'vertex-anthropic': 1,
@@ -38,7 +38,7 @@ export const CHOICES_OF: Readonly<Partial<Record<DialectName | ProfileName | 'de
   vertex: 8,
 }
 
-/** In whose form a dialect takes a search of the web. Anthropic's own is not on Bedrock. */
+/** The form of a web search in a dialect. Bedrock does not have Anthropic's search. */
 const SEARCHES_OF: Readonly<Partial<Record<DialectName | 'demo', SearchForm>>> = {
   anthropic: 'anthropic',
   'vertex-anthropic': 'anthropic',
@@ -46,7 +46,7 @@ const SEARCHES_OF: Readonly<Partial<Record<DialectName | 'demo', SearchForm>>> =
   azure: 'openai',
 }
 
-/** The models that are sound. */
+/** Builds the models without problems. */
 export function buildCatalog(shapes: GatewayShape['models'], parts: CatalogParts): Catalog {
   const { source } = parts
   const catalog: Catalog = { models: new Map(), origins: new Map(), aliases: new Map() }
@@ -66,7 +66,7 @@ export function buildCatalog(shapes: GatewayShape['models'], parts: CatalogParts
       : [{ id, targets, places: targets.map((_, index) => index) }]
     for (const model of models) {
       built.push({ ...model, at, pattern: id, shape })
-      // An id of its own comes before a wildcard, and of wildcards the one with more text.
+      // An exact id has precedence over a wildcard, and a longer wildcard over a shorter one.
       const owner = owners.get(model.id)
       if (owner === undefined || !isWildcard(id) || (isWildcard(owner) && bySpecificity(id, owner) < 0))
         owners.set(model.id, id)
@@ -85,7 +85,7 @@ export function buildCatalog(shapes: GatewayShape['models'], parts: CatalogParts
   return catalog
 }
 
-/** A list has the provider's name of a successor: the id here is that of the model with the same target. */
+/** Price lists name a successor as the provider does. Replaces that name by the id of the model with this target. */
 function nameSuccessors({ models, aliases }: Catalog): void {
   const idOf = new Map(
     [...models.values()].flatMap(({ id, targets }) => targets.map(target => [target.id, id] as const)),
@@ -101,7 +101,7 @@ function nameSuccessors({ models, aliases }: Catalog): void {
 /** A model before its values are known. */
 interface Built extends Expanded {
   readonly at: string
-  /** Its id in the file. */
+  /** The model's id in the file. */
   readonly pattern: string
   readonly shape: ModelShape
 }
@@ -115,7 +115,7 @@ function check(at: string, id: string, remains: Partial<ModelShape>, { source, s
       if (source.mayHave(`${at}/${key}`)) continue
       source.report(at, `${id} has no "${key}"`, {
         rule: 'missing-key',
-        suggestion: 'write a number of tokens, or auto: as the price catalog has it',
+        suggestion: 'write a number of tokens, or auto for the value of the price catalog',
       })
     }
   }
@@ -133,9 +133,11 @@ function build(
   values: ModelValues,
   providers: GatewayShape['providers'],
 ): Model {
-  const asked = shape.targets.map(({ provider }) => providers[provider])
-  const dialects = asked.map(provider => provider?.dialect ?? 'demo')
-  const choices = asked.map(provider => CHOICES_OF[provider?.profile ?? provider?.dialect ?? 'demo'] ?? MAX_CHOICES)
+  const targetProviders = shape.targets.map(({ provider }) => providers[provider])
+  const dialects = targetProviders.map(provider => provider?.dialect ?? 'demo')
+  const choices = targetProviders.map(
+    provider => CHOICES_OF[provider?.profile ?? provider?.dialect ?? 'demo'] ?? MAX_CHOICES,
+  )
   return {
     id,
     targets: shape.targets.map(
@@ -189,7 +191,7 @@ function checkTargets(
     if (provider !== undefined) checkProviderName(source, `${target}/provider`, provider, providerNames)
     const dialect = provider === undefined ? undefined : providers[provider]?.dialect
     if (capField !== undefined && dialect !== undefined && isTranslated(dialect)) {
-      source.report(`${target}/cap_field`, 'cap_field is for the dialect openai and its variants', {
+      source.report(`${target}/cap_field`, 'cap_field is only for the dialect openai and its variants', {
         rule: 'useless-key',
         key: true,
         suggestion: 'remove this line',
@@ -199,7 +201,7 @@ function checkTargets(
     if (configured !== undefined) checkModalities(source, target, configured, providers[provider])
     const id = `${provider}/${model}`
     if (seen.has(id)) {
-      source.report(target, `the target ${id} is here twice`, {
+      source.report(target, `the target ${id} is listed twice`, {
         rule: 'duplicate-entry',
         suggestion: 'give it a larger weight instead',
       })
@@ -208,7 +210,7 @@ function checkTargets(
   }
 }
 
-/** Reports media that never reach the model, whatever it reads. */
+/** Reports media that the dialect cannot send. */
 function checkModalities(
   source: Source,
   target: string,
@@ -220,19 +222,19 @@ function checkModalities(
   const { dialect, profile } = provider
   const found = uncarried(profile ?? dialect, configured)
   if (found === null) return
-  const who = profile === undefined ? `dialect ${dialect}` : `profile ${profile}`
-  source.report(`${at}/${configured.indexOf(found.modality)}`, `the ${who} carries no ${found.modality}`, {
-    suggestion: `it carries ${found.carried.join(', ')}`,
+  const name = profile === undefined ? `dialect ${dialect}` : `profile ${profile}`
+  source.report(`${at}/${configured.indexOf(found.modality)}`, `the ${name} does not support ${found.modality}`, {
+    suggestion: `it supports ${found.carried.join(', ')}`,
   })
 }
 
-/** Reports a provider that the file does not have. */
+/** Reports a provider that is not in the file. */
 export function checkProviderName(source: Source, at: string, name: string, known: readonly string[]): void {
-  // Without the list nobody knows: that its key is misspelt is told.
+  // If `providers` itself has a problem, its names are unknown.
   if (known.includes(name) || source.reported('/providers')) return
-  const some = known.length === 0 ? 'there are none' : `there ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}`
-  const suggestion = didYouMean(name, known) ?? some
-  source.report(at, `there is no provider ${source.show(at, name)}`, {
+  const list = known.length === 0 ? 'there are none' : `there ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}`
+  const suggestion = didYouMean(name, known) ?? list
+  source.report(at, `unknown provider ${source.show(at, name)}`, {
     rule: 'unknown-provider',
     suggestion,
     same: `provider ${name}`,
@@ -246,7 +248,7 @@ function checkSizes(source: Source, at: string, shape: Partial<ModelShape>): voi
     const message = `max_output (${output}) is more than context (${context})`
     source.report(`${at}/max_output`, message, {
       rule: 'out-of-bounds',
-      suggestion: 'context is prompt and answer together',
+      suggestion: 'context includes the prompt and the answer',
     })
   }
   const { default_output: usual = 0 } = shape
@@ -259,7 +261,7 @@ function checkSizes(source: Source, at: string, shape: Partial<ModelShape>): voi
 
 function checkDay(source: Source, at: string, key: string, text: string | undefined): void {
   if (text === undefined || isDay(text)) return
-  source.report(at, `${key}: ${source.show(at, text)} is not a day of the calendar`)
+  source.report(at, `${key}: ${source.show(at, text)} is not a calendar date`)
 }
 
 const namesOf = (shapes: GatewayShape['models']) => entriesOf(shapes).map(([id]) => id)
@@ -270,7 +272,7 @@ function checkSuccessors(source: Source, shapes: GatewayShape['models'], known: 
     const at = `${pointer('models', id)}/deprecation/successor`
     const successor = shape?.deprecation?.successor
     if (successor === id && source.sound(at)) {
-      source.report(at, 'a model is not its own successor', { suggestion: 'write the id of another model' })
+      source.report(at, 'a model cannot be its own successor', { suggestion: 'write the id of another model' })
       continue
     }
     if (successor === undefined || !source.sound(at) || known.has(successor) || !hasAllAliases) continue
@@ -299,7 +301,7 @@ function addAliases(source: Source, shapes: GatewayShape['models'], { aliases }:
   }
 }
 
-/** What a key may be limited to: the models of the catalog and of raw routes, and the other names of the former. */
+/** The models that a key can be limited to: those of the catalog, with their aliases, and those of raw routes. */
 export function modelNames({ models, aliases, routes }: Pick<Configuration, 'models' | 'aliases' | 'routes'>) {
   return {
     models: [...new Set([...models.keys(), ...routes.flatMap(route => route.raw?.models ?? [])])],

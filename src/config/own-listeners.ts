@@ -1,16 +1,16 @@
-/** Whether a provider's `base_url` is one of this gateway's own listeners: each request would come back to it. */
+/** Detects a provider whose `base_url` is a listener of this gateway: each request would loop. */
 import { hostname, networkInterfaces } from 'node:os'
 import type { Address } from './configuration.ts'
 import { isLoopback, urlHost } from './listen-address.ts'
 
-/** The listeners by the keys that say them; null for one that there is not. */
+/** The listeners by their keys in gateway.yaml; null: not configured. */
 export type Listeners = Readonly<Record<string, Address | null>>
 
 const EVERYWHERE: readonly string[] = ['0.0.0.0', '[::]']
 
 /**
- * The key of the listener to which a URL leads; null when it is none. Names other than `localhost` and the machine's own are
- * not looked up: what they stand for is another machine's affair.
+ * The key of the listener that a URL reaches; null without one. Only `localhost` and the machine's own name are resolved:
+ * other names may mean another machine.
  */
 export function ownListener(url: URL, listeners: Listeners, machine = addressesOfMachine()): string | null {
   const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
@@ -20,14 +20,14 @@ export function ownListener(url: URL, listeners: Listeners, machine = addressesO
   return found?.[0] ?? null
 }
 
-function leadsTo(asked: string, listener: string, machine: readonly string[]): boolean {
-  if (EVERYWHERE.includes(listener)) return EVERYWHERE.includes(asked) || isLoopback(asked) || machine.includes(asked)
-  // A connection to "every address" goes to loopback, and so does one to the name.
-  if (EVERYWHERE.includes(asked) || asked === 'localhost') return isLoopback(listener)
-  if (listener.toLowerCase() === 'localhost') return asked === '127.0.0.1' || asked === '[::1]'
+function leadsTo(host: string, listener: string, machine: readonly string[]): boolean {
+  if (EVERYWHERE.includes(listener)) return EVERYWHERE.includes(host) || isLoopback(host) || machine.includes(host)
+  // A connection to 0.0.0.0 or [::] reaches loopback, and so does one to `localhost`.
+  if (EVERYWHERE.includes(host) || host === 'localhost') return isLoopback(listener)
+  if (listener.toLowerCase() === 'localhost') return host === '127.0.0.1' || host === '[::1]'
   return (
-    asked === URL.parse(`http://${listener}/`)?.hostname ||
-    (asked === hostname().toLowerCase() && machine.includes(listener))
+    host === URL.parse(`http://${listener}/`)?.hostname ||
+    (host === hostname().toLowerCase() && machine.includes(listener))
   )
 }
 

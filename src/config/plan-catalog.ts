@@ -2,7 +2,7 @@
 import { type Plans, refuse } from '#contract'
 import type { Configuration } from './configuration.ts'
 
-/** @param configuration whose `plans` is null where gateway.yaml has no such section: then every name is free */
+/** @param configuration whose `plans` is null without that section in gateway.yaml: then any name is a plan */
 export function createPlans({ plans }: Pick<Configuration, 'plans'>): Plans {
   if (plans === null) return NONE
   return {
@@ -17,7 +17,7 @@ export function createPlans({ plans }: Pick<Configuration, 'plans'>): Plans {
 
 const NONE: Plans = { find: () => undefined, of: () => undefined }
 
-/** The sentence about a plan that gateway.yaml does not declare, for clients and commands. */
+/** The message for a plan that gateway.yaml does not declare, for clients and commands. */
 export function undeclared(name: string): string {
   return `The plan ${JSON.stringify(name)} is not declared in gateway.yaml.`
 }

@@ -1,4 +1,4 @@
-/** `plans`: what the accounts of each plan may use, how fast, and their share of the gateway's work. */
+/** `plans`: the models, limits, budgets and weight of each plan's accounts. */
 import {
   BUDGET_SCHEMA,
   type Budget,
@@ -18,9 +18,9 @@ import { map, whole } from './schema-parts.ts'
 import { didYouMean, listed } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
-/** The plan of accounts that were made without one. */
+/** The plan of accounts created without one. */
 export const DEFAULT_PLAN = 'default'
-/** The weight of a plan under `overload.prefer` that says none itself. */
+/** The weight of a plan under `overload.prefer` without its own. */
 const PREFERRED = 4
 
 const PLAN_NAME = {
@@ -34,7 +34,7 @@ const LIMIT = map(
     per: {
       ...PER_SETTING,
       description:
-        'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag within an account).',
+        'Each one has a separate limit: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag within an account).',
     },
     ...LIMIT_SETTINGS,
   },
@@ -50,7 +50,7 @@ const PLAN = map('A plan.', {
     type: 'array',
     uniqueItems: true,
     description:
-      'The models that its accounts can use and see, by id or with one `*`; a model that is not public by its id. The list of a key narrows it further. Default: all public models.',
+      'The models that its accounts can use and see, by id or with one `*`; models that are not public need their exact id. The list of a key narrows it further. Default: all public models.',
     items: {
       type: 'string',
       pattern: '^[!-~]{1,200}$',
@@ -59,41 +59,39 @@ const PLAN = map('A plan.', {
   },
   limits: {
     type: 'array',
-    description: 'Limits that a step `rate-limit` with `limits: plan` enforces. They count over all policies together.',
+    description: 'Limits that a step `rate-limit` with `limits: plan` enforces, across all policies.',
     items: LIMIT,
     default: [],
   },
   budgets: {
     type: 'array',
     maxItems: 20,
-    description:
-      'Limits on spending in a period. The requests of its accounts count in them, in all policies together.',
+    description: 'Limits on the spending of each account in a period, across all policies.',
     items: BUDGET_SCHEMA,
     default: [],
   },
   weight: whole(
-    'The share of an account in the work of a busy gateway, relative to the weights of others. Default: 4 for a plan under overload.prefer, else 1.',
+    "An account's share of a busy gateway, relative to the weights of others. Default: 4 for a plan under overload.prefer, else 1.",
     1,
     100,
   ),
 })
 
-/** The key of gateway.yaml. */
 export const PLANS_SCHEMA = {
   type: 'object',
   description:
-    'The plans of accounts, by name. With this section, a plan that is not here is an error; `default` is always here. Without it, any name is a plan, for conditions alone.',
+    'The plans of accounts, by name. With this section, any other plan is an error; `default` always exists. Without it, any name is a plan, and only conditions use it.',
   propertyNames: { ...PLAN_NAME },
   additionalProperties: PLAN,
 }
 
-/** The names that `plans` declares, sound or not; null without that section. */
+/** The names that `plans` declares, including plans with problems; null without that section. */
 export function declaredPlans({ plans }: { readonly plans?: unknown }): readonly string[] | null {
   if (typeof plans !== 'object' || plans === null || Array.isArray(plans)) return null
   return [...new Set([DEFAULT_PLAN, ...Object.keys(plans)])]
 }
 
-/** The plans that are sound; null without that section. Checks every mention of a plan in gateway.yaml. */
+/** The plans without problems; null without that section. Checks every mention of a plan in gateway.yaml. */
 export function buildPlans(source: Source, shape: GatewayShape, names: ModelNames): Configuration['plans'] {
   const declared = declaredPlans(shape)
   if (declared === null) return null
@@ -140,7 +138,7 @@ function checkPreferred(
     const at = `/overload/prefer/${i}`
     checkPlanName(source, at, name, declared)
     if (!source.sound(at) || plans?.[name]?.weight === undefined) continue
-    source.report(at, `the plan ${source.show(at, name)} has a weight of its own, so this says nothing`, {
+    source.report(at, `the plan ${source.show(at, name)} has its own weight, so this entry has no effect`, {
       rule: 'useless-key',
       suggestion: 'remove it here, or the weight there',
     })
@@ -154,7 +152,7 @@ function checkPlanModels(
   { ids, aliases }: ModelNames,
   routes: GatewayShape['routes'],
 ): void {
-  // That there are no models at all is reported by itself.
+  // Missing models are reported elsewhere.
   if (!Array.isArray(models) || ids.length === 0) return
   const raw = (Array.isArray(routes) ? routes : []).flatMap(route => route?.models ?? [])
   const known = [...ids, ...raw]
@@ -168,13 +166,13 @@ function checkPlanModels(
     const message =
       id === undefined
         ? `the catalog has no model ${shown}`
-        : `${shown} is an alias, and a plan names the ids of models`
+        : `${shown} is an alias, and a plan needs the ids of models`
     const suggestion = id === undefined ? didYouMean(model, known) : `write ${JSON.stringify(id)}`
     source.report(here, message, { rule: 'unknown-model', suggestion })
   }
 }
 
-/** Beyond the schema: names, time zones, and the models of `then`, which the plan must have. */
+/** Checks beyond the schema: names, time zones, and the models of `then`, which the plan must have. */
 function checkPlanBudgets(
   source: Source,
   plan: string,
@@ -191,14 +189,18 @@ function checkPlanBudgets(
   for (const [i, { then = 'refuse' }] of (budgets as readonly Budget[]).entries()) {
     const here = `${at}/${i}/then`
     if (then === 'refuse' || !source.sound(here) || isInModels(models, names.aliases.get(then) ?? then)) continue
-    source.report(here, `the models of this plan lack ${source.show(here, then)}, so it never answers`, {
-      rule: 'wrong-value',
-      suggestion: 'add it to models, or write refuse',
-    })
+    source.report(
+      here,
+      `the models of this plan do not include ${source.show(here, then)}, so it would never be used`,
+      {
+        rule: 'wrong-value',
+        suggestion: 'add it to models, or write refuse',
+      },
+    )
   }
 }
 
-/** Two limits of one kind, for the same and in the same time, would be one bucket of two sizes. */
+/** Two limits with the same kind, `per` and window would share one bucket with two sizes. */
 function checkPlanLimits(source: Source, at: string, limits: readonly PlanLimit[] | undefined): void {
   const seen = new Map<string, number>()
   for (const [i, limit] of (Array.isArray(limits) ? (limits as readonly PlanLimit[]) : []).entries()) {
@@ -210,7 +212,7 @@ function checkPlanLimits(source: Source, at: string, limits: readonly PlanLimit[
       seen.set(name, i)
       if (other === undefined) continue
       const { line } = source.position(`${at}/${other}`)
-      const message = `a limit of ${kind} per ${limit.per} in this time is here already (line ${line})`
+      const message = `a limit of ${kind} per ${limit.per} in this time exists already (line ${line})`
       source.report(`${at}/${i}/${kind}`, message, { rule: 'duplicate-entry', suggestion: 'remove one of the two' })
     }
   }

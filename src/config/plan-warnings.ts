@@ -1,4 +1,4 @@
-/** Warnings about declared plans: accounts whose plan is not there, and limits and budgets that nothing enforces. */
+/** Warnings about declared plans: accounts with undeclared plans, and limits and budgets that no policy enforces. */
 import { asksModel, type Plan, tagOf } from '#contract'
 import type { Configuration } from './configuration.ts'
 import type { LoadedPolicy, LoadedStep } from './policy/loaded-policy.ts'
@@ -7,16 +7,16 @@ import type { PlannedRoute } from './routes.ts'
 import { listed } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
-interface Declared {
+interface PlanUse {
   readonly declared: Configuration['plans']
-  /** The plans that accounts of the store have; null: not known. */
+  /** The plans of the store's accounts; null: unknown. */
   readonly used: readonly string[] | null
   readonly routes: readonly PlannedRoute[]
   readonly policies: readonly LoadedPolicy[]
 }
 
-/** Leaves the warnings at gateway.yaml, and at the policies that enforce limits. */
-export function warnOfDeclared(source: Source, { declared, used, routes, policies }: Declared): void {
+/** Adds the warnings to the source of gateway.yaml. */
+export function warnOfDeclared(source: Source, { declared, used, routes, policies }: PlanUse): void {
   if (declared === null) return
   const missing = (used ?? []).filter(name => !declared.has(name))
   if (missing.length > 0) {
@@ -41,7 +41,7 @@ export function warnOfDeclared(source: Source, { declared, used, routes, policie
     )
 }
 
-/** Each kind of limit has to be enforced somewhere, and one per tag where requests have that tag; so do budgets. */
+/** Some policy must enforce each kind of limit; for a limit or budget per tag, a policy where requests have that tag. */
 function warnOfPlan(source: Source, { name, limits, budgets }: Plan, policies: readonly LoadedPolicy[]): void {
   for (const [i, limit] of limits.entries()) {
     const at = `${pointer('plans', name)}/limits/${i}`
@@ -50,10 +50,11 @@ function warnOfPlan(source: Source, { name, limits, budgets }: Plan, policies: r
     if (lacking.length > 0) {
       source.warn(at, `no policy enforces this limit of ${listed(lacking, 'and')}`, {
         rule: 'no-effect',
-        suggestion: 'add "- use: rate-limit" with "limits: plan" to the policies of the routes that it is for',
+        suggestion: 'add "- use: rate-limit" with "limits: plan" to the policies of its routes',
       })
     } else if (lacksTag(policies, limit.per, step => enforces(step, 'requests') || enforces(step, 'tokens'))) {
-      const message = 'no policy that enforces this limit gives the tag before it: all requests of an account share it'
+      const message =
+        'no policy that enforces this limit sets its tag first: all requests of an account share the limit'
       source.warn(at, message, {
         rule: 'no-effect',
         suggestion: 'declare the tag in a step "tags" before "rate-limit"',
@@ -63,12 +64,12 @@ function warnOfPlan(source: Source, { name, limits, budgets }: Plan, policies: r
   for (const [i, { per }] of budgets.entries()) {
     if (!lacksTag(policies, per, charges)) continue
     const at = `${pointer('plans', name)}/budgets/${i}`
-    const message = 'no policy that charges gives the tag of this budget: all requests of an account share it'
+    const message = 'no policy that charges sets the tag of this budget: all requests of an account share the budget'
     source.warn(at, message, { rule: 'no-effect', suggestion: 'declare the tag in a step "tags" before "credits"' })
   }
 }
 
-/** Whether requests have a tag before no step that counts by it. */
+/** Whether the tag is missing before every step that counts by it. */
 function lacksTag(policies: readonly LoadedPolicy[], per: string, counts: (step: LoadedStep) => boolean): boolean {
   const tag = tagOf(per)
   if (tag === null) return false

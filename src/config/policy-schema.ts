@@ -1,4 +1,4 @@
-/** A policy file as JSON Schema. What a schema cannot say is checked by `policy/policy.ts` and the files beside it. */
+/** The JSON Schema of a policy file. `policy/policy.ts` and the files beside it check what a schema cannot express. */
 import { map, NAME, text } from './schema-parts.ts'
 import { POLICY_TELEMETRY_SCHEMA } from './telemetry-section.ts'
 
@@ -25,7 +25,7 @@ const STEP = map(
     onError: {
       enum: ['refuse', 'skip'],
       description:
-        'What Tollgate does when the step fails before it calls the next step: refuse the request, or skip the step.',
+        'If the step fails before it calls the next step: refuse refuses the request, skip continues without the step.',
       default: 'refuse',
     },
   },
@@ -36,7 +36,6 @@ const STEP = map(
   },
 )
 
-/** A file in policies/. */
 export const POLICY_SCHEMA = map(
   'A policy: steps in the order in which they run.',
   {

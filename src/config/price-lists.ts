@@ -1,4 +1,4 @@
-/** `catalog`: reads the operator's price list, loads the price catalog where models need it, and reports mistakes of the list. */
+/** `catalog`: reads the operator's price list, loads the price catalog if models need it, and reports mistakes in the list. */
 import { basename, dirname, resolve } from 'node:path'
 import { valuesAt } from '../catalog/json-places.ts'
 import type { ListProblem } from '../catalog/listed-model.ts'
@@ -18,31 +18,30 @@ export interface Prices {
   readonly catalog: PriceCatalog | null
   /** The list that the configuration names, readable or not. */
   readonly named: NamedList | null
-  /** Mistakes of the list that models meet, to be added. */
+  /** Mistakes in the list that concern models in use. Callers add to it. */
   readonly faults: Set<ListProblem>
-  /** The list as a file with problems; null: there are none. */
+  /** The list as a file with problems; null without any. */
   sourceOf(): Source | null
 }
 
-/** A price list that is not the one of the configuration. */
+/** A price list from elsewhere than the configuration. */
 export interface GivenList {
   /** The name of its file in problems, and its text. */
   readonly file: string
   readonly text: string
-  /** As `accept` of the configuration, which counts too. */
+  /** Added to `accept` of the configuration. */
   readonly accept: readonly string[]
-  /** Whether any price is taken. */
+  /** Whether any price is accepted. */
   readonly anyPrice?: boolean
 }
 
 export interface PriceOptions {
   readonly today: Date
-  /** Where there are warnings to look for, the catalog is loaded for prices by hand too. */
+  /** If set, the catalog is loaded for handwritten prices too. */
   readonly warn?: unknown
   readonly priceList?: GivenList | null | undefined
 }
 
-/** Loads the price catalog. */
 export async function loadPrices(
   source: Source,
   { catalog, models }: Partial<Pick<GatewayShape, 'catalog' | 'models'>>,
@@ -60,7 +59,7 @@ export async function loadPrices(
   for (const problem of read.problems) faults.add(problem)
   const accept = [...(named?.accept ?? []), ...list.accept]
   const prices = await loadPriceCatalog(read, accept, today, list)
-  // Without a list that can be read no entry fits.
+  // With an unreadable list every entry would be reported.
   if (read.providers.size > 0) checkAccepted(source, named?.accept ?? [], prices)
   return {
     catalog: prices,
@@ -70,7 +69,7 @@ export async function loadPrices(
   }
 }
 
-/** Reports entries of `accept` that name no model of a list, mostly misspelt ones. */
+/** Reports entries of `accept` without a model in a list, usually misspelt. */
 function checkAccepted(source: Source, accept: readonly string[], catalog: PriceCatalog): void {
   for (const [index, entry] of accept.entries()) {
     const slash = entry.indexOf('/')
@@ -80,7 +79,7 @@ function checkAccepted(source: Source, accept: readonly string[], catalog: Price
     const at = `/catalog/accept/${index}`
     const near = vendor === undefined ? undefined : catalog.nearest(vendor, model)
     const suggestion =
-      near === undefined ? 'write VENDOR/MODEL, as the error about the price has it' : `did you mean "${name}/${near}"?`
+      near === undefined ? 'write VENDOR/MODEL, as in the error about the price' : `did you mean "${name}/${near}"?`
     source.report(at, `no price list has ${source.show(at, entry)}`, { rule: 'unknown-model', suggestion })
   }
 }
@@ -94,7 +93,7 @@ function namedIn(source: Source, catalog: GatewayShape['catalog'] | undefined): 
   }
 }
 
-/** Null: it cannot be read, which is reported. */
+/** Null if it cannot be read, which is reported. */
 async function readNamed(
   source: Source,
   { file }: NamedList,
@@ -109,8 +108,8 @@ async function readNamed(
 }
 
 /**
- * A price list as a file with problems; null: it has none. Positions are looked for only where there is a mistake, because a list
- * has 50,000 lines.
+ * A price list as a file with problems; null without any. Positions are computed only for mistakes, because a list has 50,000
+ * lines.
  */
 export function listSource(file: string, text: string, faults: ReadonlySet<ListProblem>): Source | null {
   if (faults.size === 0) return null

@@ -1,4 +1,4 @@
-/** Warnings about prices from price lists: old lists, prices that change, models that end, prices below what a list has. */
+/** Warnings about list prices: old lists, price changes, models that end, and prices below the list's. */
 import { type Model, type Price, UNITS } from '#contract'
 import { BUILT_IN } from '../catalog/built-in-list.ts'
 import type { PriceCatalog } from '../catalog/price-catalog.ts'
@@ -11,12 +11,12 @@ import { isWildcard } from './wildcards.ts'
 import { listed } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
-/** A model that ends, or a price that changes, is worth a warning for so long before. */
+/** How long before the end of a model or a price change the warning begins. */
 const AHEAD_DAYS = 90
 /** Prices of a list change every few weeks. */
 const OLD_DAYS = { own: 90, builtIn: 365 }
 
-/** Leaves the warnings at the source of gateway.yaml. */
+/** Adds the warnings to the source of gateway.yaml. */
 export function warnOfLists(
   source: Source,
   { models, origins, providers }: Pick<Configuration, 'models' | 'origins' | 'providers'>,
@@ -38,7 +38,7 @@ export function warnOfLists(
       suggestion: 'update Tollgate, or write a list with tollgate prices update',
     })
   }
-  // A wildcard is one place: its models share one warning of a kind.
+  // All models of a wildcard share one warning of each kind.
   const ends = new Map<string, string[]>()
   const ended = new Map<string, string[]>()
   const changes = new Map<string, string[]>()
@@ -46,7 +46,7 @@ export function warnOfLists(
   for (const model of models.values()) {
     const at = pointer('models', model.wildcard ?? model.id)
     const end = model.deprecation
-    // Of a wildcard, models that the list only calls old are not worth a line: their clients are not known.
+    // A wildcard's models without an end date get no warning: the operator may not use them.
     const isSoon = end?.date == null ? model.wildcard === undefined : daysUntil(end.date, today) <= AHEAD_DAYS
     if (end !== undefined && isSoon) {
       const isPast = end.date !== null && daysUntil(end.date, today) < 0
@@ -63,7 +63,7 @@ export function warnOfLists(
       suggestion: 'raise it, write price: auto, or give these models entries of their own',
     })
   }
-  // Of the models of a wildcard the operator has chosen none: a note.
+  // Only a note for a wildcard: the operator has not chosen its models one by one.
   const levelAt = (at: string) => (isWildcard(at) ? ({ level: 'note' } as const) : {})
   for (const [verb, places] of [['turned', ended] as const, ['turns', ends] as const]) {
     for (const [at, texts] of places) {
@@ -75,7 +75,7 @@ export function warnOfLists(
     }
   }
   for (const [at, texts] of changes) {
-    source.warn(at, `another price is in the price list for ${short(texts)}`, {
+    source.warn(at, `the price list has a new price for ${short(texts)}`, {
       rule: 'old-prices',
       ...levelAt(at),
       suggestion: 'reload Tollgate on that day',
@@ -86,11 +86,10 @@ export function warnOfLists(
 const add = (map: Map<string, string[]>, at: string, text: string): void =>
   void map.set(at, [...(map.get(at) ?? []), text])
 
-/** Up to three of them. */
 const short = (texts: readonly string[]): string =>
   texts.length <= 3 ? listed(texts, 'and') : `${texts.slice(0, 3).join(', ')} and ${texts.length - 3} more`
 
-/** @param theirs the provider's name of the successor, where the gateway does not have it */
+/** @param theirs the provider's name of a successor that the gateway does not serve */
 function endOf({ id, deprecation }: Model, theirs: string | null | undefined): string {
   const { date } = deprecation!
   const successor = deprecation!.successor ?? theirs
@@ -98,7 +97,7 @@ function endOf({ id, deprecation }: Model, theirs: string | null | undefined): s
   return successor == null ? when : `${when} (its successor is ${successor})`
 }
 
-/** A price by hand below the price of a list: the operator pays the difference. Costs by hand have a warning of their own. */
+/** Warns of a handwritten price below the list's: the operator pays the difference. Handwritten costs have their own warning. */
 function warnOfListPrice(
   source: Source,
   at: string,
@@ -117,12 +116,12 @@ function warnOfListPrice(
     source.warn(
       `${at}/price`,
       `the price is below that of ${name}/${base ?? own} in the price list (${below}; ${found!.source})`,
-      { rule: 'odd-price', suggestion: `raise it, or write at target ${index + 1} what you pay (cost)` },
+      { rule: 'odd-price', suggestion: `raise it, or write your cost at target ${index + 1}` },
     )
   }
 }
 
-/** Whether a target of a wildcard's model costs more than the price by hand. */
+/** Whether a target of a wildcard's model costs more than the handwritten price. */
 function isBelow(model: Model, providers: Configuration['providers'], catalog: PriceCatalog): boolean {
   return model.targets.some(({ provider, model: name, cost }) => {
     const vendor = vendorOf(providers.get(provider)!)
@@ -131,7 +130,7 @@ function isBelow(model: Model, providers: Configuration['providers'], catalog: P
   })
 }
 
-/** `input, and output above 200000 tokens in tier flex`: the cases in which a price is below a cost; null: there are none. */
+/** The cases in which a price is below a cost, as `input, and output above 200000 tokens in tier flex`; null without any. */
 export function belowText(model: Model, cost: Price): string | null {
   const cases = unitsBelow(model, cost).map(({ unit, above, tier }) => {
     const when = `${above === undefined ? '' : ` above ${above} tokens`}${tier === undefined ? '' : ` in tier ${tier}`}`

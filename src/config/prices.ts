@@ -1,4 +1,4 @@
-/** `price` and `cost`: the rules of a price from YAML, and what is checked of them. */
+/** `price` and `cost`: converts prices from YAML to rules, and checks them. */
 import {
   formatMoney,
   isToken,
@@ -14,17 +14,17 @@ import { MAX_DOLLARS } from '../catalog/listed-model.ts'
 import type { PriceKey, PriceParts, PriceShape, RouteShape } from './file-shapes.ts'
 import type { Source } from './yaml/source.ts'
 
-/** For one `per` of tokens, or for one of another unit. Far above any price there is, and far below where 64-bit sums would overflow. */
+/** Per `per` tokens, or per one of another unit. Far above any real price, and far below an overflow of 64-bit sums. */
 export const MAX_PRICE: NanoUsd = BigInt(MAX_DOLLARS) * 1_000_000_000n
 
-/** Each key of a price with its unit; `minute` is of the unit `second`. */
+/** Each key of a price with its unit; `minute` has the unit `second`. */
 export const PRICE_KEYS: readonly (readonly [key: PriceKey, unit: Unit])[] = [
   ...UNIT_NAMES.map(unit => [UNITS[unit].key as PriceKey, unit] as const),
   ['minute', 'second'],
 ]
 const MINUTE_MS = 60_000
 
-/** Null for `free`. Without a price for the prompt's or the answer's tokens, they cost nothing. */
+/** Null for `free`. Prompt or answer tokens without a price cost nothing. */
 export function priceFrom(shape: PriceShape | 'free'): Price | null {
   if (shape === 'free') return null
   const scale = shape.per === '1K tokens' ? 1000n : 1n
@@ -54,12 +54,12 @@ function rulesOf(parts: PriceParts, scale: bigint, condition: Condition = {}): P
   })
 }
 
-/** Refuses a price that can only be a slip of the pen, and steps that contradict each other. */
+/** Reports prices that can only be typing errors, and steps that contradict each other. */
 export function checkPrice(source: Source, at: string, shape: PriceShape | 'auto' | 'free' | undefined): void {
   if (typeof shape !== 'object') return
   const scale = shape.per === '1K tokens' ? 1000n : 1n
   if (shape.second !== undefined && shape.minute !== undefined) {
-    source.report(`${at}/minute`, 'a price has second or minute, not both', { rule: 'useless-key', key: true })
+    source.report(`${at}/minute`, 'a price can have second or minute, not both', { rule: 'useless-key', key: true })
   }
   checkParts(source, at, shape, scale)
   for (const [tier, parts] of Object.entries(shape.tier ?? {})) {
@@ -77,11 +77,11 @@ function checkParts(source: Source, at: string, parts: PriceParts, scale: bigint
     if (PRICE_KEYS.every(([key]) => !source.mayHave(`${at}/above/${index}/${key}`))) {
       source.report(`${at}/above/${index}`, 'this step has no price', {
         rule: 'no-effect',
-        suggestion: 'write what tokens cost above this length, such as "input: $2.50"',
+        suggestion: 'write a price for tokens above this length, such as "input: $2.50"',
       })
     }
     if (seen.has(step.tokens)) {
-      source.report(`${at}/above/${index}/tokens`, `another step begins above ${step.tokens} tokens, too`, {
+      source.report(`${at}/above/${index}/tokens`, `another step also begins above ${step.tokens} tokens`, {
         rule: 'duplicate-entry',
         suggestion: 'write all prices above this length in one step',
       })
@@ -101,11 +101,11 @@ function checkSizes(source: Source, at: string, parts: PriceParts, scale: bigint
   }
 }
 
-/** The hold of a raw route pays for its dearest request, and only the operator knows which answers a provider gives. */
+/** The hold of a raw route must cover its most expensive request, whose cost only the operator knows. */
 export function checkHold(source: Source, at: string, { price, hold }: Partial<RouteShape>): void {
   if (price === 'free') {
     if (hold === undefined) return
-    source.report(`${at}/hold`, 'what is free holds nothing', {
+    source.report(`${at}/hold`, 'a free route has no hold', {
       rule: 'useless-key',
       key: true,
       suggestion: 'remove this line',
@@ -114,27 +114,27 @@ export function checkHold(source: Source, at: string, { price, hold }: Partial<R
     if (source.mayHave(`${at}/hold`)) return
     const key = WITHOUT_CEILING.find(each => (price[each] ?? 0n) > 0n)
     if (key === undefined) return
-    source.report(`${at}/price/${key}`, `${key} has no ceiling that is known before the answer`, {
+    source.report(`${at}/price/${key}`, `${key} has no maximum that is known before the answer`, {
       rule: 'no-hold',
-      suggestion: 'say on the route what the dearest request costs, such as "hold: $0.50"',
+      suggestion: 'write the cost of the most expensive request on the route, such as "hold: $0.50"',
     })
   } else if (hold !== undefined && typeof price === 'object' && hold < (price.request ?? 0n)) {
-    source.report(`${at}/hold`, 'hold is less than what each request costs', { rule: 'no-hold' })
+    source.report(`${at}/hold`, 'hold is less than the price of a request', { rule: 'no-hold' })
   } else if (hold === 0n && typeof price === 'object' && paysMore(price)) {
-    source.report(`${at}/hold`, 'hold is $0, and nothing beyond it is ever charged', {
+    source.report(`${at}/hold`, 'hold is $0, and a request is never charged more than its hold', {
       rule: 'no-hold',
-      suggestion: 'say what the dearest request costs, or "price: free"',
+      suggestion: 'write the cost of the most expensive request, or "price: free"',
     })
   } else if (hold !== undefined && hold > MAX_HOLD) {
     source.report(`${at}/hold`, `hold is more than $${MAX_HOLD / 1_000_000_000n} a request`, { rule: 'out-of-bounds' })
   }
 }
 
-/** Of these a request does not say how many it will use. */
+/** The amounts of these units are not known from the request. */
 const WITHOUT_CEILING = ['output', 'image', 'second', 'minute', 'page'] as const
 
-/** Whether anything beside the request has a price. */
+/** Whether anything besides the request has a price. */
 const paysMore = (price: PriceShape) => PRICE_KEYS.some(([key]) => key !== 'request' && (price[key] ?? 0n) > 0n)
 
-/** Far above any request there is, and far below where 64-bit sums would overflow. */
+/** Far above any real request, and far below an overflow of 64-bit sums. */
 const MAX_HOLD: NanoUsd = 100_000n * 1_000_000_000n

@@ -4,7 +4,7 @@ import { DIALECT_HINTS, PROFILE_HINTS } from './hints.ts'
 import { flag, map, measured, span, text, whole } from './schema-parts.ts'
 
 const MISSING_FINISH =
-  'What Tollgate does when an answer ends cleanly without a finish reason: error reports an error, stop adds the finish reason. An answer without content and without a finish reason is always an error.'
+  'If an answer ends normally without a finish reason: error reports an error, stop adds the finish reason. An answer without content and without a finish reason is always an error.'
 
 export const PROVIDER = map(
   'An account at a model provider.',
@@ -19,7 +19,7 @@ export const PROVIDER = map(
       enum: PROFILE_NAMES,
       hints: PROFILE_HINTS,
       description:
-        'The dialect openai only: whose parameters the provider takes, where its host does not show it, such as vllm. Default: by the host; at other hosts all are sent, and custom tools as functions.',
+        'The dialect openai only: the product whose parameters the provider supports, such as vllm. Default: by the host name; to unknown hosts all parameters are sent, and custom tools as functions.',
     },
     base_url: text(
       'The base URL; the dialect appends its paths: https://api.example.com/v1. http:// is allowed for loopback addresses only.',

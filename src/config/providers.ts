@@ -1,4 +1,4 @@
-/** `providers`: checks what the schema cannot say, above all that no secret stands in the file and none leaves in clear. */
+/** `providers`: checks beyond the schema. Secrets must not be in the file and are never sent over plain HTTP. */
 
 import { azurePlaceOf, checkAzure } from './azure.ts'
 import { likelierBaseUrl } from './base-urls.ts'
@@ -12,7 +12,7 @@ import { entriesOf, pointer, type Source } from './yaml/source.ts'
 
 const DEMO_PACE_MS = 25
 
-/** Headers that the gateway itself builds, or that belong to one connection. */
+/** Headers that the gateway builds itself, or that belong to a connection. */
 const RESERVED_HEADERS = new Set([
   'accept-encoding',
   'connection',
@@ -30,18 +30,18 @@ const RESERVED_HEADERS = new Set([
   'upgrade',
   'via',
 ])
-/** The same, towards providers only. */
-const OF_PROVIDERS = new Set(['accept', 'x-request-id'])
-/** The header that an API key is sent in, where it is not `authorization`. */
+/** Also reserved in requests to providers. */
+const RESERVED_TOWARDS_PROVIDERS = new Set(['accept', 'x-request-id'])
+/** The header of an API key, where it is not `authorization`. */
 const KEY_HEADERS: Readonly<Partial<Record<ProviderShape['dialect'], string>>> = {
   anthropic: 'x-api-key',
   azure: 'api-key',
   gemini: 'x-goog-api-key',
 }
-/** Headers that may say who the gateway is. */
+/** Headers that may contain a credential. */
 export const SECRET_HEADER = /^(authorization|cookie)$|(^|-)(key|token|secret|password)$/
 
-/** The providers that are sound, by name. `listeners` are the gateway's own. */
+/** The providers without problems, by name. `listeners` are the gateway's own. */
 export function buildProviders(
   source: Source,
   shapes: GatewayShape['providers'],
@@ -91,14 +91,14 @@ function credentialsOf({ api_key, api_keys, aws, service_account: file }: Provid
 
 const trimmed = (url: URL) => url.origin + url.pathname.replace(/\/+$/, '')
 
-/** The ways to say who we are, of which a provider takes one. */
-const WHO = ['api_key', 'api_keys', 'service_account', 'aws'] as const
+/** The keys for credentials. A provider has at most one of them. */
+const CREDENTIAL_KEYS = ['api_key', 'api_keys', 'service_account', 'aws'] as const
 
 function checkDemo(source: Source, at: string): void {
   for (const key of [
     'profile',
     'base_url',
-    ...WHO,
+    ...CREDENTIAL_KEYS,
     'api_version',
     'auth',
     'headers',
@@ -108,11 +108,11 @@ function checkDemo(source: Source, at: string): void {
     'allow_insecure',
   ]) {
     if (!source.has(at + pointer(key))) continue
-    source.report(at + pointer(key), `the demo provider has no network, so it takes no "${key}"`, {
+    source.report(at + pointer(key), `"${key}" has no effect at the demo provider, which uses no network`, {
       rule: 'useless-key',
       key: true,
       suggestion: 'remove this line',
-      concealed: key === 'headers' || (WHO as readonly string[]).includes(key),
+      concealed: key === 'headers' || (CREDENTIAL_KEYS as readonly string[]).includes(key),
     })
   }
 }
@@ -127,7 +127,7 @@ function checkRemote(source: Source, at: string, name: string, shape: Partial<Pr
     })
   }
   if (known && shape.dialect !== 'openai' && source.has(`${at}/profile`)) {
-    source.report(`${at}/profile`, 'profile is for the dialect openai', {
+    source.report(`${at}/profile`, 'profile is only for the dialect openai', {
       rule: 'useless-key',
       key: true,
       suggestion: 'remove this line',
@@ -142,7 +142,7 @@ function checkRemote(source: Source, at: string, name: string, shape: Partial<Pr
     checkBaseUrl(source, `${at}/base_url`, shape.base_url, shape)
   }
   checkTimeouts(source, `${at}/timeouts`, shape.timeouts)
-  checkWho(source, at, shape)
+  checkCredentials(source, at, shape)
   if (known) checkAzure(source, at, shape)
   checkHeaders(source, at, shape)
 }
@@ -158,7 +158,7 @@ function checkBaseUrl(
   if (url === null || !/^https?:$/.test(url.protocol)) {
     source.report(at, `base_url ${shown} is not a URL`, { suggestion: 'write it as https://HOST/v1' })
   } else if (url.username !== '' || url.password !== '') {
-    source.report(at, 'base_url holds credentials', {
+    source.report(at, 'base_url contains credentials', {
       rule: 'written-secret',
       suggestion: 'put the key under api_key',
       concealed: true,
@@ -166,29 +166,31 @@ function checkBaseUrl(
   } else if (url.search !== '' || url.hash !== '' || /[?#]$/.test(text)) {
     source.report(at, 'base_url has a query or a fragment', { suggestion: 'end it with its path', concealed: true })
   } else if (/\/chat\/completions\/?$/.test(url.pathname)) {
-    source.report(at, 'base_url goes too far: the gateway adds /chat/completions', { suggestion: 'end it with /v1' })
+    source.report(at, 'base_url is too long: the gateway adds /chat/completions', { suggestion: 'end it with /v1' })
   } else if (url.protocol === 'http:' && !isLoopback(url.hostname) && !allowInsecure) {
     source.report(at, `base_url ${shown} would send keys and prompts unencrypted`, {
-      suggestion: 'use https, or say allow_insecure: true if that network is yours',
+      suggestion: 'use https, or write allow_insecure: true if you trust that network',
     })
   } else {
     const likelier = likelierBaseUrl(dialect, url)
     if (likelier === null) return
-    source.report(at, `base_url ${shown} is not where ${dialect} is spoken`, { suggestion: `write it as ${likelier}` })
+    source.report(at, `base_url ${shown} is not a base URL of the dialect ${dialect}`, {
+      suggestion: `write it as ${likelier}`,
+    })
   }
 }
 
-/** Whether requests would come back to this gateway. */
+/** Reports a base URL that leads back to this gateway. */
 function checkReturn(source: Source, at: string, text: string | undefined, listeners: Listeners): void {
   const url = text === undefined || !source.sound(at) ? null : URL.parse(text)
   const own = url && ownListener(url, listeners)
   if (!own) return
   const where = source.has(`/${own}`) ? ` (line ${source.position(`/${own}`).line})` : ''
-  const message = `base_url ${source.show(at, text)} is this gateway's own "${own}"${where}: each request would come back to it`
-  source.report(at, message, { suggestion: "write the provider's address" })
+  const message = `base_url ${source.show(at, text)} is this gateway's own "${own}"${where}: each request would return to it`
+  source.report(at, message, { suggestion: 'write the address of the provider' })
 }
 
-/** Only what is written out: a short total is no reason to write out the others too. */
+/** Checks only timeouts in the file: with a short total, the defaults of the others need not be changed. */
 function checkTimeouts(source: Source, at: string, timeouts: Partial<ProviderShape['timeouts']> = {}): void {
   const { total } = timeouts
   for (const name of ['connect', 'first_byte', 'idle'] as const) {
@@ -197,18 +199,18 @@ function checkTimeouts(source: Source, at: string, timeouts: Partial<ProviderSha
     const long = source.has(`${at}/total`)
       ? source.show(`${at}/total`, `${total}ms`)
       : `${total / 60_000}m, the default`
-    source.report(`${at}/${name}`, `${name} never comes to its end: after total (${long}) the exchange is over`, {
+    source.report(`${at}/${name}`, `${name} is longer than total (${long}), so it has no effect`, {
       rule: 'useless-key',
       suggestion: `make ${name} shorter, or total longer`,
     })
   }
 }
 
-function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): void {
+function checkCredentials(source: Source, at: string, shape: Partial<ProviderShape>): void {
   const { dialect, api_key, api_keys, aws } = shape
-  const said = WHO.filter(key => source.has(`${at}/${key}`))
-  for (const key of said.slice(1)) {
-    source.report(`${at}/${key}`, `${said[0]} already says who the gateway is at this provider`, {
+  const keys = CREDENTIAL_KEYS.filter(key => source.has(`${at}/${key}`))
+  for (const key of keys.slice(1)) {
+    source.report(`${at}/${key}`, `this provider already has a credential: ${keys[0]}`, {
       rule: 'useless-key',
       key: true,
       suggestion: 'keep one of the two',
@@ -220,7 +222,7 @@ function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): vo
   checkServiceAccount(source, `${at}/service_account`, shape)
   if (aws === undefined) return
   if (dialect !== undefined && dialect !== 'bedrock' && dialect !== 'bedrock-invoke') {
-    source.report(`${at}/aws`, 'aws is for the dialects bedrock and bedrock-invoke', {
+    source.report(`${at}/aws`, 'aws is only for the dialects bedrock and bedrock-invoke', {
       rule: 'useless-key',
       key: true,
       concealed: true,
@@ -231,12 +233,12 @@ function checkWho(source: Source, at: string, shape: Partial<ProviderShape>): vo
   }
   if (aws.region !== undefined && !/^[a-z]{2}(-[a-z]+)+-\d$/.test(aws.region)) {
     const shown = source.show(`${at}/aws/region`, aws.region)
-    source.report(`${at}/aws/region`, `${shown} is not a region of AWS`, { suggestion: 'write it as eu-central-1' })
+    source.report(`${at}/aws/region`, `${shown} is not an AWS region`, { suggestion: 'write it as eu-central-1' })
   }
 }
 
 function checkApiKey(source: Source, at: string, key: string): void {
-  // Of a list only entries of maps are left out when they could not be read.
+  // `remains` removes broken entries of maps, but not of lists.
   if (!source.sound(at)) return
   if (!source.substituted(at)) {
     source.report(at, `the ${nameAt(at)} ${WRITTEN_OUT}`, {
@@ -245,20 +247,20 @@ function checkApiKey(source: Source, at: string, key: string): void {
       concealed: true,
     })
   } else if (!/^[\x21-\x7e]+$/.test(key)) {
-    source.report(at, `the ${nameAt(at)} is empty or holds blanks or characters that a header cannot carry`, {
-      suggestion: 'give the bare key, without "Bearer"',
+    source.report(at, `the ${nameAt(at)} is empty, or contains blanks or characters that are not allowed in a header`, {
+      suggestion: 'write the key alone, without "Bearer"',
       concealed: true,
     })
   }
 }
 
-/** `/providers/p/aws/session_token` is the session_token, and each of the api_keys an api_key. */
+/** The name of a credential in messages: `session_token` for `/providers/p/aws/session_token`, `api_key` for each of the api_keys. */
 function nameAt(at: string): string {
   const [last, before] = at.split('/').reverse()
   return before === 'api_keys' ? 'api_key' : last!
 }
 
-/** Of a provider's entry, or another one at that address with `headers` in it. */
+/** Checks the headers of a provider, or of another map with `headers` at the pointer `provider`. */
 export function checkHeaders(
   source: Source,
   provider: string,
@@ -277,14 +279,18 @@ export function checkHeaders(
         suggestion: 'remove this line',
       })
     } else if (seen.has(name)) {
-      source.report(at, `the header "${header}" is here twice`, { rule: 'duplicate-entry', key: true })
-    } else if (isKeyHeader(name, shape.dialect) && WHO.some(key => shape[key] !== undefined)) {
-      source.report(at, `${WHO.find(key => shape[key] !== undefined)} already says who the gateway is`, {
-        rule: 'useless-key',
-        key: true,
-        suggestion: 'keep one of the two',
-        concealed: true,
-      })
+      source.report(at, `the header "${header}" is listed twice`, { rule: 'duplicate-entry', key: true })
+    } else if (isKeyHeader(name, shape.dialect) && CREDENTIAL_KEYS.some(key => shape[key] !== undefined)) {
+      source.report(
+        at,
+        `this provider already has a credential: ${CREDENTIAL_KEYS.find(key => shape[key] !== undefined)}`,
+        {
+          rule: 'useless-key',
+          key: true,
+          suggestion: 'keep one of the two',
+          concealed: true,
+        },
+      )
     } else if (SECRET_HEADER.test(name) && !source.substituted(at)) {
       source.report(at, `the header "${header}" ${WRITTEN_OUT}`, {
         rule: 'written-secret',
@@ -292,17 +298,21 @@ export function checkHeaders(
         concealed: true,
       })
     } else if (!/^[\x20-\x7e\x80-\xff]*$/.test(value)) {
-      source.report(at, `the value of "${header}" holds a line break or a character that a header cannot carry`, {
-        concealed: true,
-      })
+      source.report(
+        at,
+        `the value of "${header}" contains a line break or a character that is not allowed in a header`,
+        {
+          concealed: true,
+        },
+      )
     }
     seen.add(name)
   }
 }
 
-/** Whether a header towards providers is one that the configuration cannot have. */
-export const isBuiltHeader = (name: string) => RESERVED_HEADERS.has(name) || OF_PROVIDERS.has(name)
+/** Whether the configuration cannot set this header of requests to providers. */
+export const isBuiltHeader = (name: string) => RESERVED_HEADERS.has(name) || RESERVED_TOWARDS_PROVIDERS.has(name)
 
-/** Whether a dialect sends its API key in a header. */
+/** Whether a dialect sends its API key in this header. */
 export const isKeyHeader = (name: string, dialect: ProviderShape['dialect'] | undefined) =>
   name === 'authorization' || (dialect !== undefined && name === KEY_HEADERS[dialect])

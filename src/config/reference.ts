@@ -1,4 +1,4 @@
-/** The configuration reference in Markdown: a table for each map of gateway.yaml and of a policy, made from their schemas. */
+/** The configuration reference in Markdown: a table for each map of gateway.yaml and of policies, generated from their schemas. */
 import { UNITS_ID, type UnitName } from '#contract'
 import { WRITTEN_UNITS } from './json-schema.ts'
 import { POLICY_SCHEMA } from './policy-schema.ts'
@@ -21,13 +21,13 @@ interface Schema {
   readonly required?: readonly string[]
   readonly items?: Schema
   readonly additionalProperties?: Schema | boolean
-  /** The words that a price can be, or nothing. */
+  /** The words that a price can be. */
   readonly then?: Schema
   /** The map of a price, or the value that can also be the word `auto`. */
   readonly else?: Schema
 }
 
-/** A map of keys with its place: `providers.NAME`. */
+/** A map with its path: `providers.NAME`. */
 interface Section {
   readonly path: string
   readonly schema: Schema
@@ -42,7 +42,6 @@ The settings of a plugin are in [its README](../../plugins/README.md).
 NAME, ID and \`[]\` in a heading are a name that you choose, a model id, and each entry of a list. \`\${NAME}\` and \`\${file:PATH}\` can replace any value.
 `
 
-/** The whole page. */
 export function configurationReference(): string {
   const units = Object.entries(WRITTEN_UNITS).map(([unit, written]) => [unit, written])
   const parts = [
@@ -56,7 +55,7 @@ export function configurationReference(): string {
   return `${parts.join('\n').trimEnd()}\n`
 }
 
-/** A map and the maps below it, each once. A map that two keys share has one table. */
+/** A map and the maps below it. A map that two keys share has one table. */
 function sectionsOf(top: Section): string[] {
   const texts: string[] = []
   const places = new Map<object, string>()
@@ -73,7 +72,7 @@ function sectionsOf(top: Section): string[] {
     const keys = Object.entries(properties).filter(([, key]) => key.refused === undefined)
     const rows = keys.map(([name, key]) => rowOf(name, key, schema.required?.includes(name) === true))
     texts.push(table(['Key', 'Type', 'Default', 'Description'], rows))
-    // Lists last: what customers pay for a model comes before what its targets cost.
+    // Lists last: a model's price comes before the costs of its targets.
     for (const [name, key] of [...keys.filter(([, { items }]) => !items), ...keys.filter(([, { items }]) => items)]) {
       const below = mapBelow(path === '' ? name : `${path}.${name}`, key)
       if (below !== null) add(below)
@@ -83,7 +82,7 @@ function sectionsOf(top: Section): string[] {
   return texts
 }
 
-/** The map that a key holds: itself, in each entry of a list, or under each name. */
+/** The map below a key: its value, each entry of its list, or each of its named values. */
 function mapBelow(path: string, schema: Schema): Section | null {
   const { items, additionalProperties: named } = schema
   if (schema.properties) return { path, schema }
@@ -95,10 +94,10 @@ function mapBelow(path: string, schema: Schema): Section | null {
 }
 
 function rowOf(name: string, schema: Schema, isRequired: boolean): string[] {
-  // Editors show a default only where the description says it.
-  const [, text, said] = /^(.*?)(?: ?Default: (.+)\.)?$/.exec(schema.description ?? '')!
-  const isValue = said !== undefined && (said === schema.default || schema.enum?.includes(said))
-  const standard = isValue ? `\`${said}\`` : (said ?? defaultOf(schema.default))
+  // Editors show a default only if the description contains it.
+  const [, text, written] = /^(.*?)(?: ?Default: (.+)\.)?$/.exec(schema.description ?? '')!
+  const isValue = written !== undefined && (written === schema.default || schema.enum?.includes(written))
+  const standard = isValue ? `\`${written}\`` : (written ?? defaultOf(schema.default))
   return [`\`${name}\``, typeOf(schema), isRequired ? '*required*' : standard, text!]
 }
 
@@ -117,7 +116,7 @@ function typeOf(schema: Schema): string {
   }
   if (schema.then?.enum) return `${schema.then.enum.map(word => `\`${word}\``).join(', ')} or a map`
   if (map) return map.properties ? 'string or a map' : `\`auto\` or ${typeOf(map)}`
-  // Of a map `anyOf` says which keys go together.
+  // In a map, `anyOf` only combines keys.
   if (schema.anyOf && schema.type !== 'object') return schema.anyOf.map(typeOf).join(' or ')
   if (items) return `list: ${typeOf(items)}`
   if (typeof named === 'object') return `map of ${typeOf(named) === 'map' ? 'maps' : 'strings'}`

@@ -1,4 +1,4 @@
-/** `routes`: each path's kind, and for raw ones where the bytes go. The policies are matched with them in `load.ts`. */
+/** `routes`: the kind of each path, and the targets of raw routes. `load.ts` adds the policies. */
 import { asksModel, type NanoUsd, type Price, type RouteKind } from '#contract'
 import type { Provider, RawTarget } from './configuration.ts'
 import type { GatewayShape, RouteShape } from './file-shapes.ts'
@@ -7,16 +7,16 @@ import { checkHold, checkPrice, priceFrom } from './prices.ts'
 import { listed, nearest } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
-/** A route before its policy is known. */
+/** A route before its policy is loaded. */
 export interface PlannedRoute {
-  /** Where it stands in gateway.yaml; null for a route that is there by default. */
+  /** Its JSON pointer in gateway.yaml; null for a default route. */
   readonly address: string | null
   readonly path: string
   readonly kind: RouteKind
   /** Whether it only counts tokens. */
   readonly counts: boolean
   readonly policy: string
-  /** Of a route that is there by default: the policies of the routes that it comes with, in the order of the file. */
+  /** For a default route: the policies of the routes that it belongs to, in the order of the file. */
   readonly beside: readonly string[]
   readonly public: boolean
   readonly unmetered: boolean
@@ -27,11 +27,11 @@ export interface PlannedRoute {
   readonly hold: NanoUsd | null
 }
 
-/** A route's mention of a policy; also of a route that cannot be planned, so that its policy is checked all the same. */
+/** A route's mention of a policy. Broken routes are included, so that their policies are checked too. */
 export interface PolicyUse {
   readonly address: string | null
   readonly policy: string
-  /** Null when the route's path says nothing. */
+  /** Null if the route's path has a problem. */
   readonly kind: RouteKind | null
 }
 
@@ -53,7 +53,7 @@ const KINDS: Readonly<Record<string, Exclude<RouteKind, 'raw'>>> = {
   '/v1/budgets': 'budgets',
 }
 /**
- * What a path is for. A prefix makes a door of its own, with another policy: `/office/v1/chat/completions` is for clients
+ * The kind of a path. A prefix allows a separate route with another policy: `/office/v1/chat/completions` serves clients
  * whose base URL ends in `/office/v1`.
  */
 function knownKind(path: string): Exclude<RouteKind, 'raw'> | undefined {
@@ -61,13 +61,13 @@ function knownKind(path: string): Exclude<RouteKind, 'raw'> | undefined {
   return known === undefined || /[{}]/.test(prefixOf(path)) ? undefined : KINDS[known]
 }
 
-/** What stands before the known part of a path: `/office`, mostly nothing. */
+/** The text before the known part of a path: `/office`, usually empty. */
 function prefixOf(path: string): string {
   const known = Object.keys(KINDS).find(each => path.endsWith(each))
   return known === undefined ? '' : path.slice(0, -known.length)
 }
 
-/** Behind the path of a format: where its clients have tokens counted. */
+/** The path suffix for counting tokens in a format. */
 const COUNTS: Readonly<Partial<Record<RouteKind, string>>> = { messages: '/count_tokens', responses: '/input_tokens' }
 const doesCount = (path: string) => Object.values(COUNTS).some(end => path.endsWith(end))
 
@@ -75,19 +75,19 @@ const DEFAULT_PATHS = ['/v1/models', '/v1/models/{id}', '/v1/receipts/{id}', '/v
 const OWN_PATHS = ['/livez', '/readyz', '/metrics']
 const RAW_ONLY = ['methods', 'provider', 'upstream_path', 'models', 'price', 'hold'] as const
 
-/** The policy of routes that are there by default. */
+/** The policy of default routes. */
 export const CATALOG_POLICY = 'catalog'
 
 interface ProviderTable {
   readonly built: ReadonlyMap<string, Provider>
-  /** All names of the file, sound or not. */
+  /** All names in the file, including providers with problems. */
   readonly names: readonly string[]
 }
 
-/** In a path: the rest of it, one segment or several. */
+/** In a path: one or more segments. */
 const PLACE = '{id}'
 
-/** The sound routes of the file, then those that are there by default. */
+/** The routes of the file without problems, then the default routes. */
 export function planRoutes(source: Source, shapes: GatewayShape['routes'], providers: ProviderTable): Plan {
   const routes: PlannedRoute[] = []
   const uses: PolicyUse[] = []
@@ -113,8 +113,8 @@ export function planRoutes(source: Source, shapes: GatewayShape['routes'], provi
 }
 
 /**
- * Where two paths fit a request, the one that says more of it is meant, whatever the file's order: first those without a
- * part in braces, then by what stands before it and behind it. Others stay as they are.
+ * If two paths match a request, the more specific one wins, regardless of the order in the file. Paths without braces come
+ * first, then those with more segments before the braces, then those with more after. Equal paths keep their order.
  */
 function byExactness(one: Pick<PlannedRoute, 'path'>, other: Pick<PlannedRoute, 'path'>): number {
   const [ours, theirs] = [one, other].map(({ path }) => path.split(PLACE).map(slashesIn)) as [number[], number[]]
@@ -126,7 +126,7 @@ const slashesIn = (path: string) => path.split('/').length - 1
 
 function build(address: string, shape: RouteShape, kind: RouteKind, providers: ProviderTable): PlannedRoute | null {
   const raw = kind === 'raw' ? rawTarget(shape, providers) : null
-  // A raw route to a provider that is itself broken: reported there.
+  // The provider has a problem, which is reported there.
   if (kind === 'raw' && raw === null) return null
   return {
     address,
@@ -170,14 +170,14 @@ function defaults(paths: ReadonlyMap<string, string>, planned: readonly PlannedR
     }))
 }
 
-/** The policies of the routes whose base URL has this prefix. */
+/** The policies of the routes with this prefix. */
 function besides(prefix: string, planned: readonly PlannedRoute[]): readonly string[] {
   return planned.filter(({ path }) => path.startsWith(`${prefix}/v1/`)).map(({ policy }) => policy)
 }
 
 /**
- * Beside each route of a format that can count: under its policy, so that whoever may ask there may count there. Where the
- * file has such a path, that one counts.
+ * Adds a route for counting tokens beside each route of a format that has one. It has the same policy, so the same clients
+ * can use it. A path in the file has precedence.
  */
 function countingRoutes(routes: readonly PlannedRoute[], paths: ReadonlyMap<string, string>): PlannedRoute[] {
   return routes
@@ -204,7 +204,7 @@ function checkDuplicate(source: Source, at: string, path: string, paths: Map<str
   const first = paths.get(path)
   if (first !== undefined) {
     const { line } = source.position(`${first}/path`)
-    source.report(`${at}/path`, `the path ${path} is here already (line ${line})`, {
+    source.report(`${at}/path`, `the path ${path} exists already (line ${line})`, {
       rule: 'duplicate-path',
       suggestion: 'remove one of the two',
     })
@@ -215,7 +215,7 @@ function kindOf(source: Source, at: string, path: string, kind: RouteKind | unde
   if (!isReachable(source, at, path)) return null
   const known = knownKind(path)
   if (known === undefined && source.reported(`${at}/kind`)) return null
-  // Before the gateway counted, a raw route was the only way to do it, and still may be.
+  // Older configurations count tokens with a raw route.
   if (known !== undefined && !(kind === 'raw' && doesCount(path))) {
     if (kind === undefined || kind === known) return known
     source.report(`${at}/kind`, `${path} is always of kind ${known}`, {
@@ -225,17 +225,17 @@ function kindOf(source: Source, at: string, path: string, kind: RouteKind | unde
     return null
   }
   if (OWN_PATHS.includes(path)) {
-    source.report(`${at}/path`, `the gateway itself answers ${path}`, {
+    source.report(`${at}/path`, `${path} is served by the gateway itself`, {
       rule: 'unreachable-route',
       suggestion: 'remove this route',
     })
   } else if (/[{}]/.test(path) && kind !== 'raw') {
     source.report(
       `${at}/path`,
-      `${path} has a part in braces, which only ${listed(['raw routes', ...Object.keys(KINDS).filter(each => each.includes('{'))], 'and')} may have`,
+      `${path} has braces, which only ${listed(['raw routes', ...Object.keys(KINDS).filter(each => each.includes('{'))], 'and')} can have`,
       {
         rule: 'unknown-path',
-        suggestion: kind === undefined ? 'say "kind: raw" to pass its bytes to a provider' : undefined,
+        suggestion: kind === undefined ? 'write "kind: raw" to pass its bytes to a provider' : undefined,
       },
     )
   } else if (kind === 'raw') return checkPlace(source, at, path) ? 'raw' : null
@@ -247,40 +247,40 @@ function kindOf(source: Source, at: string, path: string, kind: RouteKind | unde
     const suggestion =
       near === undefined
         ? path.endsWith('/chat/completions')
-          ? 'a path for chats ends in /v1/chat/completions'
-          : 'say "kind: raw" to pass its bytes to a provider'
+          ? 'a path for chat completions ends in /v1/chat/completions'
+          : 'write "kind: raw" to pass its bytes to a provider'
         : `did you mean ${near}?`
-    source.report(`${at}/path`, `the gateway does not know the path ${path}`, { rule: 'unknown-path', suggestion })
+    source.report(`${at}/path`, `the path ${path} is unknown`, { rule: 'unknown-path', suggestion })
   }
   return null
 }
 
-/** Clients and proxies take `.` and `..` out of a path before they ask for it. */
+/** Clients and proxies resolve `.` and `..` before they send a request. */
 function isReachable(source: Source, at: string, path: string): boolean {
   const part = path.split('/').find(each => each === '.' || each === '..')
   if (part === undefined) return true
-  source.report(`${at}/path`, `no client can ask for ${path}: "${part}" is resolved before a request is sent`, {
+  source.report(`${at}/path`, `no client can request ${path}: "${part}" is resolved before a request is sent`, {
     rule: 'unreachable-route',
-    suggestion: 'write the path that it stands for',
+    suggestion: 'write the resolved path',
   })
   return false
 }
 
-/** Whether a raw path has at most one part in braces, and that one in its place. */
+/** Whether a raw path has at most one `{id}`, as a whole segment. */
 function checkPlace(source: Source, at: string, path: string): boolean {
   const parts = path.split(PLACE)
   const rest = parts.join('')
   if (/[{}]/.test(rest)) {
-    source.report(`${at}/path`, `the only part in braces that a path may have is ${PLACE}`, {
+    source.report(`${at}/path`, `a path can have no other braces than ${PLACE}`, {
       rule: 'wrong-value',
-      suggestion: `it stands for all that follows, one part or several: ${path.split('{')[0]}${PLACE}`,
+      suggestion: `it matches one or more segments: ${path.split('{')[0]}${PLACE}`,
     })
   } else if (parts.length > 2) {
     source.report(`${at}/path`, `${path} has ${PLACE} twice`, {
-      suggestion: `one is enough, because it stands for several parts too: ${parts[0]}${PLACE}`,
+      suggestion: `write it once, because it matches several segments: ${parts[0]}${PLACE}`,
     })
   } else if (parts.length === 2 && !(parts[0]!.endsWith('/') && /^(\/|$)/.test(parts[1]!))) {
-    source.report(`${at}/path`, `in ${path}, ${PLACE} has to stand alone between two slashes or at the end`)
+    source.report(`${at}/path`, `in ${path}, ${PLACE} must be a whole segment`)
   } else return true
   return false
 }
@@ -295,18 +295,18 @@ function checkKnown(source: Source, at: string, shape: Partial<RouteShape>, kind
     })
   }
   if (shape.unmetered && (!asksModel(kind) || doesCount(shape.path ?? ''))) {
-    const message = `${shape.path} costs nothing, so "unmetered" says nothing`
+    const message = `${shape.path} costs nothing, so "unmetered" has no effect`
     source.report(`${at}/unmetered`, message, { rule: 'useless-key', key: true, suggestion: 'remove this line' })
   }
 }
 
 function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, providers: ProviderTable): void {
   if (!source.mayHave(`${at}/provider`)) {
-    source.report(at, 'a raw route has to say its "provider"', { rule: 'missing-key' })
+    source.report(at, 'a raw route needs a "provider"', { rule: 'missing-key' })
   } else if (shape.provider !== undefined) {
     checkProviderName(source, `${at}/provider`, shape.provider, providers.names)
     if (providers.built.get(shape.provider)?.dialect === 'demo') {
-      source.report(`${at}/provider`, `the demo provider "${shape.provider}" answers chat completions only`, {
+      source.report(`${at}/provider`, `the demo provider "${shape.provider}" supports chat completions only`, {
         rule: 'wrong-value',
       })
     }
@@ -314,9 +314,9 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
   checkUpstreamPath(source, at, shape)
   checkModels(source, at, shape, providers)
   if (!source.mayHave(`${at}/price`)) {
-    source.report(at, 'a raw route has to say its "price"', {
+    source.report(at, 'a raw route needs a "price"', {
       rule: 'no-price',
-      suggestion: 'write "price: free" or what a request costs',
+      suggestion: 'write "price: free" or the price of a request',
     })
   } else {
     checkPrice(source, `${at}/price`, shape.price)
@@ -324,17 +324,17 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
   }
 }
 
-/** With something behind `{id}` there is no saying where in another path it belongs. */
+/** If text follows `{id}`, its place in another path is undefined. */
 function checkUpstreamPath(source: Source, at: string, { path, upstream_path }: Partial<RouteShape>): void {
   if (path === undefined || upstream_path === undefined) return
   if (!path.includes(PLACE) || path.endsWith(PLACE)) return
-  source.report(`${at}/upstream_path`, `"upstream_path" cannot be said for a path that goes on behind ${PLACE}`, {
+  source.report(`${at}/upstream_path`, `"upstream_path" is not possible for a path with text after ${PLACE}`, {
     rule: 'useless-key',
-    suggestion: `end the path in ${PLACE}`,
+    suggestion: `end the path with ${PLACE}`,
   })
 }
 
-/** Where the path says which model is asked, a body that names another would pass for it. */
+/** If the path names the model, checking a model in the body would be meaningless. */
 function checkModels(
   source: Source,
   at: string,
@@ -367,7 +367,7 @@ const MODEL_IN_PATH: readonly Provider['dialect'][] = [
   'bedrock-invoke',
 ]
 
-/** A path that ends in `{id}` keeps it at the provider: `upstream_path` says what stands before it. */
+/** A path that ends in `{id}` keeps it at the provider; `upstream_path` replaces the text before it. */
 function rawTarget(shape: RouteShape, { built }: ProviderTable): RawTarget | null {
   const provider = built.get(shape.provider ?? '')
   if (provider === undefined) return null

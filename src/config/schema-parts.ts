@@ -1,4 +1,4 @@
-/** Types of values in the schemas of gateway.yaml and policies. */
+/** Types of values for the schemas of gateway.yaml and policies. */
 import { MODALITIES, TIERS, type UnitName, unit } from '#contract'
 
 export const text = (description: string, more: object = {}) => ({ type: 'string', minLength: 1, description, ...more })
@@ -30,7 +30,7 @@ export const INPUT_MODALITIES = {
   type: 'array',
   uniqueItems: true,
   description:
-    'The media that the target accepts in messages. Text is always accepted. Tollgate does not send other media to the target. Default: what the model is known to accept, else what the dialect can represent.',
+    'The media that the target accepts in messages. Text is always accepted. Tollgate does not send other media to the target. Default: by the family of the model, else by the dialect.',
   items: { enum: MODALITIES },
 }
 
@@ -38,13 +38,13 @@ export const NAME = {
   pattern: '^[A-Za-z][A-Za-z0-9_-]{0,39}$',
   sentence: 'must be up to 40 letters, digits, dashes and underscores',
 }
-/** Many write the path of the file. */
+/** A common mistake is the path of the file. */
 export const POLICY_NAME = {
   ...NAME,
   sentence:
     'must be the name of a file in policies/, without ".yaml": up to 40 letters, digits, dashes and underscores',
 }
-/** A port alone is a number to YAML. */
+/** YAML reads a port alone as a number. */
 export const ADDRESS = {
   sentence: 'must be an address with a port',
   instead: { of: '^\\d{1,5}$', write: '127.0.0.1:VALUE' },
@@ -56,7 +56,7 @@ const dollars = (description: string) => ({ ...unit('money'), description })
 
 const PER = {
   enum: ['1M tokens', '1K tokens'],
-  description: 'The number of tokens that the prices are for.',
+  description: 'The number of tokens that a price is for.',
   sentence: 'must be "1M tokens" or "1K tokens"',
 }
 
@@ -68,19 +68,19 @@ const PROMPT_PARTS = {
 const TOKEN_PARTS = {
   ...PROMPT_PARTS,
   cache_write: dollars('Dollars for prompt tokens that the provider writes to its cache. Default: input.'),
-  cache_write_1h: dollars('Dollars for those of them that the cache keeps for an hour. Default: cache_write.'),
-  input_audio: dollars('Dollars for prompt tokens of sound. Default: input.'),
+  cache_write_1h: dollars('Dollars for written prompt tokens that the cache keeps for an hour. Default: cache_write.'),
+  input_audio: dollars('Dollars for audio prompt tokens. Default: input.'),
   cached_audio: dollars(
-    'Dollars for prompt tokens of sound that the provider reads from its cache. Default: cached_input.',
+    'Dollars for audio prompt tokens that the provider reads from its cache. Default: cached_input.',
   ),
-  input_image: dollars('Dollars for prompt tokens of pictures. Default: input.'),
-  output: dollars('Dollars for output tokens, reasoning included.'),
-  reasoning: dollars('Dollars for output tokens of reasoning. Default: output.'),
-  output_audio: dollars('Dollars for output tokens of sound. Default: output.'),
-  output_image: dollars('Dollars for output tokens of pictures. Default: output.'),
+  input_image: dollars('Dollars for image prompt tokens. Default: input.'),
+  output: dollars('Dollars for output tokens, including reasoning.'),
+  reasoning: dollars('Dollars for reasoning output tokens. Default: output.'),
+  output_audio: dollars('Dollars for audio output tokens. Default: output.'),
+  output_image: dollars('Dollars for image output tokens. Default: output.'),
 }
 
-/** In a step or a tier a part that is left out keeps its price. */
+/** In a step or a tier, an omitted part keeps its price. */
 const STEP_PARTS = Object.fromEntries(
   Object.entries(TOKEN_PARTS).map(([key, part]) => [key, dollars(part.description.replace(/ Default: .*/, ''))]),
 )
@@ -89,7 +89,7 @@ const ABOVE = {
   type: 'array',
   minItems: 1,
   description:
-    'Prices of requests with a longer prompt, for all of their tokens. The length counts cached and written tokens. A part that is left out keeps its price.',
+    'Prices of requests with a longer prompt, for all of their tokens. The length includes cached and written tokens. An omitted part keeps its price.',
   items: map(
     'Prices of requests whose prompt is longer.',
     { tokens: tokens('The prompt is longer than this.'), ...STEP_PARTS },
@@ -98,7 +98,7 @@ const ABOVE = {
 }
 
 const TIER = map(
-  'Prices of the classes of service that a provider names in its answer (service_tier). A part that is left out keeps its price.',
+  'Prices of the service tiers that a provider names in its answer (service_tier). An omitted part keeps its price.',
   Object.fromEntries(
     TIERS.map(tier => [
       tier,
@@ -114,12 +114,12 @@ const PRICE_PARTS = {
   per: PER,
   ...TOKEN_PARTS,
   request: REQUEST,
-  web_search: dollars('Dollars for each web search that the provider makes, in addition to tokens. Default: 0.'),
+  web_search: dollars('Dollars for each web search by the provider, in addition to tokens. Default: 0.'),
   above: ABOVE,
   tier: TIER,
 }
 
-/** A price is one of some words or a map. `if` selects the errors of one of the two. */
+/** A price is a word or a map. `if` selects the errors of one of the two. */
 const priceOf = (description: string, sentence: string, words: readonly string[], parts: object, rules: object) => ({
   type: ['string', 'object'],
   description,
@@ -132,7 +132,7 @@ const priceOf = (description: string, sentence: string, words: readonly string[]
 export const price = (description: string) =>
   priceOf(description, SENTENCE_PRICE, ['auto', 'free'], PRICE_PARTS, { required: ['per', 'input', 'output'] })
 
-/** A value that the price catalog can fill in: the word `auto`, or the value. */
+/** A value, or the word `auto` for the price catalog's value. */
 export const orAuto = (schema: { readonly description: string }, sentence: string, standard = '') => ({
   description: schema.description + standard,
   if: { const: 'auto' },
@@ -149,8 +149,8 @@ export const RAW_PRICE = priceOf(
     output: TOKEN_PARTS.output,
     request: REQUEST,
     image: dollars('Dollars for each image in the answer.'),
-    second: dollars('Dollars for each second of sound that the provider reports.'),
-    minute: dollars('Dollars for each minute of sound that the provider reports, in fractions of it.'),
+    second: dollars('Dollars for each second of audio that the provider reports.'),
+    minute: dollars('Dollars for each minute of audio that the provider reports, in proportion.'),
     character: dollars('Dollars for a million characters of the text to speak (input or text in the body).'),
     page: dollars('Dollars for each page that the provider reports.'),
   },

@@ -1,6 +1,6 @@
 /**
- * gateway.yaml as JSON Schema. Editors show the descriptions, and `tollgate schema --markdown` makes the reference from them. What
- * a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
+ * The JSON Schema of gateway.yaml. Editors show the descriptions, and `tollgate schema --markdown` generates the reference from
+ * them. The file named after each section checks what a schema cannot express: references, order, arithmetic.
  */
 import { unit } from '#contract'
 import { ALERTS_SCHEMA } from './alerts-section.ts'
@@ -27,11 +27,11 @@ import {
 import { TELEMETRY_SCHEMA } from './telemetry-section.ts'
 
 const BODIES_IN_FLIGHT =
-  'The total size of all request bodies in memory. Whole answers and large events have a limit of the same size. Above it, Tollgate returns 503. Clients without a key share a quarter of it. One account gets a part of the free room.'
+  'The total size of all request bodies in memory. Whole answers and large events have a separate limit of the same size. Above it: 503. Clients without a key share a quarter of it. An account can use a part of the free space.'
 
 const LIMITS = map('Limits on size, number and time.', {
   max_inflight: whole(
-    'Exchanges in progress, and separately request bodies that are still arriving. Above it: 503.',
+    'The maximum number of exchanges in progress, and separately of request bodies that are still arriving. Above it: 503.',
     1,
     1_000_000,
     { default: 2000 },
@@ -60,11 +60,11 @@ const LIMITS = map('Limits on size, number and time.', {
     '64MiB',
   ),
   event_loop: span(
-    'The longest acceptable delay of work that is ready to run. After a longer delay for half a second, Tollgate returns 503 to requests of the accounts that have most of the work.',
+    'The longest acceptable delay of work that is ready to run. If delays are longer for half a second, Tollgate returns 503 to requests of the accounts that cause most of the work.',
     '50ms',
   ),
-  headers: span('The time that a client has to send its headers.', '10s'),
-  request: span('The time that a client has to send the whole request.', '30s'),
+  headers: span('The time for a client to send its headers.', '10s'),
+  request: span('The time for a client to send the whole request.', '30s'),
   stall: span('Tollgate closes the connection of a client that reads nothing of its answer for this time.', '60s'),
 })
 
@@ -77,15 +77,15 @@ const TARGET = map(
       default: 1,
     }),
     base_model: text(
-      "The name of the model in the price catalog, where the provider's name is another one, such as that of a deployment. Default: model.",
+      "The model's name in the price catalog, if the provider's name differs, such as that of a deployment. Default: model.",
     ),
     cost: price(
-      'What the operator pays the provider. Counted in tollgate_cost_dollars_total. auto: the price of the price catalog. Default: auto where the price of the model is auto.',
+      "The operator's cost at the provider. Counted in tollgate_cost_dollars_total. auto: the price of the price catalog. Default: auto if the price of the model is auto.",
     ),
     cap_field: {
       enum: ['max_tokens', 'max_completion_tokens'],
       description:
-        'OpenAI and its variants: the request field in which this target accepts the output cap. Default: what the dialect or profile takes, else max_completion_tokens.',
+        'OpenAI and its variants: the request field in which this target accepts the output cap. Default: by the dialect or profile, else max_completion_tokens.',
     },
     priority: whole('Targets with a lower number are tried first.', 1, 100, { default: 1 }),
     max_inflight: whole(
@@ -103,14 +103,14 @@ const TARGET = map(
   { required: ['provider', 'model'] },
 )
 
-const OF_CATALOG = ' auto: as the price catalog has it. Required unless the price is auto.'
+const OF_CATALOG = ' auto: the value of the price catalog. Required unless the price is auto.'
 
 const OF_MODEL = {
   price: price(
-    'What customers pay, whichever target answers. auto: the price of the price catalog, of several targets the dearest in each unit.',
+    'The price for customers, for all targets. auto: the price of the price catalog; with several targets, the highest in each unit.',
   ),
   context: orAuto(
-    tokens('The context window: tokens of prompt and answer together.'),
+    tokens('The context window: tokens of the prompt and the answer together.'),
     'must be "auto" or a number of tokens from 1 to 100M',
     OF_CATALOG,
   ),
@@ -123,18 +123,18 @@ const OF_MODEL = {
   reasoning: {
     enum: [true, false, 'auto'],
     description:
-      'Whether the model reasons: it accepts reasoning_effort and bills hidden tokens that Tollgate cannot count. auto: as the price catalog has it. Default: auto where the price is auto, else false.',
+      'Whether the model reasons: it accepts reasoning_effort and bills hidden tokens that Tollgate cannot count. auto: the value of the price catalog. Default: auto if the price is auto, else false.',
   },
   deprecation: map(
-    'The end of the model. Answers have the headers Deprecation and Sunset, and `tollgate check` warns 90 days ahead. Default: as the price catalog has it, where the price is auto.',
+    'The end of the model. Answers have the headers Deprecation and Sunset, and `tollgate check` warns 90 days ahead. Default: the value of the price catalog, if the price is auto.',
     {
       date: {
         type: 'string',
         pattern: '^\\d{4}-\\d\\d-\\d\\d$',
         sentence: 'must be a date such as 2026-01-31',
-        description: 'The day on which the provider turns the model off.',
+        description: 'The date on which the provider turns off the model.',
       },
-      successor: text('The id of the model that takes its place.'),
+      successor: text('The id of the model that replaces it.'),
     },
     { minProperties: 1 },
   ),
@@ -142,7 +142,7 @@ const OF_MODEL = {
     'tokens',
     '0',
     '1M',
-  )('The most tokens that the provider adds to a prompt with tools, in addition to their bytes.', '1024'),
+  )('The maximum number of tokens that the provider adds to a prompt with tools, in addition to their bytes.', '1024'),
   allow: {
     type: 'array',
     uniqueItems: true,
@@ -194,7 +194,7 @@ const ROUTE = map(
     path: {
       type: 'string',
       pattern: '^/[A-Za-z0-9._~/{}-]+$',
-      sentence: 'must begin with / and hold letters, digits and . _ ~ -',
+      sentence: 'must begin with / and contain only letters, digits and . _ ~ -',
       description: 'The path that clients request.',
     },
     policy: { type: 'string', ...POLICY_NAME, description: 'The policy: policies/NAME.yaml beside this file.' },
@@ -210,7 +210,7 @@ const ROUTE = map(
       '1m',
       '720h',
     )(
-      'For /v1/responses: how long Tollgate keeps a response and its input, encrypted, for previous_response_id and item_reference. A kept response that refers to them restarts that time. A request with store: false keeps and extends nothing. Default: nothing is kept.',
+      'For /v1/responses: how long Tollgate keeps a response and its input, encrypted, for previous_response_id and item_reference. A kept response that refers to them restarts that time. A request with store: false neither keeps nor extends anything. Default: nothing is kept.',
     ),
     methods: {
       type: 'array',
@@ -223,7 +223,7 @@ const ROUTE = map(
     upstream_path: {
       type: 'string',
       pattern: '^/[A-Za-z0-9._~/-]*$',
-      sentence: 'must begin with / and hold letters, digits and . _ ~ -',
+      sentence: 'must begin with / and contain only letters, digits and . _ ~ -',
       description:
         "Raw routes: the path below the provider's base_url. Default: the route's path without the leading /v1.",
     },
@@ -232,7 +232,7 @@ const ROUTE = map(
       minItems: 1,
       uniqueItems: true,
       description:
-        "Raw routes: the provider's models that a request can name in its body. Each request must then name one, and receipts and usage show it; otherwise they show the path. Keys limited to some models can use only routes with this list. Default: any model.",
+        "Raw routes: the provider's models that a request can name in its body. Each request must then name one, and receipts and usage show it instead of the path. Keys limited to some models can use only routes with this list. Default: any model.",
       items: {
         type: 'string',
         pattern: '^[!-+\\--~]{1,200}$',
@@ -243,13 +243,12 @@ const ROUTE = map(
     hold: {
       ...unit('money'),
       description:
-        'Raw routes: the amount to hold for a request, in dollars: the most that it can cost. Required when output has a price, because the length of the answer is unknown. Default: computed from the bytes of the request, as tokens.',
+        'Raw routes: the amount to hold for a request, in dollars: its maximum cost. Required if output has a price, because the length of the answer is unknown. Default: computed from the request, with one token for each byte.',
     },
   },
   { required: ['path', 'policy'] },
 )
 
-/** The whole of gateway.yaml. */
 export const GATEWAY_SCHEMA = map(
   'The configuration of a Tollgate gateway.',
   {
@@ -263,13 +262,13 @@ export const GATEWAY_SCHEMA = map(
       sentence: 'must be "auto" or a whole number from 1 to 31',
       default: 1,
       description:
-        'How many threads serve requests. auto: one for each processor; with four or more, one processor is left to the store. More than one does not work with `store: memory`.',
+        'The number of threads that serve requests. auto: one for each processor; with four or more, one processor is left to the store. More than one does not work with `store: memory`.',
     },
     admin: text("The address for the operators' API and Prometheus /metrics. Default: none.", ADDRESS),
     metrics: {
       enum: ['token', 'open'],
       description:
-        "Who can read /metrics on the admin listener. token: requests with an operator's token (`tollgate token create`); open: all requests. Required when `admin` is not a loopback address. Default: open (on loopback).",
+        "Access to /metrics on the admin listener. token: with an operator's token (`tollgate token create`); open: for all requests. Required if `admin` is not a loopback address. Default: open (on loopback).",
     },
     telemetry: TELEMETRY_SCHEMA,
     alerts: ALERTS_SCHEMA,
@@ -309,26 +308,26 @@ export const GATEWAY_SCHEMA = map(
           type: 'array',
           minItems: 1,
           uniqueItems: true,
-          description: 'Their origins, such as https://app.example.com, or * for every page.',
+          description: 'The origins of the pages, such as https://app.example.com, or * for every page.',
           items: { type: 'string', minLength: 1, description: 'An origin: scheme, host and port.' },
         },
       }),
       required: ['origins'],
     },
     limits: { ...LIMITS, default: {} },
-    overload: map('Who waits, and who is refused, when the event loop has more work than time.', {
+    overload: map('The priority of accounts while the event loop is overloaded.', {
       prefer: {
         type: 'array',
         minItems: 1,
         uniqueItems: true,
         description:
-          'Plans whose accounts count for a quarter of their work: they have four times the share of others. As weight: 4 at a plan under `plans`.',
+          'Plans whose accounts get four times the share of others. The same as weight: 4 at a plan under `plans`.',
         items: { type: 'string', minLength: 1, description: 'The name of a plan.' },
       },
     }),
     plans: PLANS_SCHEMA,
     drain: span(
-      'How long streams can continue after SIGTERM. For the same time Tollgate retries settles that it could not write.',
+      'How long streams can continue after SIGTERM. For the same time, Tollgate retries settles that it could not write.',
       '10m',
     ),
     heartbeat: map(
@@ -342,7 +341,7 @@ export const GATEWAY_SCHEMA = map(
     catalog: {
       type: ['string', 'object'],
       description:
-        "A price list that comes before the built-in one: the path of a file, in the format of LiteLLM's model_prices_and_context_window.json or models.dev's api.json. `tollgate prices update` writes one.",
+        "A price list with precedence over the built-in one: the path of a file, in the format of LiteLLM's model_prices_and_context_window.json or models.dev's api.json. `tollgate prices update` writes one.",
       sentence: 'must be the path of a file or a map with file and accept',
       if: { type: 'string' },
       then: { minLength: 1 },
@@ -375,7 +374,7 @@ export const GATEWAY_SCHEMA = map(
     models: {
       type: 'object',
       description:
-        'The models, by the id that clients send. An id with one `*`, such as `openai/*`, is each model of the price catalog that fits its targets.',
+        'The models, by the id that clients send. An id with one `*`, such as `openai/*`, covers all models of the price catalog that match its targets.',
       propertyNames: { pattern: '^[!-~]{1,200}$', sentence: 'must be 1 to 200 printable characters without blanks' },
       additionalProperties: knowing(MODEL, {
         'an entry of targets': TARGET.properties,

@@ -1,4 +1,4 @@
-/** `service_account`: the JSON file that Google's console gives out for an account, as the text of a secret. */
+/** `service_account`: parses and checks the JSON key file of a Google service account. */
 import { createPrivateKey } from 'node:crypto'
 import type { ServiceAccount } from './configuration.ts'
 import type { ProviderShape } from './file-shapes.ts'
@@ -6,7 +6,7 @@ import { BY_REFERENCE, WRITTEN_OUT } from './gateway-section.ts'
 import { isLoopback } from './listen-address.ts'
 import type { Source } from './yaml/source.ts'
 
-/** Of a text that has passed the check. */
+/** For a text that has passed `checkServiceAccount`. */
 export function serviceAccountOf(text: string): ServiceAccount {
   const read = readAccount(text)
   if (typeof read === 'string') throw new TypeError(read)
@@ -20,7 +20,7 @@ export function checkServiceAccount(
 ): void {
   if (text === undefined || dialect === undefined) return
   if (dialect !== 'vertex' && dialect !== 'vertex-anthropic') {
-    const message = 'service_account is for the dialects vertex and vertex-anthropic'
+    const message = 'service_account is only for the dialects vertex and vertex-anthropic'
     source.report(at, message, { key: true, concealed: true })
   } else if (!source.substituted(at)) {
     source.report(at, `the service_account ${WRITTEN_OUT}`, {
@@ -32,13 +32,13 @@ export function checkServiceAccount(
     const read = readAccount(text)
     if (typeof read !== 'string') return
     source.report(at, `the service_account ${read}`, {
-      suggestion: "give the text of the JSON file that Google's console makes for a key: ${file:PATH}",
+      suggestion: "write ${file:PATH} with the path of the JSON key file from Google's console",
       concealed: true,
     })
   }
 }
 
-/** The account, or what is wrong with the text, without a word of it. */
+/** Returns the account or a problem, which never quotes the text. */
 function readAccount(text: string): ServiceAccount | string {
   let value: Readonly<Record<string, unknown>> | null
   try {
@@ -48,11 +48,11 @@ function readAccount(text: string): ServiceAccount | string {
   }
   const { client_email: clientEmail, private_key: privateKey, token_uri: tokenUri } = value ?? {}
   if (typeof clientEmail !== 'string' || typeof privateKey !== 'string' || typeof tokenUri !== 'string') {
-    return 'does not hold client_email, private_key and token_uri'
+    return 'does not contain client_email, private_key and token_uri'
   }
   const url = URL.parse(tokenUri)
   if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && isLoopback(url.hostname))) {
-    return 'has a token_uri that is no https address'
+    return 'has a token_uri that is not an https URL'
   }
   try {
     if (createPrivateKey(privateKey).asymmetricKeyType !== 'rsa') return 'has a private_key that is not RSA'

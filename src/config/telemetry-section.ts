@@ -1,4 +1,4 @@
-/** `telemetry`: the collector that traces and metrics go to. */
+/** `telemetry`: the collector for traces and metrics. */
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { isLoopback } from './listen-address.ts'
@@ -7,7 +7,7 @@ import { flag, map, text } from './schema-parts.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
 export const TELEMETRY_SCHEMA = map(
-  'OpenTelemetry: the collector that gets traces and GenAI metrics, by OTLP over HTTP. Default: nothing is exported.',
+  'OpenTelemetry: the collector that receives traces and GenAI metrics, by OTLP over HTTP. Default: nothing is exported.',
   {
     endpoint: text(
       'The base URL of the collector, such as http://127.0.0.1:4318. /v1/traces and /v1/metrics are appended.',
@@ -19,7 +19,7 @@ export const TELEMETRY_SCHEMA = map(
       maximum: 1,
       default: 1,
       description:
-        'The share of traces that are recorded, of those that begin at Tollgate. For a request with a traceparent header the client has decided.',
+        'The share of traces beginning at Tollgate that are recorded. For a request with a traceparent header, the client decides.',
     },
     headers: {
       type: 'object',
@@ -30,8 +30,7 @@ export const TELEMETRY_SCHEMA = map(
     metrics: flag('Whether the GenAI metrics are exported too.', true),
     attributes: {
       type: 'object',
-      description:
-        'Attributes of the resource: deployment.environment.name and others. Default: service.name is tollgate.',
+      description: 'Resource attributes: deployment.environment.name and others. Default: service.name is tollgate.',
       propertyNames: {
         pattern: '^[a-z][a-z0-9_.]{0,99}$',
         sentence: 'must be up to 100 lower-case letters, digits, dots and underscores',
@@ -43,31 +42,31 @@ export const TELEMETRY_SCHEMA = map(
 )
 
 export const POLICY_TELEMETRY_SCHEMA = map(
-  'What traces have of the requests of this policy, with telemetry in gateway.yaml.',
+  'The content of traces for this policy. It requires telemetry in gateway.yaml.',
   {
     content: flag(
-      'Whether the traces of recorded requests have the text of prompts and answers, with secrets replaced and long texts cut.',
+      'Whether recorded traces contain the text of prompts and answers, with secrets replaced and long texts truncated.',
       false,
     ),
   },
   { default: {} },
 )
 
-/** Builds it from what is sound; what is not was reported. Null: there is none. */
+/** Null without telemetry, or if a problem was reported. */
 export function buildTelemetry(source: Source, shape: GatewayShape['telemetry']): TelemetryConfig | null {
-  const said = shape === undefined ? null : source.remains('/telemetry', shape)
-  if (said === null) return null
-  const { headers = {}, allow_insecure: isInsecureAllowed = true } = said
+  const sound = shape === undefined ? null : source.remains('/telemetry', shape)
+  if (sound === null) return null
+  const { headers = {}, allow_insecure: isInsecureAllowed = true } = sound
   checkHeaders(source, '/telemetry', { headers })
-  if (said.endpoint !== undefined) checkEndpoint(source, said.endpoint)
-  const url = said.endpoint === undefined ? null : URL.parse(said.endpoint)
+  if (sound.endpoint !== undefined) checkEndpoint(source, sound.endpoint)
+  const url = sound.endpoint === undefined ? null : URL.parse(sound.endpoint)
   const secret = Object.keys(headers).find(
     name => SECRET_HEADER.test(name.toLowerCase()) || source.substituted(`/telemetry${pointer('headers', name)}`),
   )
   if (url?.protocol === 'http:' && !isLoopback(url.hostname) && secret !== undefined && !isInsecureAllowed) {
-    source.report(`/telemetry${pointer('headers', secret)}`, `the header "${secret}" would leave unencrypted`, {
+    source.report(`/telemetry${pointer('headers', secret)}`, `the header "${secret}" would be sent unencrypted`, {
       key: true,
-      suggestion: 'use https for the endpoint, or say allow_insecure: true if that network is yours',
+      suggestion: 'use https for the endpoint, or write allow_insecure: true if you trust that network',
       concealed: true,
     })
   }
@@ -89,20 +88,20 @@ function checkEndpoint(source: Source, text: string): void {
   if (url === null || !/^https?:$/.test(url.protocol)) {
     const host = /^[\w.-]+:\d+$/.test(text) ? text : '127.0.0.1:4318'
     const suggestion = `write it as http://${host}`
-    source.report(at, `endpoint ${source.show(at, text)} is no URL that begins with http:// or https://`, {
+    source.report(at, `endpoint ${source.show(at, text)} is not an http:// or https:// URL`, {
       suggestion,
     })
   } else if (url.username !== '' || url.password !== '') {
-    const suggestion = 'put them into a header'
-    source.report(at, 'endpoint holds credentials', { rule: 'written-secret', suggestion, concealed: true })
+    const suggestion = 'put them in a header'
+    source.report(at, 'endpoint contains credentials', { rule: 'written-secret', suggestion, concealed: true })
   } else if (url.search !== '' || url.hash !== '' || /[?#]$/.test(text)) {
     const suggestion = 'end it with its path'
     source.report(at, 'endpoint has a query or a fragment', { suggestion, concealed: true })
   } else if (/\/v1\/(traces|metrics|logs)\/?$/.test(url.pathname)) {
     const suggestion = 'end it before /v1'
-    source.report(at, 'endpoint goes too far: the gateway appends /v1/traces and /v1/metrics', { suggestion })
+    source.report(at, 'endpoint is too long: the gateway appends /v1/traces and /v1/metrics', { suggestion })
   } else if (url.port === '4317') {
-    const suggestion = 'the port for HTTP is mostly 4318'
-    source.report(at, 'endpoint has the port of OTLP over gRPC, which is not spoken here', { suggestion })
+    const suggestion = 'the usual port for HTTP is 4318'
+    source.report(at, 'endpoint has the port of OTLP over gRPC, which is not supported', { suggestion })
   }
 }

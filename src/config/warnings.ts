@@ -1,6 +1,6 @@
 /**
- * What is probably not meant, in a configuration that works: money given away, a provider of another kind, conditions and
- * limits that change nothing. Told by `tollgate check` alone.
+ * Warnings about probable mistakes in a valid configuration: losses of money, the wrong dialect, conditions and limits
+ * without effect. Only `tollgate check` reports them.
  */
 
 import {
@@ -32,24 +32,24 @@ import { didYouMean, listed } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
 export interface WarnOptions {
-  /** The plans that accounts of a store have; null when nobody knows. */
+  /** The plans of a store's accounts; null if unknown. */
   plansOf?(store: string): readonly string[] | null
 }
 
-interface Loaded {
+interface LoadedFiles {
   /** gateway.yaml. */
   readonly source: Source
   readonly configuration: Configuration
   readonly routes: readonly PlannedRoute[]
   readonly policies: readonly LoadedPolicy[]
-  /** Loaded for warnings in any case. */
+  /** Always loaded for warnings. */
   readonly catalog: PriceCatalog | null
   readonly today: Date
 }
 
-/** Leaves the warnings at the sources of the files. */
+/** Adds the warnings to the sources of the files. */
 export function warnAbout(
-  { source, configuration, routes, policies, catalog, today }: Loaded,
+  { source, configuration, routes, policies, catalog, today }: LoadedFiles,
   { plansOf }: WarnOptions,
 ): void {
   const { providers, models, limits, store, telemetry } = configuration
@@ -61,7 +61,7 @@ export function warnAbout(
     const at = pointer('models', id)
     warnOfPrice(source, `${at}/price`, price)
     if (allow.includes('web_search')) warnOfSearch(source, `${at}/allow`, price)
-    if (allow.includes('audio')) warnOfSound(source, `${at}/allow`, price)
+    if (allow.includes('audio')) warnOfAudio(source, `${at}/allow`, price)
     for (const [index, { provider, capField, cost }] of targets.entries()) {
       warnOfCap(source, `${at}/targets/${index}/cap_field`, capField, providers.get(provider)!)
       warnOfPrice(source, `${at}/targets/${index}/cost`, cost)
@@ -78,13 +78,13 @@ export function warnAbout(
   }
 }
 
-/** Words of prompts and answers that are asked for, and that nobody will ever see. */
+/** The policy wants content in traces, but no trace can have any. */
 function warnOfContent({ name, source }: LoadedPolicy, isExported: boolean, routes: readonly PlannedRoute[]): void {
-  const tell = (why: string, suggestion: string) =>
-    source.warn('/telemetry/content', `no content is traced: ${why}`, { rule: 'no-effect', suggestion })
-  if (!isExported) tell('gateway.yaml has no telemetry', 'add telemetry with its endpoint there, or take this away')
+  const warn = (reason: string, suggestion: string) =>
+    source.warn('/telemetry/content', `no content is traced: ${reason}`, { rule: 'no-effect', suggestion })
+  if (!isExported) warn('gateway.yaml has no telemetry', 'add telemetry with its endpoint there, or remove this line')
   else if (!routes.some(({ policy, kind }) => policy === name && asksModel(kind)))
-    tell('no route of this policy asks a model of the catalog', 'take this away')
+    warn('no route of this policy uses a model of the catalog', 'remove this line')
 }
 
 /** The demo provider has no host. */
@@ -93,27 +93,27 @@ function warnOfHost(source: Source, provider: Provider): void {
   if (baseUrl === '') return
   const at = pointer('providers', name)
   const host = new URL(baseUrl)
-  if (isWellKnown(host)) warnOfNobody(source, at, provider)
+  if (isWellKnown(host)) warnMissingCredential(source, at, provider)
   const spoken = spokenInstead(dialect, host)
   if (spoken !== null) {
-    const message = `this host is not known to speak ${dialect}`
-    const suggestion = `it speaks ${listed(spoken, 'and')}`
+    const message = `the dialect of this host is not ${dialect}`
+    const suggestion = `write ${listed(spoken, 'or')}`
     source.warn(`${at}/dialect`, message, { rule: 'other-dialect', suggestion })
   }
-  // Everybody has a host of their own for Ollama, which always says why it stopped.
+  // Ollama has no well-known host, and its server always sends a finish reason.
   if (isWellKnown(host) || dialect === 'ollama' || source.has(`${at}/missing_finish`)) return
-  source.warn(`${at}/base_url`, 'an answer of this provider without a finish reason is an error', {
+  source.warn(`${at}/base_url`, 'an answer without a finish reason from this provider is an error', {
     rule: 'missing-finish',
     level: 'note',
-    suggestion: 'write missing_finish: stop if its server gives no finish reasons, or error to keep it so',
+    suggestion: 'write missing_finish: stop if the server sends no finish reasons, or error to confirm this',
   })
 }
 
-/** Providers that sell tokens answer nobody without a key; servers of one's own may have none. */
-function warnOfNobody(source: Source, at: string, { dialect, credentials, headers }: Provider): void {
+/** Vendors reject requests without a key; self-hosted servers may need none. */
+function warnMissingCredential(source: Source, at: string, { dialect, credentials, headers }: Provider): void {
   if (credentials.length > 0 || Object.keys(headers).some(name => SECRET_HEADER.test(name))) return
   const key = CREDENTIAL_OF[dialect] ?? 'api_key: ${NAME}, with the name of an environment variable'
-  source.warn(at, 'this host refuses requests without a credential, and this provider has none', {
+  source.warn(at, 'this host rejects requests without a credential, and this provider has none', {
     rule: 'no-credential',
     suggestion: `write ${key}`,
   })
@@ -128,32 +128,32 @@ const CREDENTIAL_OF: Readonly<Partial<Record<Provider['dialect'], string>>> = {
   'vertex-anthropic': GOOGLE,
 }
 
-/** Dialects and profiles that know the output cap as `max_tokens` only; a test compares them with the profiles. */
+/** Dialects and profiles that accept the output cap as `max_tokens` only; a test compares them with the profiles. */
 export const OLDER_CAPS: ReadonlySet<string> = new Set(['mistral', 'deepseek', 'perplexity', 'together', 'zai'])
 
-/** Some pass over a name that they do not know, and the answer then has no cap. */
+/** Some providers ignore an unknown name, and the answer then has no cap. */
 function warnOfCap(source: Source, at: string, name: Target['capField'], { dialect, profile }: Provider): void {
-  const who = profile ?? dialect
-  if (name !== 'max_completion_tokens' || !OLDER_CAPS.has(who)) return
-  source.warn(at, `${who} takes the output cap as max_tokens, and may not know it as max_completion_tokens`, {
+  const format = profile ?? dialect
+  if (name !== 'max_completion_tokens' || !OLDER_CAPS.has(format)) return
+  source.warn(at, `${format} accepts the output cap as max_tokens, and may not know max_completion_tokens`, {
     rule: 'no-effect',
     suggestion: 'remove this line',
   })
 }
 
-/** What is read from a cache is cheaper than what is not, at every provider. */
+/** At every provider, cached input is cheaper than other input. */
 function warnOfPrice(source: Source, at: string, price: Price | null): void {
   if (price === null) return
   warnOfScale(source, at, price)
   warnOfTiers(source, at, price)
   if (rateOf(price, 'cached_input') <= rateOf(price, 'input')) return
-  source.warn(`${at}/cached_input`, 'cached_input is dearer than input', {
+  source.warn(`${at}/cached_input`, 'cached_input costs more than input', {
     rule: 'odd-price',
-    suggestion: 'providers ask less for what they have cached',
+    suggestion: 'providers charge less for cached tokens',
   })
 }
 
-/** A tier's price counts for prompts of any length, unless the tier has steps of its own. */
+/** A tier's price applies to prompts of any length, unless the tier has its own steps. */
 function warnOfTiers(source: Source, at: string, price: Price): void {
   for (const { unit, tier, above } of price) {
     if (tier === undefined || above !== undefined) continue
@@ -168,62 +168,62 @@ function warnOfTiers(source: Source, at: string, price: Price): void {
       `${UNITS[unit].key} of the tier ${tier} has no price above ${step.above} tokens`,
       {
         rule: 'odd-price',
-        suggestion: 'give the tier steps of its own (above), or its price counts for long prompts too',
+        suggestion: 'add steps (above) to the tier, or its price applies to long prompts too',
       },
     )
   }
 }
 
 /**
- * Nano-dollars for a million tokens. In list prices of 2026 the dearest token is $600 a million (the answers of o1-pro), and
- * the cheapest ones, of small models and embeddings, about $0.005. Cached input is cheaper still, and is not looked at.
+ * Nano-dollars per million tokens. In list prices of 2026 the most expensive tokens cost $600 a million (answers of o1-pro).
+ * The cheapest ones, of small models and embeddings, cost about $0.005. Cached input is cheaper still, and is not checked.
  */
-const DEAREST: NanoUsd = 1_000n * 1_000_000_000n
-const CHEAPEST: NanoUsd = 5_000_000n
+const HIGHEST: NanoUsd = 1_000n * 1_000_000_000n
+const LOWEST: NanoUsd = 5_000_000n
 
-/** Amounts for 1K tokens under `per: 1M tokens`, or the reverse. Nothing is not cheap but free. */
+/** Finds amounts for 1K tokens under `per: 1M tokens`, and the reverse. A price of 0 is intended. */
 function warnOfScale(source: Source, at: string, price: Price): void {
-  const tell = (isOdd: (nanos: NanoUsd, unit: Unit) => boolean, what: string) => {
+  const warn = (isOdd: (nanos: NanoUsd, unit: Unit) => boolean, bound: string) => {
     const odd = PRICE_KEYS.filter(
       ([key, unit]) => isToken(unit) && source.has(`${at}/${key}`) && isOdd(rateOf(price, unit), unit),
     ).map(([key]) => key)
     if (odd.length === 0) return
-    const message = `${listed(odd, 'and')} ${odd.length === 1 ? 'is' : 'are'} ${what} for 1M tokens`
-    const suggestion = `check the amount and "per": token prices are between $${dollars(CHEAPEST)} and $${dollars(DEAREST)} for 1M tokens`
+    const message = `${listed(odd, 'and')} ${odd.length === 1 ? 'is' : 'are'} ${bound} for 1M tokens`
+    const suggestion = `check the amount and "per": token prices are between $${dollars(LOWEST)} and $${dollars(HIGHEST)} for 1M tokens`
     source.warn(`${at}/per`, message, { rule: 'odd-price', suggestion })
   }
-  tell(nanos => nanos > DEAREST, `more than $${dollars(DEAREST)}`)
-  tell((nanos, unit) => !unit.startsWith('cache') && nanos > 0n && nanos < CHEAPEST, `less than $${dollars(CHEAPEST)}`)
+  warn(nanos => nanos > HIGHEST, `more than $${dollars(HIGHEST)}`)
+  warn((nanos, unit) => !unit.startsWith('cache') && nanos > 0n && nanos < LOWEST, `less than $${dollars(LOWEST)}`)
 }
 
 const dollars = (amount: NanoUsd) => formatMoney(amount).replace(/\.?0+$/, '')
 
-/** Providers bill each search beside its tokens; where a model always searches, the price of the request may pay for it. */
+/** Providers bill each search in addition to tokens. For a model that always searches, the price of the request may include it. */
 function warnOfSearch(source: Source, at: string, price: Price | null): void {
   if (price === null || price.some(({ unit }) => unit === 'search') || paysFor(price, 'request')) return
   source.warn(at, 'web_search is allowed, but the price has no web_search, so the operator pays for each search', {
     rule: 'odd-price',
-    suggestion: 'write what a search costs under price, or web_search: $0 to keep it so',
+    suggestion: 'add web_search under price, or web_search: $0 to confirm this',
   })
 }
 
-/** Tokens of sound cost several times those of text. */
-function warnOfSound(source: Source, at: string, price: Price | null): void {
+/** Audio tokens cost several times as much as text tokens. */
+function warnOfAudio(source: Source, at: string, price: Price | null): void {
   if (price === null) return
   const missing = (['input_audio', 'output_audio'] as const).filter(unit => !price.some(rule => rule.unit === unit))
   if (missing.length === 0) return
-  source.warn(at, `audio is allowed, but the price has no ${listed(missing, 'and')}: sound costs what text costs`, {
+  source.warn(at, `audio is allowed, but the price has no ${listed(missing, 'and')}: audio costs as much as text`, {
     rule: 'odd-price',
-    suggestion: 'write what sound costs under price, or the price of text to keep it so',
+    suggestion: 'add them under price, with the price of text to confirm this',
   })
 }
 
-/** A model that is free is meant to cost the operator. */
+/** A free model is meant to cost the operator. */
 function warnOfCost(source: Source, at: string, cost: Price | null, model: Model): void {
   if (cost === null || model.price === null) return
   const below = belowText(model, cost)
   if (below === null) return
-  const message = `the cost is above the model's price (${below}), so the operator pays a part of such answers`
+  const message = `the cost is above the model's price (${below}), so the operator pays the difference`
   source.warn(at, message, { rule: 'odd-price', suggestion: 'raise the price, or remove this target' })
 }
 
@@ -234,7 +234,7 @@ function warnOfPlans({ source, steps }: LoadedPolicy, plans: readonly string[]):
     const at = `${address}/when`
     for (const { text, offset } of comparedIn(root, ['account.plan'])) {
       if (plans.includes(text)) continue
-      const shown = source.substituted(at) ? 'that this condition names' : JSON.stringify(text)
+      const shown = source.substituted(at) ? 'in this condition' : JSON.stringify(text)
       const suggestion = didYouMean(text, plans) ?? `the plans of accounts are ${listed(plans, 'and')}`
       source.warn(at, `no account has the plan ${shown}`, { rule: 'unknown-plan', offset, suggestion })
     }

@@ -1,4 +1,4 @@
-/** Ids with a `*`: which models of the price catalog they are. */
+/** Wildcards (ids with a `*`): checks them and finds their models in the price catalog. */
 import { fitsPattern } from '#contract'
 import type { PriceCatalog } from '../catalog/price-catalog.ts'
 import { type Vendor, vendorOf } from '../providers/dialects/vendors.ts'
@@ -11,13 +11,13 @@ export interface Expanded {
   readonly id: string
   /** The targets that have the model, with its name in place of the wildcard. */
   readonly targets: readonly TargetShape[]
-  /** Each target's place in the list of the file. */
+  /** Each target's index in the file. */
   readonly places: readonly number[]
 }
 
 export const isWildcard = (id: string): boolean => id.includes('*')
 
-/** The text of a name in place of the `*` of a pattern; null: the name does not fit. */
+/** The text of a name that the `*` of a pattern matches; null: the name does not match. */
 export function starIn(pattern: string, name: string): string | null {
   if (!fitsPattern(pattern, name)) return null
   const star = pattern.indexOf('*')
@@ -36,13 +36,13 @@ export function checkWildcard(source: Source, at: string, id: string, shape: Par
     if (isWildcard(id) && stars === 0) {
       report(
         `${at}/targets/${index}/model`,
-        `the id "${id}" has a *, and the target's model "${model}" has none: all ids would be one model`,
+        `the id "${id}" has a *, but the target's model "${model}" has none: all ids would mean one model`,
         'write model: "*"',
       )
     } else if (!isWildcard(id) && stars > 0) {
       report(
         `${at}/targets/${index}/model`,
-        `the target's model "${model}" has a *, and the id "${id}" has none`,
+        `the target's model "${model}" has a *, but the id "${id}" has none`,
         `write the id with a *, such as "${id}/*"`,
       )
     } else if (stars > 1) {
@@ -50,17 +50,17 @@ export function checkWildcard(source: Source, at: string, id: string, shape: Par
     } else if (isWildcard(id) && target.base_model !== undefined) {
       report(
         `${at}/targets/${index}/base_model`,
-        'base_model names one model, and a wildcard is many',
+        'base_model is one model, but a wildcard means several',
         'remove this line',
       )
     }
   }
   if (isWildcard(id) && (shape.aliases ?? []).length > 0) {
-    report(`${at}/aliases`, 'an alias is one model, and a wildcard is many', 'remove this line')
+    report(`${at}/aliases`, 'an alias is one model, but a wildcard means several', 'remove this line')
   }
 }
 
-/** The models of a wildcard; one that has none is reported. */
+/** The models of a wildcard. Reports a wildcard without any. */
 export function expand(
   source: Source,
   at: string,
@@ -76,7 +76,7 @@ export function expand(
     if (names === null) {
       source.report(`${at}/targets/${index}`, `no price list has the models of the provider "${provider.name}"`, {
         rule: 'wildcard',
-        suggestion: 'write each model under an id of its own',
+        suggestion: 'write each model with its own id',
       })
       continue
     }
@@ -108,26 +108,26 @@ function namesAt(provider: Provider, pattern: string, catalog: PriceCatalog): st
   return all.filter(name => fitsPattern(pattern, name))
 }
 
-/** The prefixes of Bedrock's inference profiles, by how the name of a region begins. */
+/** The prefixes of Bedrock's inference profiles, by the prefix of the region's name. */
 const AREAS: readonly (readonly [region: string, area: string])[] = [
   ['us-gov-', 'us-gov'],
   ['us-', 'us'],
   ['eu-', 'eu'],
   ['ap-', 'apac'],
 ]
-/** Makers whose models have profiles for areas. */
+/** Vendors whose models have profiles for areas. */
 const WITH_PROFILES = /^(amazon|anthropic|deepseek|meta|mistral|writer)\./
 
-/** Most models of Bedrock are sold under a name for the area of the region: lists have the prices of some areas only. */
+/** Most Bedrock models have one name per area of regions, and price lists contain only some of these names. */
 function inArea(ids: readonly string[], vendor: Vendor, provider: Provider, catalog: PriceCatalog): string[] {
   const region = /^https?:\/\/bedrock-runtime[^.]*\.([a-z0-9-]+)\./.exec(provider.baseUrl)?.[1] ?? ''
   const area = AREAS.find(([start]) => region.startsWith(start))?.[1]
   if (area === undefined) return []
-  const makers = ids.map(id => id.replace(/^global\./, '')).filter(id => WITH_PROFILES.test(id))
-  return [...new Set(makers)].map(id => `${area}.${id}`).filter(id => catalog.find(vendor, id)?.price != null)
+  const plain = ids.map(id => id.replace(/^global\./, '')).filter(id => WITH_PROFILES.test(id))
+  return [...new Set(plain)].map(id => `${area}.${id}`).filter(id => catalog.find(vendor, id)?.price != null)
 }
 
-/** The wildcard that a model comes from, where several fit: the one with the most text. */
+/** Sorts wildcards that match the same model: the longest has precedence. */
 export function bySpecificity(a: string, b: string): number {
   return b.length - a.length
 }

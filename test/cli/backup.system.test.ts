@@ -64,7 +64,7 @@ describe('a sentence for', () => {
     ],
     ['no store', {}, ['backup', 'x.db'], /^error: The store \/.*\/tollgate\.db does not exist yet\.$/m],
     ['a file that is there', {}, ['backup', 'there.db'], /^error: .*there\.db exists already\. Name another/],
-    ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: there is no such file\.$/m],
+    ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: the file does not exist\.$/m],
     ['a folder', {}, ['restore', '.'], /^error: \. cannot be read: it is not a regular file\.$/m],
     [
       'a file that is no backup',

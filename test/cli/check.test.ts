@@ -17,7 +17,7 @@ const BROKEN = CONFIGURATION.replace('dialect: demo', 'dialekt: demo').replace('
 test('a configuration that is not there', async () => {
   const { code, out } = await place.tollgate(['check', 'nowhere.yaml'])
   expect(code).toBe(1)
-  expect(out).toContain('nowhere.yaml:1:1: the configuration cannot be read: there is no such file')
+  expect(out).toContain('nowhere.yaml:1:1: the configuration cannot be read: the file does not exist')
 })
 
 test.each([

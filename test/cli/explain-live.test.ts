@@ -316,7 +316,7 @@ describe('steps in shadow in an exchange log', () => {
   })
 
   test('that is not there, or broken', async () => {
-    await expect(read('none.jsonl')).rejects.toThrow('there is no such file')
+    await expect(read('none.jsonl')).rejects.toThrow('the file does not exist')
     await expect(read('.')).rejects.toThrow('cannot be read')
     const whole = gzipSync(LINES.join('\n'))
     writeFileSync(join(place.folder, 'torn.gz'), whole.subarray(0, whole.length - 12))

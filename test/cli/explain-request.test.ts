@@ -52,8 +52,13 @@ const stepOf = (story: { steps: { id: string }[] }, id: string) => story.steps.f
 
 describe('what cannot be tried is said', () => {
   test.each([
-    ['a file that is not there', 'nothing.json', [], 'the request nothing.json cannot be read: there is no such file'],
-    ['a model that is not there', 'ok.json', ['--models', 'smal'], 'there is no model "smal"; did you mean "small"?'],
+    [
+      'a file that is not there',
+      'nothing.json',
+      [],
+      'the request nothing.json cannot be read: the file does not exist',
+    ],
+    ['a model that is not there', 'ok.json', ['--models', 'smal'], 'unknown model "smal"; did you mean "small"?'],
     ['a status that is none', 'ok.json', ['--upstream', '777'], '777 is no status'],
     ['a misspelt key', 'misspelt.yaml', [], 'misspelt.yaml:2:1: unknown key "boddy"; did you mean "body"?'],
     ['a path that is none', 'path.yaml', [], 'path.yaml:1:7: path must be a path such as /v1/chat/completions'],

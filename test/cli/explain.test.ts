@@ -91,7 +91,7 @@ describe('is refused', () => {
     place.write('policies/plans.yaml', PLANS.replace('use: credits', 'use: credtis'))
     const { code, out, err } = await place.tollgate(['explain'])
     expect({ code, out }).toEqual({ code: 1, out: '' })
-    expect(err).toMatch(/policies\/plans\.yaml:\d+:10: there is no plugin "credtis"; did you mean "credits"\?/)
+    expect(err).toMatch(/policies\/plans\.yaml:\d+:10: unknown plugin "credtis"; did you mean "credits"\?/)
     expect(err).toContain('A configuration with problems cannot be explained.')
   })
 })

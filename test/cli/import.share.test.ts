@@ -48,7 +48,7 @@ async function checked() {
 
 describe('what cannot be imported', () => {
   test.each<[name: string, text: string | null, sentence: string]>([
-    ['a file that is not there', null, 'source.yaml cannot be read: there is no such file.'],
+    ['a file that is not there', null, 'source.yaml cannot be read: the file does not exist.'],
     ['no YAML', 'model_list: [', 'source.yaml:1:14: this is not YAML'],
     ['no map', '- a\n', 'source.yaml:1:1: this is no configuration of LiteLLM: it is no map'],
     ['nothing', '', 'source.yaml:1:1: this is no configuration of LiteLLM'],
@@ -67,7 +67,7 @@ describe('what cannot be imported', () => {
     place.write('source.yaml', 'model_list: []\n')
     const { code, err } = await tollgate('import', 'litellm', 'source.yaml')
     expect(code).toBe(1)
-    expect(err).toContain('there is no model to serve')
+    expect(err).toContain('no model is enabled')
   })
 
   test('files that are there are left alone, all of them, unless --force says otherwise', async () => {
@@ -209,7 +209,7 @@ describe('prices', () => {
       targets: [{ provider: 'groq', model: 'unheard-of' }],
     })
     expect(result.err).toContain(unpriced === 'free' ? 'the model is free' : 'the model is off: its price is not known')
-    expect(result.err.includes('there is no model to serve')).toBe(unpriced === 'disable')
+    expect(result.err.includes('no model is enabled')).toBe(unpriced === 'disable')
   })
 
   test('a list of the operator comes first, and gateway.yaml names it', async () => {

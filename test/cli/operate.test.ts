@@ -45,7 +45,7 @@ describe('what ends with a sentence', () => {
   test('a configuration that is not there', async () => {
     const { code, err } = await place.tollgate(['account', 'list', '-c', 'other.yaml'])
     expect(code).toBe(1)
-    expect(err).toContain('The configuration other.yaml cannot be read: there is no such file.')
+    expect(err).toContain('The configuration other.yaml cannot be read: the file does not exist.')
   })
 
   test('a configuration that is no YAML: the place is shown', async () => {

@@ -85,7 +85,7 @@ test.each<[string, string, string, string]>([
     'a model that is not there',
     'tests:\n  - name: x\n    given: { key: { models: [demo-smal] } }\n    expect: { status: 404 }\n',
     '3:30',
-    'there is no model "demo-smal"; did you mean "demo-small"?',
+    'unknown model "demo-smal"; did you mean "demo-small"?',
   ],
   [
     'a key for no model',
@@ -297,7 +297,7 @@ test('a number of gateway.yaml that comes from a variable stays one beside parts
 test('gateway.yaml that is no YAML is told of at its own place, also beside parts of the tests', async () => {
   writeFileSync(join(folder, 'gateway.yaml'), `${CONFIGURATION}limits: *none\n`)
   write('routes: [{ path: /v1/chat/completions }]\ntests:\n  - { name: x, expect: { status: 200 } }\n')
-  expect((await run()).out).toMatch(/^gateway\.yaml:\d+:9: \*none names an anchor that is not set above it/)
+  expect((await run()).out).toMatch(/^gateway\.yaml:\d+:9: \*none names an anchor that is not defined before it/)
 })
 
 test('lists have as many entries as are expected, and a fault comes before the end', async () => {

@@ -99,7 +99,7 @@ describe('serve does not start', () => {
   test('without a configuration', async () => {
     const { code, err } = await place.tollgate(['serve', '-c', 'nowhere.yaml'])
     expect(code).toBe(1)
-    expect(err).toContain('nowhere.yaml:1:1: the configuration cannot be read: there is no such file')
+    expect(err).toContain('nowhere.yaml:1:1: the configuration cannot be read: the file does not exist')
   })
 
   test.each(['listen', 'dashboard', 'admin'])(

@@ -73,7 +73,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'a policy that no route names, and that is broken': {
     spare: 'steps:\n  - use: api-kee\n',
     rule: 'unknown-plugin',
-    says: 'there is no plugin "api-kee" (no route names this policy)',
+    says: 'unknown plugin "api-kee" (no route names this policy)',
   },
   'its order': {
     spare: 'steps:\n  - use: schema\n  - use: credits\n  - use: api-key\n',
@@ -132,7 +132,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'requests after the schema, because of the tokens in the same step': {
     policy: inFront(limit('both', 'per: account, requests: 6 per minute, tokens: 60k per minute')),
     rule: 'late-limit',
-    says: 'and do not count; split it in two: a step with requests before "schema", and "both" with tokens alone',
+    says: 'and do not count; split it: put a step with requests before "schema", and "both" with tokens alone',
   },
   'a limit behind tags of the body': {
     policy: inHead(
@@ -157,7 +157,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'cached input that is dearer': {
     file: gateway({ model: MODEL.replace('input: $2', 'input: $2, cached_input: $3') }),
     rule: 'odd-price',
-    says: 'cached_input is dearer than input',
+    says: 'cached_input costs more than input',
   },
   'the same of a cost': {
     file: gateway({
@@ -167,12 +167,12 @@ const ROWS: Readonly<Record<string, Row>> = {
       ),
     }),
     rule: 'odd-price',
-    says: 'cached_input is dearer than input',
+    says: 'cached_input costs more than input',
   },
   'cached input that is dearer on a raw route': {
     file: gateway({ routes: raw('{ per: 1M tokens, input: $1, cached_input: $2 }') }),
     rule: 'odd-price',
-    says: 'cached_input is dearer than input',
+    says: 'cached_input costs more than input',
   },
   ...Object.fromEntries(
     [
@@ -429,7 +429,7 @@ describe('declared plans', () => {
   const tagged = (name: string, policy = STANDARD_POLICY) =>
     policy.replace('  - use: schema\n', `${tags(name)}  - use: schema\n`)
   const behindLimit = inFront(limit('by-plan', 'limits: plan') + TEAM)
-  const SHARED = 'no policy that enforces this limit gives the tag before it: all requests of an account share it'
+  const SHARED = 'no policy that enforces this limit sets its tag first: all requests of an account share the limit'
 
   test('accounts with another one', async () => {
     place.write('gateway.yaml', gateway({ more: 'store: sqlite:./ledger/t.db' }))
@@ -489,7 +489,7 @@ describe('declared plans', () => {
   ])('a budget %s', async (_name, per, policy, isWarned) => {
     place.write('gateway.yaml', plans('').replace('limits: [  ]', `budgets: [ { ${per}, amount: $5, every: day } ]`))
     place.write('policies/standard.yaml', policy)
-    const message = 'no policy that charges gives the tag of this budget: all requests of an account share it'
+    const message = 'no policy that charges sets the tag of this budget: all requests of an account share the budget'
     expect((await checked()).problems).toMatchObject(isWarned ? [{ rule: 'no-effect', level: 'warning', message }] : [])
   })
 
@@ -526,7 +526,7 @@ test('each format says the level', async () => {
 })
 
 const NOTED =
-  /^gateway\.yaml:5:\d+: note: an answer of this provider without a finish reason is an error; write missing_finish: stop/m
+  /^gateway\.yaml:5:\d+: note: an answer without a finish reason from this provider is an error; write missing_finish: stop/m
 describe('a provider at a host that is not well known, and missing_finish', () => {
   const without = (provider: string) => gateway({ provider }).replace(', missing_finish: error', '')
   const OWN = 'dialect: openai, base_url: "https://llm.example.com/v1"'

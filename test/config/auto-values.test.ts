@@ -173,7 +173,7 @@ describe('warnings', () => {
     ])
     const gemini = '  "gemini-3*": { targets: [ { provider: gemini, model: "gemini-3*" } ], price: auto }'
     expect(await warnings(gemini, '2026-11-28')).toEqual([
-      '12 old-prices another price is in the price list for gemini-3.6-flash on 2027-01-01, gemini-3.7-flash on 2027-01-01 and gemini-3.8-flash on 2027-01-01; reload Tollgate on that day',
+      '12 old-prices the price list has a new price for gemini-3.6-flash on 2027-01-01, gemini-3.7-flash on 2027-01-01 and gemini-3.8-flash on 2027-01-01; reload Tollgate on that day',
     ])
   })
 
@@ -194,7 +194,7 @@ describe('warnings', () => {
     expect(await sound('gpt-audio')).toEqual([])
     expect(await sound('gpt-4o')).toEqual([
       expect.stringContaining(
-        'audio is allowed, but the price has no input_audio and output_audio: sound costs what text costs',
+        'audio is allowed, but the price has no input_audio and output_audio: audio costs as much as text',
       ),
     ])
   })
@@ -229,11 +229,11 @@ describe('warnings', () => {
     const hand = (target: string) =>
       `  m: { targets: [ { provider: openai, model: gpt-5${target} } ], price: { per: 1M tokens, input: $1, output: $20 }, context: 8Ki, max_output: 1Ki }`
     expect(await warnings(hand(''), '2026-11-28')).toEqual([
-      '12 odd-price the price is below that of openai/gpt-5 in the price list (input; genai-prices 0.1.8 of 2026-09-23); raise it, or write at target 1 what you pay (cost)',
+      '12 odd-price the price is below that of openai/gpt-5 in the price list (input; genai-prices 0.1.8 of 2026-09-23); raise it, or write your cost at target 1',
     ])
     expect(await warnings(hand(', cost: { per: 1M tokens, input: $0.50, output: $2 }'), '2026-11-28')).toEqual([])
     expect(await warnings(hand(', cost: auto'), '2026-11-28')).toEqual([
-      "12 odd-price the cost is above the model's price (input), so the operator pays a part of such answers; raise the price, or remove this target",
+      "12 odd-price the cost is above the model's price (input), so the operator pays the difference; raise the price, or remove this target",
     ])
   })
 

@@ -7,9 +7,13 @@ export const BRACES: Row[] = [
   [
     'a line in braces that is not indented',
     'version: 1\nlimits: { body: 1MiB,\n▸head: 16KiB }',
-    'this line is inside the { of line 2, and is not indented deep enough; indent it further, with blanks',
+    'this line is inside the { of line 2, but is not indented far enough; indent it further, with spaces',
   ],
-  ['a tab in braces', 'version: 1\nlimits: {\n\t▸body: 1MiB }', 'this line is inside the { of line 2, and'],
+  [
+    'a tab in braces',
+    'version: 1\nlimits: {\n\t▸body: 1MiB }',
+    'this line is inside the { of line 2, but is not indented far enough',
+  ],
   [
     'another bracket at the end',
     'version: 1\nroutes: ▸[ 1, 2 }\nlimits: {}',

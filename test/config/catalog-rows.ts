@@ -98,17 +98,17 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
   [
     'with an end that is not a day',
     row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001, "deprecation_date": ▸"2026-13-45"'),
-    'gpt-5: deprecation_date: "2026-13-45" is not a calendar day; write it as YYYY-MM-DD',
+    'gpt-5: deprecation_date: "2026-13-45" is not a calendar date; write it as YYYY-MM-DD',
   ],
   [
     'of models.dev with an end that is not a day',
     '{ "openai": { "models": { "gpt-5": { "shutdown_date": ▸"soon", "cost": { "input": 1, "output": 10 } } } } }',
-    'gpt-5: shutdown_date: "soon" is not a calendar day',
+    'gpt-5: shutdown_date: "soon" is not a calendar date',
   ],
   [
     'of a day that is not in the calendar',
     `{ "_tollgate": { "date": ▸"2026-99-99" }, ${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001').slice(2)}`,
-    'the date of the price list is "2026-99-99", which is not a calendar day',
+    'the date of the price list is "2026-99-99", which is not a calendar date',
   ],
   [
     'with a negative price in the second of its tiers',
@@ -212,12 +212,12 @@ export const CATALOG: Row[] = [
   [
     'a wildcard for one model',
     wild('openai/*', 'provider: openai, model: ▸gpt-5'),
-    'the id "openai/*" has a *, and the target\'s model "gpt-5" has none: all ids would be one model; write model: "*"',
+    'the id "openai/*" has a *, but the target\'s model "gpt-5" has none: all ids would mean one model; write model: "*"',
   ],
   [
     'a model with a star under a plain id',
     wild('openai', 'provider: openai, model: ▸"*"'),
-    'the target\'s model "*" has a *, and the id "openai" has none; write the id with a *, such as "openai/*"',
+    'the target\'s model "*" has a *, but the id "openai" has none; write the id with a *, such as "openai/*"',
   ],
   [
     'a target with two stars',
@@ -227,17 +227,17 @@ export const CATALOG: Row[] = [
   [
     'a wildcard with a base model',
     wild('openai/*', 'provider: openai, model: "*", base_model: ▸gpt-5'),
-    'base_model names one model, and a wildcard is many; remove this line',
+    'base_model is one model, but a wildcard means several; remove this line',
   ],
   [
     'a wildcard with an alias',
     wild('openai/*', 'provider: openai, model: "*"', ', aliases: ▸[ all ]'),
-    'an alias is one model, and a wildcard is many; remove this line',
+    'an alias is one model, but a wildcard means several; remove this line',
   ],
   [
     'a wildcard at an unknown host',
     model('far/*', 'targets: [ ▸{ provider: far, model: "*" } ], price: auto'),
-    'no price list has the models of the provider "far"; write each model under an id of its own',
+    'no price list has the models of the provider "far"; write each model with its own id',
   ],
   [
     'a wildcard that fits nothing',
@@ -252,12 +252,12 @@ export const CATALOG: Row[] = [
   [
     'a successor that is the model itself',
     auto('provider: openai, model: gpt-5', ', deprecation: { date: 2099-01-01, successor: ▸small }'),
-    'a model is not its own successor',
+    'a model cannot be its own successor',
   ],
   [
     'an end that is not a day',
     auto('provider: openai, model: gpt-5', ', deprecation: { date: ▸2026-02-30 }'),
-    'date: "2026-02-30" is not a day of the calendar',
+    'date: "2026-02-30" is not a calendar date',
   ],
   [
     'a wildcard with a model of a list that has a negative price',

@@ -35,27 +35,27 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
   [
     'a dashboard for everybody without a name',
     { more: 'dashboard: ▸:8081' },
-    'dashboard: others than this machine can reach :8081; say what browsers call it',
+    'dashboard: other machines can reach :8081',
   ],
   [
     'a dashboard for everybody with the name of this machine',
     { more: 'dashboard: ▸0.0.0.0:8081\ndashboard_url: http://localhost:8081' },
-    'dashboard: others than this machine can reach 0.0.0.0:8081, and as http://localhost:8081 only this machine itself; say what browsers call it',
+    'dashboard: other machines can reach 0.0.0.0:8081, but http://localhost:8081 works only on this machine',
   ],
   [
     'the same in IPv6',
     { more: 'dashboard: ▸"[::]:8081"\ndashboard_url: http://127.0.0.1:8081\ntrust_proxy: 1' },
-    'others than this machine can reach [::]:8081',
+    'other machines can reach [::]:8081',
   ],
   [
     'a proxy that is not believed, since nothing is said of it',
     { more: 'dashboard: 127.0.0.1:8081\ndashboard_url: ▸https://a.example' },
-    'dashboard_url: https means a proxy in front, and trust_proxy believes none: all people would share one address and its limits; write trust_proxy: 1',
+    'dashboard_url: https means a proxy in front, but trust_proxy is 0: all people would share one address and its limits; write trust_proxy: 1',
   ],
   [
     'a proxy that is not believed, as is said',
     { more: 'dashboard: :8081\ndashboard_url: ▸https://a.example\ntrust_proxy: 0' },
-    'trust_proxy believes none',
+    'write trust_proxy: 1, or the number of proxies',
   ],
   [
     'hops that are none are one problem',
@@ -65,7 +65,7 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
   [
     'a dashboard on the port of clients',
     { more: 'listen: :9000\ndashboard: ▸127.0.0.1:9000' },
-    'dashboard and listen are the same address; give dashboard another port',
+    'dashboard and listen use the same address; give dashboard another port',
   ],
   [
     'a dashboard with a path',
@@ -75,12 +75,12 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
   [
     'a dashboard on plain http',
     { more: 'dashboard: :8081\ndashboard_url: ▸http://a.example' },
-    'dashboard_url: "http://a.example" is plain http, and passwords would cross the network readable',
+    'dashboard_url: "http://a.example" is plain http, which would send passwords unencrypted',
   ],
   [
     'a dashboard of another scheme',
     { more: 'dashboard: :8081\ndashboard_url: ▸ftp://a.example' },
-    'dashboard_url: "ftp://a.example" is neither https nor http',
+    'dashboard_url: "ftp://a.example" is not an http or https URL',
   ],
   [
     'a dashboard with a password',
@@ -95,23 +95,23 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
   [
     'a public address without the path of clients',
     { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://a.example/' },
-    'public_url: "https://a.example/" does not end in /v1, where clients are served; write https://a.example/v1',
+    'public_url: "https://a.example/" does not end in /v1; write https://a.example/v1',
   ],
   [
     'a public address with another path',
     { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://v1.example/models' },
-    'does not end in /v1, where clients are served; write https://v1.example/models/v1',
+    'does not end in /v1; write https://v1.example/models/v1',
   ],
   [
     'a public address of a variable, which stays one',
     { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://${FAR_KEY}/' },
-    'does not end in /v1, where clients are served; write https://HOST/v1',
+    'does not end in /v1; write https://HOST/v1',
   ],
   ['a public address that is none', { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸a.example' }, 'is not a URL'],
   [
     'a credit that nobody gets',
     { more: 'dashboard: 127.0.0.1:8081\nregistration: { credit: ▸$5 }' },
-    'registration: credit is for accounts that anybody makes, and mode is invitation; write mode: open',
+    'registration: credit is only for mode: open, and mode is invitation; write mode: open',
   ],
   [
     'another mode of registration',

@@ -8,17 +8,17 @@ export const ONE_DIALECT: Row[] = [
   [
     'a version elsewhere',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸api_version: 2024-10-21 }'),
-    'api_version is for the dialect azure; remove this line',
+    'api_version is only for the dialect azure; remove this line',
   ],
   [
     'auth elsewhere',
     provider('  near: { dialect: mistral, base_url: "https://a.example/v1", ▸auth: bearer }'),
-    'auth is for the dialect azure; remove this line',
+    'auth is only for the dialect azure; remove this line',
   ],
   [
     'a profile elsewhere',
     provider('  near: { dialect: mistral, base_url: "https://a.example/v1", ▸profile: vllm }'),
-    'profile is for the dialect openai; remove this line',
+    'profile is only for the dialect openai; remove this line',
   ],
   [
     'a profile that is not known',
@@ -67,5 +67,5 @@ export const ONE_DIALECT: Row[] = [
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸price: free }'),
     'unknown key "price"; it belongs to the model',
   ],
-  ['a profile for the demo', provider('  near: { dialect: demo, ▸profile: vllm }'), 'has no network'],
+  ['a profile for the demo', provider('  near: { dialect: demo, ▸profile: vllm }'), 'which uses no network'],
 ]

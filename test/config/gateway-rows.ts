@@ -27,12 +27,12 @@ const YAML: Row[] = [
   ['nothing at all', '▸', 'the file is empty; write "version: 1", or use "tollgate init"'],
   ['only a comment', '▸# nothing\n', 'the file is empty'],
   ['a list', '▸- version: 1\n', 'the file must be a map, not a list'],
-  ['a key twice', { more: 'drain: 1m\n▸drain: 2m' }, 'the key "drain" is here twice; remove one of the two'],
+  ['a key twice', { more: 'drain: 1m\n▸drain: 2m' }, 'the key "drain" is listed twice; remove one of the two'],
   ['a tag', { more: 'drain: ▸!soon' }, '!soon is read as a YAML tag, not as a value; put it in quotes'],
-  ['a tab', { more: 'limits:\n▸\tbody: 1MiB' }, 'YAML is indented with blanks, not with tabs'],
+  ['a tab', { more: 'limits:\n▸\tbody: 1MiB' }, 'YAML must be indented with spaces, not with tabs'],
   ['two documents', { more: '▸---\nversion: 1' }, 'more than one YAML document'],
-  ['a merge key', { more: '▸<<: { drain: 1m }' }, 'merge keys (<<) are not read; write the entries out'],
-  ['an alias without anchor', { more: 'drain: ▸*soon' }, '*soon names an anchor that is not set above it'],
+  ['a merge key', { more: '▸<<: { drain: 1m }' }, 'merge keys (<<) are not supported; write the entries themselves'],
+  ['an alias without anchor', { more: 'drain: ▸*soon' }, '*soon names an anchor that is not defined before it'],
   [
     'a number of too many digits',
     { more: 'trust_proxy: ▸0.12345678901234567890' },
@@ -47,7 +47,7 @@ const YAML: Row[] = [
 
 const TOP: Row[] = [
   ['no version', { version: '# no version', providers: `▸${PARTS.providers}` }, 'the file has no "version"'],
-  ['another version', { version: 'version: ▸2' }, 'version must be 1, and is 2'],
+  ['another version', { version: 'version: ▸2' }, 'version must be 1, not 2'],
   ['a mistyped key', { more: '▸lisen: 127.0.0.1:1' }, 'unknown key "lisen"; did you mean "listen"?'],
   ['a foreign key', { more: '▸tracing: on' }, 'unknown key "tracing"'],
   ['a prototype key', { more: '▸__proto__: { drain: 1m }' }, 'unknown key "__proto__"'],
@@ -62,16 +62,28 @@ const TOP: Row[] = [
   [
     'two listeners on one port',
     { more: 'listen: :9000\nadmin: ▸127.0.0.1:9000' },
-    'admin and listen are the same address',
+    'admin and listen use the same address',
   ],
   [
     'metrics that anybody on the network can read',
     { more: 'admin: ▸10.0.0.5:8082' },
-    'admin: others than this machine can reach "10.0.0.5:8082", and nothing says who may read /metrics there; write metrics: token, and give Prometheus an operator\'s token; or metrics: open',
+    'admin: other machines can reach "10.0.0.5:8082", and access to /metrics there is not set; write metrics: token, and give Prometheus an operator\'s token; or metrics: open',
   ],
-  ['metrics on all interfaces', { more: 'admin: ▸:8082' }, 'nothing says who may read /metrics there'],
-  ['metrics by name', { more: 'admin: ▸gate.internal:8082' }, 'nothing says who may read /metrics there'],
-  ['metrics on all of IPv6', { more: 'admin: ▸"[::]:8082"' }, 'nothing says who may read /metrics there'],
+  [
+    'metrics on all interfaces',
+    { more: 'admin: ▸:8082' },
+    'admin: other machines can reach ":8082", and access to /metrics there is not set',
+  ],
+  [
+    'metrics by name',
+    { more: 'admin: ▸gate.internal:8082' },
+    'admin: other machines can reach "gate.internal:8082", and access to /metrics there is not set',
+  ],
+  [
+    'metrics on all of IPv6',
+    { more: 'admin: ▸"[::]:8082"' },
+    'admin: other machines can reach "[::]:8082", and access to /metrics there is not set',
+  ],
   [
     'metrics without a listener',
     { more: 'metrics: ▸token' },
@@ -83,12 +95,12 @@ const TOP: Row[] = [
     'metrics: "password" is not one of token or open',
   ],
   ['an empty value', { more: '▸limits:' }, 'limits is empty; give it a value or remove the key'],
-  ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written out here'],
+  ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written in clear here'],
   ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret has 3 characters and needs at least 32; make'],
   ['more threads than ids can name', { more: 'threads: ▸32' }, 'must be "auto" or a whole number from 1 to 31, not 32'],
   ['threads in words', { more: 'threads: ▸two' }, 'threads must be "auto" or a whole number from 1 to 31, not "two"'],
   ['threads on a store in memory', { more: 'store: memory\nthreads: ▸2' }, 'several threads need a store in a file'],
-  ['too many hops', { more: 'trust_proxy: ▸17' }, 'trust_proxy must be at most 16, and is 17'],
+  ['too many hops', { more: 'trust_proxy: ▸17' }, 'trust_proxy must be at most 16, not 17'],
   ['hops in words', { more: 'trust_proxy: ▸two' }, 'trust_proxy must be a whole number, not "two"'],
   [
     'a host with a port',
@@ -96,22 +108,22 @@ const TOP: Row[] = [
     'is not a host name; write it without',
   ],
   ['an origin with a path', { more: 'cors: { origins: [ "*", ▸https://a.example/ ] }' }, 'is not an origin such as'],
-  ['a host twice', { more: 'hosts: [ a.example, ▸A.example ]' }, 'the host "A.example" is here twice'],
+  ['a host twice', { more: 'hosts: [ a.example, ▸A.example ]' }, 'the host "A.example" is listed twice'],
   [
     'an unknown limit',
     { more: 'limits: { ▸max_inflght: 5 }' },
     'unknown key "max_inflght"; did you mean "max_inflight"?',
   ],
-  ['a body that is too large', { more: 'limits: { body: ▸64MiB }' }, 'body must lie between 1KiB and 32MiB'],
+  ['a body that is too large', { more: 'limits: { body: ▸64MiB }' }, 'body must be between 1KiB and 32MiB'],
   ['a size that is none', { more: 'limits: { body: ▸lots }' }, 'body: "lots" is not a size such as 4MiB'],
   ['a duration without a unit', { more: 'drain: ▸30' }, 'drain: "30" is not a duration such as 500ms, 15s'],
   ['a duration that is a list', { more: 'drain: ▸[ 1m ]' }, 'drain must be text, not a list'],
   [
     'less room for all kept responses than for one',
     { more: 'limits: { kept_response: 4MiB, kept_responses: ▸2MiB }' },
-    'kept_responses has 2097152 bytes for all of an account, and kept_response 4194304 bytes for one of them; write a larger kept_responses or a smaller kept_response',
+    'kept_responses has 2097152 bytes per account, less than the 4194304 bytes of kept_response; write a larger kept_responses or a smaller kept_response',
   ],
-  ['no exchange at a time', { more: 'limits: { max_inflight: ▸0 }' }, 'max_inflight must be at least 1, and is 0'],
+  ['no exchange at a time', { more: 'limits: { max_inflight: ▸0 }' }, 'max_inflight must be at least 1, not 0'],
   ['a heartbeat that races', { more: 'heartbeat: { every: ▸10ms }' }, 'heartbeat every must be at least 1s'],
 ]
 
@@ -127,7 +139,7 @@ const REFERENCES: Row[] = [
   [
     'a file that is not there',
     { more: 'secret: ▸${file:secrets/none}' },
-    'the file secrets/none cannot be read: there is no such file',
+    'the file secrets/none cannot be read: the file does not exist',
   ],
   ['a folder', { more: 'secret: ▸${file:policies}' }, 'the file policies cannot be read: it is a folder'],
   ['no file', { more: 'secret: ▸"${file:}"' }, 'the file (no path) cannot be read'],
@@ -150,10 +162,10 @@ const PROVIDERS: Row[] = [
   ['no base_url', provider('  near: ▸{ dialect: openai }'), 'the provider "near" has no "base_url"'],
   ...[
     ['no JSON', '${FAR_KEY}', 'the service_account is not JSON'],
-    ['half of one', '${HALF_ACCOUNT}', 'does not hold client_email, private_key and token_uri'],
+    ['half of one', '${HALF_ACCOUNT}', 'does not contain client_email, private_key and token_uri'],
     ['a key that is none', '${KEYLESS_ACCOUNT}', 'has a private_key that cannot be read'],
-    ['an address in clear', '${CLEAR_ACCOUNT}', 'has a token_uri that is no https address'],
-    ['one written out', 'abcdefgh', 'the service_account is written out here'],
+    ['an address in clear', '${CLEAR_ACCOUNT}', 'has a token_uri that is not an https URL'],
+    ['one written out', 'abcdefgh', 'the service_account is written in clear here'],
   ].map(
     ([what, account, says]): Row => [
       `a service account: ${what}`,
@@ -166,65 +178,65 @@ const PROVIDERS: Row[] = [
   [
     'a service account elsewhere',
     provider('  near: { dialect: gemini, base_url: "https://a.example", ▸service_account: "${FAR_KEY}" }'),
-    'service_account is for the dialects vertex and vertex-anthropic',
+    'service_account is only for the dialects vertex and vertex-anthropic',
   ],
   [
     'a base_url of openai that ends elsewhere',
     provider('  near: { dialect: openai, base_url: ▸"https://api.openai.com" }'),
-    'is not where openai is spoken; write it as https://api.openai.com/v1',
+    'is not a base URL of the dialect openai; write it as https://api.openai.com/v1',
   ],
   [
     'a base_url of anthropic that ends elsewhere',
     provider('  near: { dialect: anthropic, base_url: ▸"https://api.anthropic.com/" }'),
-    'is not where anthropic is spoken; write it as https://api.anthropic.com/v1',
+    'is not a base URL of the dialect anthropic; write it as https://api.anthropic.com/v1',
   ],
   [
     'a base_url of gemini that ends elsewhere',
     provider('  near: { dialect: gemini, base_url: ▸"https://generativelanguage.googleapis.com" }'),
-    'is not where gemini is spoken; write it as https://generativelanguage.googleapis.com/v1beta',
+    'is not a base URL of the dialect gemini; write it as https://generativelanguage.googleapis.com/v1beta',
   ],
   [
     'a base_url of vertex that ends elsewhere',
     provider('  near: { dialect: vertex, base_url: ▸"https://europe-west1-aiplatform.googleapis.com/v1" }'),
-    'is not where vertex is spoken; write it as https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/google',
+    'is not a base URL of the dialect vertex; write it as https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/google',
   ],
   [
     'a base_url of vertex-anthropic that ends elsewhere',
     provider(
       '  near: { dialect: vertex-anthropic, base_url: ▸"https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google" }',
     ),
-    'is not where vertex-anthropic is spoken; write it as https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/anthropic',
+    'is not a base URL of the dialect vertex-anthropic; write it as https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/anthropic',
   ],
   [
     'a base_url of bedrock that ends elsewhere',
     provider('  near: { dialect: bedrock, base_url: ▸"https://bedrock-runtime.us-east-1.amazonaws.com/model" }'),
-    'is not where bedrock is spoken; write it as https://bedrock-runtime.eu-central-1.amazonaws.com',
+    'is not a base URL of the dialect bedrock; write it as https://bedrock-runtime.eu-central-1.amazonaws.com',
   ],
   [
     'a base_url of cohere that ends elsewhere',
     provider('  near: { dialect: cohere, base_url: ▸"https://api.cohere.com/v1" }'),
-    'is not where cohere is spoken; write it as https://api.cohere.com/v2',
+    'is not a base URL of the dialect cohere; write it as https://api.cohere.com/v2',
   ],
   [
     'a base_url of ollama that ends elsewhere',
     provider('  near: { dialect: ollama, base_url: ▸"http://127.0.0.1:11434/v1/" }'),
-    'is not where ollama is spoken; write it as http://127.0.0.1:11434',
+    'is not a base URL of the dialect ollama; write it as http://127.0.0.1:11434',
   ],
   [
     'a base_url of groq that ends elsewhere',
     provider('  near: { dialect: groq, base_url: ▸"https://api.groq.com/v1" }'),
-    'is not where groq is spoken; write it as https://api.groq.com/openai/v1',
+    'is not a base URL of the dialect groq; write it as https://api.groq.com/openai/v1',
   ],
   ['a base_url that is none', provider('  near: { dialect: openai, base_url: ▸a.example/v1 }'), 'is not a URL'],
   [
     'plain http',
     provider('  near: { dialect: openai, base_url: ▸"http://10.0.0.1/v1" }'),
-    'would send keys and prompts unencrypted; use https, or say allow_insecure: true',
+    'base_url "http://10.0.0.1/v1" would send keys and prompts unencrypted; use https, or write allow_insecure: true if you trust that network',
   ],
   [
     'credentials',
     provider('  near: { dialect: openai, base_url: ▸"https://u:p@a.example/v1" }'),
-    'base_url holds credentials',
+    'base_url contains credentials',
   ],
   [
     'a query',
@@ -234,17 +246,17 @@ const PROVIDERS: Row[] = [
   [
     'the whole path',
     provider('  near: { dialect: openai, base_url: ▸"https://a.example/v1/chat/completions" }'),
-    'base_url goes too far: the gateway adds /chat/completions; end it with /v1',
+    'base_url is too long: the gateway adds /chat/completions; end it with /v1',
   ],
   [
     'a key written out',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸not-a-real-key }'),
-    'the api_key is written out here, and files get committed and copied; write ${NAME}',
+    'the api_key is written in clear here; files get committed and copied; write ${NAME}',
   ],
   [
     'a key with a word before it',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_key: ▸"Bearer ${FAR_KEY}" }'),
-    'holds blanks or characters that a header cannot carry; give the bare key',
+    'the api_key is empty, or contains blanks or characters that are not allowed in a header; write the key alone, without "Bearer"',
   ],
   [
     'an empty key',
@@ -259,7 +271,7 @@ const PROVIDERS: Row[] = [
   [
     'a secret header written out',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { x-api-key: ▸not-a-real-key } }'),
-    'the header "x-api-key" is written out here',
+    'the header "x-api-key" is written in clear here',
   ],
   [
     'a header name with a blank',
@@ -269,59 +281,59 @@ const PROVIDERS: Row[] = [
   [
     'a line break in a header',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { x-team: ▸"a\\nb" } }'),
-    'holds a line break',
+    'contains a line break',
   ],
   [
     'two authorizations',
     provider(
       '  near: { dialect: openai, base_url: "https://a.example/v1", api_key: "${FAR_KEY}", headers: { ▸authorization: "${FAR_KEY}" } }',
     ),
-    'api_key already says who the gateway is',
+    'this provider already has a credential: api_key; keep one of the two',
   ],
   [
     "two keys, one of them in the dialect's own header",
     provider(
       '  near: { dialect: anthropic, base_url: "https://a.example/v1", api_key: "${FAR_KEY}", headers: { ▸X-Api-Key: "${FAR_KEY}" } }',
     ),
-    'api_key already says who the gateway is',
+    'this provider already has a credential: api_key; keep one of the two',
   ],
   [
     'two ways to say who',
     provider(
       '  near: { dialect: bedrock, base_url: "https://a.example", api_key: "${FAR_KEY}", ▸aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
     ),
-    'api_key already says who the gateway is at this provider',
+    'this provider already has a credential: api_key; keep one of the two',
   ],
   [
     'AWS keys for somebody else',
     provider(
       '  near: { dialect: openai, base_url: "https://a.example", ▸aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
     ),
-    'aws is for the dialects bedrock and bedrock-invoke',
+    'aws is only for the dialects bedrock and bedrock-invoke',
   ],
   [
     'a region that is none',
     provider(
       '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: ▸frankfurt } }',
     ),
-    'is not a region of AWS',
+    'is not an AWS region',
   ],
   [
     'an AWS key written out',
     provider(
       '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: ▸abcdefgh, region: eu-central-1 } }',
     ),
-    'the secret_access_key is written out here',
+    'the secret_access_key is written in clear here',
   ],
   [
     'one of several keys written out',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸abcdefgh ] }'),
-    'the api_key is written out here',
+    'the api_key is written in clear here',
   ],
   [
     'Azure without a version',
     provider('  near:\n    ▸dialect: azure\n    base_url: https://a.example'),
-    'Azure wants an "api_version" at this base_url',
+    '"api_version" is missing: Azure requires it at this base_url',
   ],
   [
     'Foundry without a version',
@@ -336,19 +348,19 @@ const PROVIDERS: Row[] = [
   [
     "Azure's address with what the gateway adds",
     provider('  near: { dialect: azure, base_url: ▸"https://a.example/openai/", api_version: 2024-10-21 }'),
-    'base_url goes too far: the gateway adds /openai/deployments and the model',
+    'base_url is too long: the gateway adds /openai/deployments and the model',
   ],
   [
     "Azure's address with a deployment",
     provider(
       '  near: { dialect: azure, base_url: ▸"https://a.example/openai/deployments/x", api_version: 2024-10-21 }',
     ),
-    'base_url goes too far',
+    'base_url is too long',
   ],
   [
     'an access token for a key of Azure',
     provider('  near: { dialect: azure, base_url: "https://a.example/openai/v1", api_key: ▸"${ENTRA}" }'),
-    'this is an access token, which Azure does not take as a key; say auth: bearer',
+    'this is an access token, which Azure does not accept as a key; write auth: bearer',
   ],
   [
     'an access token among keys of Azure',
@@ -362,11 +374,11 @@ const PROVIDERS: Row[] = [
     provider('  near: { dialect: azure, base_url: "https://a.example/openai/v1", auth: ▸entra }'),
     'auth: "entra" is not one of api-key or bearer',
   ],
-  ['a version for the demo', provider('  near: { dialect: demo, ▸api_version: 2024-10-21 }'), 'has no network'],
+  ['a version for the demo', provider('  near: { dialect: demo, ▸api_version: 2024-10-21 }'), 'which uses no network'],
   [
     'a key for the demo',
     provider('  near: { dialect: demo, ▸api_key: "${FAR_KEY}" }'),
-    'the demo provider has no network',
+    '"api_key" has no effect at the demo provider, which uses no network',
   ],
   [
     'pace elsewhere',
@@ -384,13 +396,13 @@ const PROVIDERS: Row[] = [
       provider(
         `  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { total: 1500ms, ${name}: ▸60s } }`,
       ),
-      `${name} never comes to its end: after total ("1500ms") the exchange is over; make ${name} shorter, or total longer`,
+      `${name} is longer than total ("1500ms"), so it has no effect; make ${name} shorter, or total longer`,
     ],
   ),
   [
     'idle longer than the whole that nobody has said',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { idle: ▸20m } }'),
-    'idle never comes to its end: after total (15m, the default)',
+    'idle is longer than total (15m, the default), so it has no effect',
   ],
 ]
 
@@ -456,11 +468,7 @@ const MODELS: Row[] = [
     model(`${TARGETS}\n${PRICE}\n${SIZES}\n    allow: [ ▸websearch ]`),
     'entry 1 of allow: "websearch" is not one of',
   ],
-  [
-    'a day that never was',
-    model(`${TARGETS}\n${PRICE}\n${SIZES}\n    created: ▸2026-02-30`),
-    'is not a day of the calendar',
-  ],
+  ['a day that never was', model(`${TARGETS}\n${PRICE}\n${SIZES}\n    created: ▸2026-02-30`), 'is not a calendar date'],
   [
     'yes for true',
     model(`${TARGETS}\n${PRICE}\n${SIZES}\n    public: ▸yes`),
@@ -487,7 +495,7 @@ const MODELS: Row[] = [
   [
     'no model at all',
     { models: '', routes: 'routes:\n  - { path: ▸/v1/chat/completions, policy: standard }' },
-    'there is no model to serve',
+    'no model is enabled',
   ],
 ]
 
@@ -497,48 +505,56 @@ const ROUTES: Row[] = [
   [
     'a path twice',
     route('  - { path: ▸/v1/chat/completions, policy: standard }'),
-    'is here already (line 15); remove one of the two',
+    'exists already (line 15); remove one of the two',
   ],
   [
     'a mistyped path',
     { routes: 'routes:\n  - { path: ▸/v1/chat/completion, policy: standard }' },
     'did you mean /v1/chat/completions?',
   ],
-  ['a path not known', route('  - { path: ▸/v1/embeddings, policy: standard }'), 'say "kind: raw"'],
+  [
+    'a path not known',
+    route('  - { path: ▸/v1/embeddings, policy: standard }'),
+    'the path /v1/embeddings is unknown; write "kind: raw" to pass its bytes to a provider',
+  ],
   [
     'a path of the gateway',
     route('  - { path: ▸/readyz, policy: standard, kind: raw }'),
-    'the gateway itself answers /readyz',
+    '/readyz is served by the gateway itself; remove this route',
   ],
   [
     'a pattern without a kind',
     route('  - { path: ▸"/v1/files/{id}", policy: standard }'),
-    'has a part in braces, which only raw routes, /v1/responses/{id}, /v1/models/{id} and /v1/receipts/{id} may have; say "kind: raw"',
+    '/v1/files/{id} has braces, which only raw routes, /v1/responses/{id}, /v1/models/{id} and /v1/receipts/{id} can have',
   ],
   [
     'a raw path with another name in braces',
     raw('path: ▸"/v1/files/{file}"'),
-    'the only part in braces that a path may have is {id}; it stands for all that follows, one part or several: /v1/files/{id}',
+    'a path can have no other braces than {id}; it matches one or more segments: /v1/files/{id}',
   ],
   [
     'a raw path with two parts in braces',
     raw('path: ▸"/v1/stores/{id}/files/{id}"'),
-    'has {id} twice; one is enough, because it stands for several parts too: /v1/stores/{id}',
+    '/v1/stores/{id}/files/{id} has {id} twice; write it once, because it matches several segments: /v1/stores/{id}',
   ],
-  ['a raw path with a brace too many', raw('path: ▸"/v1/files/{id}}"'), 'the only part in braces'],
-  ['half a part in braces', raw('path: ▸"/v1/file-{id}"'), '{id} has to stand alone between two slashes or at the end'],
-  ['a part in braces that goes on', raw('path: ▸"/v1/files/{id}.json"'), '{id} has to stand alone'],
+  ['a raw path with a brace too many', raw('path: ▸"/v1/files/{id}}"'), 'a path can have no other braces than {id}'],
+  ['half a part in braces', raw('path: ▸"/v1/file-{id}"'), 'in /v1/file-{id}, {id} must be a whole segment'],
+  [
+    'a part in braces that goes on',
+    raw('path: ▸"/v1/files/{id}.json"'),
+    'in /v1/files/{id}.json, {id} must be a whole segment',
+  ],
   [
     'another place for a path that goes on',
     raw('path: "/v1/files/{id}/content", upstream_path: ▸/content'),
-    '"upstream_path" cannot be said for a path that goes on behind {id}; end the path in {id}',
+    '"upstream_path" is not possible for a path with text after {id}; end the path with {id}',
   ],
   [
     'the same raw prefix twice',
     route(
       '  - { path: "/v1/files/{id}", kind: raw, policy: catalog, provider: far, price: free }\n  - { path: ▸"/v1/files/{id}", kind: raw, policy: catalog, provider: far, price: free }',
     ),
-    'is here already',
+    'exists already (line 16)',
   ],
   ['a path without a slash', route('  - { path: ▸v1/models, policy: standard }'), 'path must begin with /'],
   [
@@ -551,39 +567,43 @@ const ROUTES: Row[] = [
     route('  - { path: /v1/talk, policy: standard, kind: ▸chat }'),
     'the path of kind chat ends in /v1/chat/completions',
   ],
-  ['a raw route without provider', route(`  - ▸{ ${RAW}, price: free }`), 'a raw route has to say its "provider"'],
-  ['a raw route without price', route(`  - ▸{ ${RAW}, provider: far }`), 'a raw route has to say its "price"'],
-  ['a raw route to the demo', route(`  - { ${RAW}, price: free, provider: ▸demo }`), 'answers chat completions only'],
+  ['a raw route without provider', route(`  - ▸{ ${RAW}, price: free }`), 'a raw route needs a "provider"'],
+  ['a raw route without price', route(`  - ▸{ ${RAW}, provider: far }`), 'a raw route needs a "price"'],
+  [
+    'a raw route to the demo',
+    route(`  - { ${RAW}, price: free, provider: ▸demo }`),
+    'the demo provider "demo" supports chat completions only',
+  ],
   [
     'a raw route to nobody',
     route(`  - { ${RAW}, price: free, provider: ▸fra }`),
-    'there is no provider "fra"; did you mean "far"?',
+    'unknown provider "fra"; did you mean "far"?',
   ],
   [
     'a raw price for answers without a hold',
     route(`  - { ${RAW}, provider: far, price: { per: 1M tokens, input: 1, output: ▸2 } }`),
-    'output has no ceiling that is known before the answer; say on the route what the dearest request costs, such as "hold: $0.50"',
+    'output has no maximum that is known before the answer; write the cost of the most expensive request on the route, such as "hold: $0.50"',
   ],
   [
     'a raw price for answers alone',
     route(`  - { ${RAW}, provider: far, hold: $1, price: ▸{ per: 1M tokens, output: 1 } }`),
-    'has no "input", which goes with',
+    'price has no "input", which its other keys require',
   ],
   [
     'a hold for nothing',
     route(`  - { ${RAW}, provider: far, price: free, ▸hold: $1 }`),
-    'what is free holds nothing; remove this line',
+    'a free route has no hold; remove this line',
   ],
   [
     'a hold that does not pay for a request',
     route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$0.01 }`),
-    'hold is less than what each request costs',
+    'hold is less than the price of a request',
   ],
   ...['{ per: 1M tokens, input: 1 }', '{ per: 1M tokens, input: 0, output: 1 }'].map(
     (price): Row => [
       `a hold of nothing for ${price}`,
       route(`  - { ${RAW}, provider: far, price: ${price}, hold: ▸$0 }`),
-      'hold is $0, and nothing beyond it is ever charged; say what the dearest request costs, or "price: free"',
+      'hold is $0, and a request is never charged more than its hold; write the cost of the most expensive request, or "price: free"',
     ],
   ),
   [
@@ -621,7 +641,7 @@ const ROUTES: Row[] = [
   [
     'a raw price without per',
     route(`  - { ${RAW}, provider: far, price: ▸{ input: 1 } }`),
-    'price has no "per", which goes with',
+    'price has no "per", which its other keys require',
   ],
   [
     'a provider on a chat route',
@@ -631,12 +651,12 @@ const ROUTES: Row[] = [
   [
     'public, where a key is asked for',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸public: true }' },
-    'the step "api-key" of the policy "standard" asks for a key, so "public" says nothing; remove this line, or use',
+    'the step "api-key" of the policy "standard" requires a key, so "public" has no effect; remove this line, or use',
   ],
   [
     'unmetered, where credits charges',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸unmetered: true }' },
-    'the step "credits" of the policy "standard" charges, so "unmetered" says nothing; remove this line, or use',
+    'the step "credits" of the policy "standard" charges, so "unmetered" has no effect; remove this line, or use',
   ],
   [
     'unmetered models',
@@ -646,7 +666,7 @@ const ROUTES: Row[] = [
   [
     'no such policy',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸standrad }' },
-    'policies/standrad.yaml beside gateway.yaml cannot be read: there is no such file; did you mean "standard"?',
+    'policies/standrad.yaml beside gateway.yaml cannot be read: the file does not exist; did you mean "standard"?',
   ],
   [
     'a policy outside',
@@ -656,7 +676,7 @@ const ROUTES: Row[] = [
   [
     'a policy in a file of another ending',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸other }' },
-    'there is no such file; rename policies/other.yml to other.yaml',
+    'the file does not exist; rename policies/other.yml to other.yaml',
     { 'policies/other.yml': 'steps: []' },
   ],
 ]

@@ -21,7 +21,7 @@ test('no file is a problem, not an exception', async () => {
       line: 1,
       column: 1,
       rule: 'unreadable-file',
-      message: 'the configuration cannot be read: there is no such file',
+      message: 'the configuration cannot be read: the file does not exist',
       suggestion: 'tollgate init writes a configuration',
     },
   ])
@@ -100,21 +100,21 @@ test('one mistake does not hide another beside it', async () => {
   expect(problems.map(each => `${each.file}:${each.line}:${each.column} ${each.message.slice(0, 40)}`)).toEqual([
     'gateway.yaml:5:14 dialect: "opnai" is not one of openai, a',
     'gateway.yaml:6:15 base_url "http://a.example/v1" would sen',
-    'gateway.yaml:7:14 the api_key is written out here, and fil',
+    'gateway.yaml:7:14 the api_key is written in clear here; fi',
     'gateway.yaml:8:16 the gateway builds the header "Host" its',
     'gateway.yaml:8:33 x-team must be text, not 5',
-    'gateway.yaml:11:28 there is no provider "dmeo"',
+    'gateway.yaml:11:28 unknown provider "dmeo"',
     'gateway.yaml:11:55 weight must be a whole number, not "lots',
     'gateway.yaml:12:19 per must be "1M tokens" or "1K tokens", ',
     'gateway.yaml:12:51 output is more than $100000 per 1M token',
     'gateway.yaml:14:17 max_output (16384) is more than context ',
-    'gateway.yaml:15:14 created: "2026-02-31" is not a day of th',
+    'gateway.yaml:15:14 created: "2026-02-31" is not a calendar ',
     `gateway.yaml:16:16 the alias "small" is the model's own id`,
     'gateway.yaml:18:35 unknown key "polcy"',
-    'gateway.yaml:19:13 the path /v1/chat/completions is here al',
+    'gateway.yaml:19:13 the path /v1/chat/completions exists alr',
     'gateway.yaml:19:58 kind: "row" is not one of chat, messages',
     'gateway.yaml:19:63 "provider" is for raw routes only',
-    'policies/standard.yaml:5:10 there is no plugin "ruote"',
+    'policies/standard.yaml:5:10 unknown plugin "ruote"',
   ])
 })
 
@@ -538,7 +538,7 @@ test('a route that counts gives nothing away, so it cannot be unmetered', () =>
         routes: `${PARTS.routes}\n  - { path: /v1/messages/count_tokens, policy: standard, ▸unmetered: true }`,
       },
     },
-    '/v1/messages/count_tokens costs nothing, so "unmetered" says nothing',
+    '/v1/messages/count_tokens costs nothing, so "unmetered" has no effect',
   ))
 
 test('steps, with parsed settings and their places', async () => {

@@ -157,7 +157,7 @@ function wrongUnits(schema: Schema): Wrong[] {
   const wrong: Wrong[] = [['not of its unit', other, ['wrong-unit'], `"${other}" is not`]]
   if (unit === 'rate') wrong.push(['too little', little, ['wrong-unit'], 'must allow at least 1'])
   if (within === undefined) return wrong
-  const says = `must lie between ${within.from} and ${within.to}`
+  const says = `must be between ${within.from} and ${within.to}`
   if (!/^0/.test(within.from)) wrong.push(['too little', little, ['out-of-bounds'], says])
   return [...wrong, ['too much', much, ['out-of-bounds'], says]]
 }

@@ -55,7 +55,7 @@ test.each<[name: string, baseUrl: string, more: string, says: string]>([
     'default',
     'http://127.0.0.1:8080/v1',
     '',
-    `own "listen": each request would come back to it; write the provider's address`,
+    `own "listen": each request would return to it; write the address of the provider`,
   ],
 ])('a provider at the %s listener is refused', async (_name, baseUrl, more, says) => {
   await expectProblems(workshop, { gateway: { providers: near(baseUrl), more } }, says)

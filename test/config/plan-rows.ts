@@ -31,7 +31,7 @@ export const PLANS: Row[] = [
       more: `plans:\n  pro: { models: [ large ], budgets: [ { ${DAY}, then: ▸small } ] }\n`,
       models: `${PARTS.models}\n${PARTS.models.replace('models:\n', '').replace('small:', 'large:')}`,
     },
-    'the models of this plan lack "small", so it never answers; add it to models, or write refuse',
+    'the models of this plan do not include "small", so it would never be used; add it to models, or write refuse',
   ],
   ['an unknown model', budgets(`{ ${DAY}, then: ▸smal }`), 'the catalog has no model "smal"; did you mean "small"?'],
   ['two of one name', budgets(`{ ${DAY} }, ▸{ ${DAY} }`), 'is a second budget "key day"; give it a `name`'],
@@ -45,7 +45,7 @@ export const PLANS: Row[] = [
   [
     'an alias for a model',
     { more: 'plans: { pro: { models: [ ▸tiny ] } }', models: `${PARTS.models}\n    aliases: [ tiny ]` },
-    '"tiny" is an alias, and a plan names the ids of models; write "small"',
+    '"tiny" is an alias, and a plan needs the ids of models; write "small"',
   ],
   ['a model twice', plans('models: [ small, ▸small ]'), 'models has the same entry twice'],
   ['a limit without per', limits('▸{ requests: 6 per minute }'), 'has no "per"'],
@@ -59,7 +59,7 @@ export const PLANS: Row[] = [
   [
     'one limit in two sizes',
     limits('{ per: key, requests: 6 per minute }, { per: key, requests: ▸9 per minute }'),
-    'a limit of requests per key in this time is here already',
+    'a limit of requests per key in this time exists already (line 17)',
   ],
   [
     'a plan of those who register that is not declared',
@@ -74,7 +74,7 @@ export const PLANS: Row[] = [
   [
     'a preferred plan with a weight',
     plans('weight: 2', 'overload: { prefer: [ ▸pro ] }'),
-    'the plan "pro" has a weight of its own, so this says nothing; remove it here, or the weight there',
+    'the plan "pro" has its own weight, so this entry has no effect; remove it here, or the weight there',
   ],
   [
     'a plan of a condition that is not declared',

@@ -40,8 +40,8 @@ const SHAPE: Row[] = [
     `telemetry: { content: ▸all }\n${STANDARD}`,
     'content must be true or false, not "all"',
   ],
-  ['an unknown plugin', `${STANDARD}  - use: ▸remrak\n`, 'there is no plugin "remrak"; did you mean "remark"?'],
-  ['a plugin from elsewhere', `${STANDARD}  - use: ▸firewall\n`, 'there is no plugin "firewall"; there are api-key,'],
+  ['an unknown plugin', `${STANDARD}  - use: ▸remrak\n`, 'unknown plugin "remrak"; did you mean "remark"?'],
+  ['a plugin from elsewhere', `${STANDARD}  - use: ▸firewall\n`, 'unknown plugin "firewall"'],
   [
     'a path without ./',
     `${STANDARD}  - use: ▸plugins/x.ts\n`,
@@ -50,7 +50,7 @@ const SHAPE: Row[] = [
   [
     'the name of a plugin that lies beside the configuration',
     { standard: `${STANDARD}  - use: ▸firewall\n`, 'plugins/firewall/index.ts': '' },
-    'there is no plugin "firewall"; did you mean "../plugins/firewall/index.ts"?',
+    'unknown plugin "firewall"; did you mean "../plugins/firewall/index.ts"?',
   ],
   [
     'a path without ./ of a file that is there',
@@ -63,19 +63,19 @@ const SHAPE: Row[] = [
   [
     'a name twice',
     `${STANDARD}  - use: remark\n  - use: ▸remark\n`,
-    'a step is called "remark" already (line 6); give this one an id',
+    'the id "remark" exists already (line 6); give this step another id',
   ],
-  ['an id twice', `${STANDARD}  - use: remark\n    id: ▸route\n`, 'a step is called "route" already (line 5)'],
+  ['an id twice', `${STANDARD}  - use: remark\n    id: ▸route\n`, 'the id "route" exists already (line 5)'],
   ['an id with a blank', `${STANDARD}  - use: remark\n    id: ▸"a b"\n`, 'id must be up to 40 letters'],
   [
     'a key twice',
     `${STANDARD}  - use: remark\n    ▸use: remark\n`,
-    'the key "use" is here twice; write "- " before it',
+    'the key "use" is listed twice; write "- " before it',
   ],
   [
     'two steps in one entry: nothing is said of what the lost one would give',
     'steps:\n  - use: api-key\n  - use: schema\n    ▸use: credits\n  - use: route\n',
-    'the key "use" is here twice; write "- " before it',
+    'the key "use" is listed twice; write "- " before it',
   ],
   [
     'settings beside use',
@@ -101,24 +101,32 @@ const SHAPE: Row[] = [
   [
     'a no-break space in front of a key',
     `${STANDARD}  - use: remark\n▸\u00a0   with: { text: a }\n`,
-    'a no-break space (U+00A0) stands here, which YAML does not take for a blank; replace it by a blank',
+    'a no-break space (U+00A0) is not a blank in YAML; replace it by a normal space',
   ],
   [
     'one behind blanks',
     `${STANDARD}  - use: remark\n  ▸\u00a0 with: { text: a }\n    id: x\n`,
-    'a no-break space (U+00A0) stands here',
+    'a no-break space (U+00A0) is not a blank in YAML',
   ],
-  ['one behind a colon', `${STANDARD}  - use:▸\u00a0remark\n    id: x\n`, 'a no-break space (U+00A0) stands here'],
-  ['one behind a dash', `${STANDARD}  -▸\u00a0use: remark\n    id: x\n`, 'a no-break space (U+00A0) stands here'],
+  [
+    'one behind a colon',
+    `${STANDARD}  - use:▸\u00a0remark\n    id: x\n`,
+    'a no-break space (U+00A0) is not a blank in YAML',
+  ],
+  [
+    'one behind a dash',
+    `${STANDARD}  -▸\u00a0use: remark\n    id: x\n`,
+    'a no-break space (U+00A0) is not a blank in YAML',
+  ],
   [
     'another blank',
     `${STANDARD}  - use: remark\n    with:\n▸\u2003\u2003    text: a\n      times: 2\n`,
-    'a blank (U+2003)',
+    'a special space (U+2003) is not a blank in YAML',
   ],
   [
     'one beside others that are text',
     `${STANDARD}  - use: remark\n    with:\n      text: |\n        Oui:\u00a0non\n        \u00a0x\n▸\u00a0   id: x\n`,
-    'a no-break space (U+00A0) stands here',
+    'a no-break space (U+00A0) is not a blank in YAML',
   ],
   [
     'a variable that is not set',
@@ -139,11 +147,11 @@ const SETTINGS: Row[] = [
   [
     'a condition that is wrong, of a step that others rely on',
     STANDARD.replace('- use: schema', '- use: schema\n    when: "▸modl == 1"'),
-    'nothing is called "modl" here',
+    'the name "modl" is unknown here',
   ],
   ['an unknown setting', remark('▸txt: x'), 'unknown key "txt"; did you mean "text"?'],
   ['a wrong type', remark('times: ▸many'), 'times must be a whole number, not "many"'],
-  ['too many', remark('times: ▸10'), 'times must be at most 9, and is 10'],
+  ['too many', remark('times: ▸10'), 'times must be at most 9, not 10'],
   ['a wrong flag', remark('loud: ▸yes'), 'loud must be true or false, not "yes"'],
   ['a wrong size', remark('size: ▸4 apples'), 'size: "4 apples" is not a size'],
   ['a wrong price', remark('price: ▸$1.0000000001'), 'price: "$1.0000000001" is not an amount of dollars'],
@@ -171,14 +179,14 @@ const SETTINGS: Row[] = [
   ['neither of two', `${STANDARD}  - use: rate-limit\n    with: ▸{ per: key }\n`, 'with needs "requests" or "tokens"'],
   ...(
     [
-      ['above: ▸3', 'above must be more than 3, and is 3'],
-      ['below: ▸9', 'below must be less than 9, and is 9'],
-      ['even: ▸3', 'even must be a multiple of 2, and is 3'],
-      ['word: ▸abcd', 'word may have at most 3 characters'],
-      ['list: ▸[a, b, c]', 'list may have at most 2 entries'],
-      ['pair: ▸[1, 2, 3]', 'pair may have at most 2 entries'],
-      ['has: ▸[2]', 'has has no entry of the kind that it needs'],
-      ['map: ▸{ a: 1, b: 2 }', 'map may have at most one entry'],
+      ['above: ▸3', 'above must be more than 3, not 3'],
+      ['below: ▸9', 'below must be less than 9, not 9'],
+      ['even: ▸3', 'even must be a multiple of 2, not 3'],
+      ['word: ▸abcd', 'word can have at most 3 characters'],
+      ['list: ▸[a, b, c]', 'list can have at most 2 entries'],
+      ['pair: ▸[1, 2, 3]', 'pair can have at most 2 entries'],
+      ['has: ▸[2]', 'has has no entry of the required kind'],
+      ['map: ▸{ a: 1, b: 2 }', 'map can have at most one entry'],
       ['free: ▸none', 'free: "none" is not allowed'],
       ['never: ▸1', 'never is not allowed here'],
     ] as const
@@ -189,17 +197,9 @@ const SETTINGS: Row[] = [
       says,
     ],
   ),
-  [
-    'a before that fails',
-    `${STANDARD}  - use: ▸gloomy\n`,
-    'the plugin "gloomy" failed when asked what it stands before: never',
-  ],
-  [
-    'precedes that fails',
-    `${STANDARD}  - use: ▸shy\n`,
-    'the plugin "shy" failed when asked which plugins it precedes: nobody',
-  ],
-  ['needs that fail', `${STANDARD}  - use: ▸moody\n`, 'the plugin "moody" failed when asked what it needs: not today'],
+  ['a before that fails', `${STANDARD}  - use: ▸gloomy\n`, 'the plugin "gloomy" failed in "before": never'],
+  ['precedes that fails', `${STANDARD}  - use: ▸shy\n`, 'the plugin "shy" failed in "precedes": nobody ('],
+  ['needs that fail', `${STANDARD}  - use: ▸moody\n`, 'the plugin "moody" failed in "needs": not today'],
   // One value that cannot be read says nothing of the others.
   ['a variable beside others', limited('per: key, requests: ▸"${NOWHERE}"'), 'NOWHERE is not set'],
   ['a variable where one must be', limited('per: ▸"${NOWHERE}", requests: 1 per day'), 'NOWHERE is not set'],
@@ -209,7 +209,7 @@ const SETTINGS: Row[] = [
   [
     'two that exclude each other',
     picky('words: [▸{ word: a, not: b }]'),
-    'entry 1 of words says "word" and "not", and may say only one of them; remove one of the two',
+    'entry 1 of words has "word" and "not", but can have only one of them; remove one of the two',
   ],
   // What a plugin finds itself.
   ['a setting that the plugin refuses', picky('pattern: ▸ab+c'), '"ab+" has no end'],
@@ -217,25 +217,21 @@ const SETTINGS: Row[] = [
   ['one with a unit', picky('pattern: a, wait: ▸2m'), '120000 ms are too long'],
   ['one that is left out', picky('pattern: default').replace('{', '▸{'), 'wait is 1s'],
   ['all of them', picky('pattern: whole').replace('{', '▸{'), 'all of it is wrong'],
-  [
-    'one that a variable stands for',
-    picky('pattern: ▸"${FAR_KEY}"'),
-    '"${FAR_KEY}" stands for a value that cannot be taken',
-  ],
+  ['one that a variable stands for', picky('pattern: ▸"${FAR_KEY}"'), '"${FAR_KEY}" has a value that is not allowed'],
   ['one by its place', `${picky('pattern: ▸place')}    id: me\n    mode: shadow\n`, 'standard me shadow policies'],
+  ['a check that fails', `${STANDARD}  - use: ▸grumpy\n`, 'the plugin "grumpy" failed in "check": no comment'],
   [
-    'a check that fails',
-    `${STANDARD}  - use: ▸grumpy\n`,
-    'the plugin "grumpy" failed when asked what is wrong with its settings: no comment',
+    'a check without places',
+    `${STANDARD}  - use: ▸vague\n`,
+    'the plugin "vague" did not return a list of { at, message } from "check"',
   ],
-  ['a check without places', `${STANDARD}  - use: ▸vague\n`, 'did not answer with a list of { at, message }'],
 ]
 
 const ORDER: Row[] = [
   [
     'a change behind what is made from it',
     'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n  - use: ▸rewriter\n  - use: route\n',
-    '"rewriter" must stand before the step "credits" (line 4): it changes what hold is made from; this order works: api-key, schema, rewriter, credits, route',
+    '"rewriter" must come before the step "credits" (line 4): it changes the source of hold; this order works: api-key, schema, rewriter, credits, route',
   ],
   [
     'a change behind what may be made from it',
@@ -244,17 +240,17 @@ const ORDER: Row[] = [
       standard:
         'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n    when: request.method == "POST"\n  - use: ▸rewriter\n  - use: route\n',
     },
-    '"rewriter" must stand before the step "credits" (line 4)',
+    '"rewriter" must come before the step "credits" (line 4): it changes the source of hold',
   ],
   [
     'a step behind one that it precedes',
     'steps:\n  - use: api-key\n  - use: schema\n  - use: rewriter\n  - use: ▸loner\n  - use: credits\n  - use: route\n',
-    '"loner" must stand before the step "rewriter" (line 4): it would take what that step adds for the client\'s own; this order works: api-key, schema, loner, rewriter, credits, route',
+    '"loner" must come before the step "rewriter" (line 4): it would mistake the content of that step for the client\'s; this order works: api-key, schema, loner, rewriter, credits, route',
   ],
   [
     'a giver that comes later',
     'steps:\n  - use: schema\n  - use: ▸credits\n  - use: api-key\n  - use: route\n',
-    '"credits" needs key and account, which the step "api-key" gives only later (line 4); this order works: schema, api-key, credits, route',
+    '"credits" needs key and account, which the step "api-key" gives too late (line 4); this order works: schema, api-key, credits, route',
   ],
   ...['/v1/responses', '/v1/responses/input_tokens'].map(
     (path): Row => [
@@ -263,23 +259,23 @@ const ORDER: Row[] = [
         gateway: { routes: `${PARTS.routes}\n  - { path: ${path}, policy: late }` },
         'policies/late.yaml': 'steps:\n  - use: schema\n  - use: ▸api-key\n  - use: credits\n  - use: route\n',
       },
-      '"api-key" must stand before the step "schema" (line 2): it gives the account, for which parts of a Responses request are sealed or kept; this order works: api-key, schema, credits, route',
+      '"api-key" must come before the step "schema" (line 2): it gives the account that opens sealed and kept parts of a Responses request; this order works: api-key, schema, credits, route',
     ],
   ),
   [
     'a fact that nobody gives',
     'steps:\n  - use: api-key\n  - use: ▸credits\n  - use: schema\n    mode: off\n  - use: route\n',
-    '"credits" needs chat and model, which the step "schema" (line 4) does not surely give: it is off',
+    '"credits" needs chat and model, which the step "schema" (line 4) may not give: it is off (also in line 6)',
   ],
   [
     'a giver with a when',
     'steps:\n  - use: api-key\n    when: request.method == "POST"\n  - use: rate-limit\n    with: { per: address, requests: 1 per s }\n  - use: schema\n  - use: ▸credits\n  - use: route\n',
-    'which the step "api-key" (line 2) does not surely give: it has a "when", so it counts as giving nothing',
+    '"credits" needs key and account, which the step "api-key" (line 2) may not give: it has a "when"',
   ],
   [
     'a giver whose errors are skipped',
     `steps:\n  - use: api-key\n  - use: schema\n    onError: skip\n  - use: ▸credits\n  - use: route\n`,
-    'does not surely give: it says onError: skip',
+    '"credits" needs chat and model, which the step "schema" (line 3) may not give: it has onError: skip (also in line 6)',
   ],
   [
     'a fact given twice',
@@ -289,7 +285,7 @@ const ORDER: Row[] = [
   [
     'a guard in shadow',
     STANDARD.replace('credits', 'credits\n    mode: ▸shadow'),
-    'the step "credits" guards keys or money, so it cannot be in mode shadow',
+    'the step "credits" protects keys or money, so it cannot be in mode shadow',
   ],
   ['a guard that is off', STANDARD.replace('credits', 'credits\n    mode: ▸off'), 'cannot be in mode off'],
   [
@@ -300,7 +296,7 @@ const ORDER: Row[] = [
   [
     'what only writes down, in shadow',
     STANDARD.replace('steps:\n', 'steps:\n  - use: diary\n    mode: ▸shadow\n'),
-    'the step "diary" refuses nothing and only writes down, which it does in shadow mode too',
+    'the step "diary" only records, so shadow mode changes nothing',
   ],
   [
     'a giver in shadow',
@@ -310,7 +306,7 @@ const ORDER: Row[] = [
   [
     'the ledger in other hands',
     `${STANDARD}  - use: ▸greedy\n`,
-    `uses the ledger, which only the gateway's own critical plugins may`,
+    `uses the ledger, which only built-in critical plugins can use`,
   ],
 ]
 
@@ -318,7 +314,7 @@ const FIT: Row[] = [
   [
     'a route open to anyone',
     { gateway: { ...FREE, routes: chat('▸open') }, 'policies/open.yaml': 'steps:\n  - use: schema\n  - use: route\n' },
-    'the policy "open" gives no key, so /v1/chat/completions would be open to anyone; add "- use: api-key", or say "public: true"',
+    'the policy "open" gives no key, so /v1/chat/completions would be open to anyone; add "- use: api-key", or write "public: true" on the route to allow this',
   ],
   [
     'a key that is not always asked for',
@@ -334,7 +330,7 @@ const FIT: Row[] = [
       gateway: { routes: chat('▸free') },
       'policies/free.yaml': 'steps:\n  - use: api-key\n  - use: schema\n  - use: route\n',
     },
-    'the policy "free" charges nobody, so /v1/chat/completions would give away models with a price (small); add "- use: credits", or say "unmetered: true"',
+    'the policy "free" does not charge, so /v1/chat/completions would give away models with a price (small); add "- use: credits", or write "unmetered: true" on the route to allow this',
   ],
   [
     'a price that not everybody pays',
@@ -343,12 +339,12 @@ const FIT: Row[] = [
       'policies/some.yaml':
         'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n    when: account.plan != "staff"\n  - use: route\n',
     },
-    'charges nobody (the step "credits" does not count: it has a "when")',
+    'the policy "some" does not charge (the step "credits" does not count: it has a "when"), so /v1/chat/completions would give away models with a price (small)',
   ],
   [
     'a raw price that nobody pays',
     { gateway: { routes: `${PARTS.routes}\n  - ${RAW}, policy: ▸catalog }` } },
-    'the policy "catalog" charges nobody, so /v1/embeddings would give away what has a price',
+    'the policy "catalog" does not charge, so /v1/embeddings would give away answers with a price',
   ],
   [
     'no targets',
@@ -373,13 +369,13 @@ const FIT: Row[] = [
       'policies/paid.yaml':
         'steps:\n  - use: api-key\n  - use: rate-limit\n    with: { per: model, requests: 1 per s }\n  - use: credits\n',
     },
-    'the step "rate-limit" (policies/paid.yaml:3) is about model, which only a chat route has; use a policy without it for /v1/embeddings',
+    'the step "rate-limit" (policies/paid.yaml:3) uses or gives model, which only a chat route has; use a policy without this step for /v1/embeddings',
   ],
   ...[
     ['responses of messages', '/v1/messages, ▸keep_responses: 1h', '"keep_responses" is for /v1/responses only'],
     ['responses of counts', '/v1/responses/input_tokens, ▸keep_responses: 1h', 'is for /v1/responses only'],
-    ['responses kept for ever', '/v1/responses, keep_responses: ▸800h', 'must lie between 1m and 720h'],
-    ['responses kept for a moment', '/v1/responses, keep_responses: ▸30s', 'must lie between 1m and 720h'],
+    ['responses kept for ever', '/v1/responses, keep_responses: ▸800h', 'must be between 1m and 720h'],
+    ['responses kept for a moment', '/v1/responses, keep_responses: ▸30s', 'must be between 1m and 720h'],
   ].map(
     ([name, what, says]): Row => [
       name!,
@@ -419,8 +415,8 @@ const FIT: Row[] = [
 const limit = (when: string) =>
   `steps:\n  - use: api-key\n  - use: schema\n  - use: remark\n    when: ${when}\n  - use: credits\n  - use: route\n`
 const WHEN: Row[] = [
-  ['a model that there is not', limit('model.id == ▸"smal"'), 'there is no model "smal"; did you mean "small"?'],
-  ['a name not known', limit('▸acount.plan == "free"'), 'nothing is called "acount" here; did you mean "account"?'],
+  ['a model that there is not', limit('model.id == ▸"smal"'), 'unknown model "smal"; did you mean "small"?'],
+  ['a name not known', limit('▸acount.plan == "free"'), 'the name "acount" is unknown here; did you mean "account"?'],
   ['a field not known', limit('account.▸plna == "free"'), 'account has no field "plna"; did you mean "plan"?'],
   ['a field not known, inside has()', limit('has(account.▸plna)'), 'account has no field "plna"'],
   [
@@ -438,34 +434,42 @@ const WHEN: Row[] = [
     'account has no field "plna"',
   ],
   ['over two plain lines', limit('chat.stream &&\n      account.▸plna == "free"'), 'account has no field "plna"'],
-  ['one equals sign', limit('key.id ▸= "a"'), 'unexpected character: =; equality is written =='],
-  ['words for operators', limit('key.id == "a" ▸and chat.stream'), '"and" is written &&'],
-  ['not a condition', limit('▸chat.cap'), 'the condition must be true or false, and is of type int'],
+  ['one equals sign', limit('key.id ▸= "a"'), 'unexpected character: =; write equality as =='],
+  ['words for operators', limit('key.id == "a" ▸and chat.stream'), 'write && instead of "and"'],
+  ['not a condition', limit('▸chat.cap'), 'the condition must be a boolean, not of type int'],
   [
     'text against a number',
     limit('▸chat.cap == "5"'),
-    '== does not take a whole number and a text; write the value without quotes',
+    '== cannot be used with a whole number and a text; write the value without quotes',
   ],
   [
     'text against a boolean',
     limit('▸chat.stream == "yes"'),
-    '== does not take a boolean and a text; write true or false',
+    '== cannot be used with a boolean and a text; write true or false',
   ],
   [
     'a number against text',
     limit('▸account.plan == 3'),
-    '== does not take a text and a whole number; write the value in quotes',
+    '== cannot be used with a text and a whole number; write the value in quotes',
   ],
-  ['text in text', limit('▸account.plan in "abc"'), 'in does not take a text and a text; lists are written ["a", "b"]'],
+  [
+    'text in text',
+    limit('▸account.plan in "abc"'),
+    'in cannot be used with a text and a text; write a list as ["a", "b"], or find a part of a text with contains()',
+  ],
   ['a function not known', limit('▸head("x") == ""'), 'found no matching overload'],
   ['a regular expression', limit('▸header("x").matches("(a+)+$")'), 'matches() is not allowed'],
-  ['no type check', limit('▸dyn(key).foo == 1'), 'dyn() would hide mistakes until a request comes'],
-  ['a computed field', limit('▸key[header("x")] == ""'), 'a field of key must be named; write it with a dot'],
+  ['no type check', limit('▸dyn(key).foo == 1'), 'dyn() is not allowed: it hides mistakes until a request arrives'],
+  [
+    'a computed field',
+    limit('▸key[header("x")] == ""'),
+    'a field of key must be written as a name; write it with a dot',
+  ],
   ['a boolean', limit('▸true'), 'when must be a condition such as account.plan == "free", not true'],
   [
     'a fact that conditions do not have',
     STANDARD.replace('api-key', 'api-key\n  - use: remark\n    when: ▸targets == 1'),
-    'nothing is called "targets" here; here there are request, key, account and header("name")',
+    'the name "targets" is unknown here; use request, key, account or header("name")',
   ],
   [
     'a fact of a later step',
@@ -473,7 +477,7 @@ const WHEN: Row[] = [
       'chat.stream && ',
       '',
     ),
-    'the condition names account, which the step "api-key" gives only later (line 4); this order works: api-key, remark, schema, credits, route',
+    'the condition names account, which the step "api-key" gives too late (line 4); this order works: api-key, remark, schema, credits, route',
   ],
   [
     'a tag instead of a condition',
@@ -498,12 +502,12 @@ const FOLLOWED: Row[] = [
   [
     'a map whose key is gone',
     { gateway: { more: 'store: memory\n  ▸body: 1MiB\n  max_inflight: 5' } },
-    'indented deeper than "store" above it, which has a value already; indent it as its neighbours',
+    'indented deeper than "store" above it, which already has a value; indent it like its neighbours',
   ],
   [
     'a line that is indented too little',
     providers('  near:\n      dialect: demo\n▸    pace: 1ms'),
-    'the indentation of this line fits none of the lines above it',
+    'the indentation of this line matches none of the lines above it',
   ],
   [
     'a key without a colon',
@@ -513,7 +517,7 @@ const FOLLOWED: Row[] = [
   [
     'a step that is indented too little',
     'steps:\n  - use: api-key\n  - use: schema\n▸ - use: credits\n  - use: route\n',
-    'the indentation of this line fits none of the lines above it',
+    'the indentation of this line matches none of the lines above it',
   ],
   [
     'no blank behind a colon in braces',
@@ -593,17 +597,17 @@ const FOLLOWED: Row[] = [
         models: `${PARTS.models.replace('provider: demo', 'provider: ▸demo')}\n  more:\n    targets: [ { provider: demo, model: b } ]\n    price: free\n    context: 1Ki\n    max_output: 1Ki`,
       },
     },
-    'there is no provider "demo" (also in line 15); did you mean "dmeo"?',
+    'unknown provider "demo" (also in line 15); did you mean "dmeo"?',
   ],
   [
     'no models at all',
     { gateway: { models: '', routes: TWO_DOORS.replace('/v1/chat', '▸/v1/chat') } },
-    'there is no model to serve (also in line 10)',
+    'no model is enabled (also in line 10)',
   ],
   [
     'a policy that is not there',
     { gateway: { routes: TWO_DOORS.replaceAll('standard', 'standrad').replace('standrad', '▸standrad') } },
-    'there is no such file (also in line 16); did you mean "standard"?',
+    'the file does not exist (also in line 16); did you mean "standard"?',
   ],
   [
     'no step for the key',
@@ -623,7 +627,7 @@ const FOLLOWED: Row[] = [
   [
     'a step that is there twice',
     STANDARD.replace('  - use: schema\n', '  - use: schema\n  - use: ▸schema\n'),
-    'a step is called "schema" already',
+    'the id "schema" exists already (line 3)',
   ],
 ]
 
@@ -659,7 +663,7 @@ const TWO: Row[] = [
   [
     'indentation, and a key twice',
     { gateway: { more: 'drain: 1m\n▸drain: 2m\n  ▸store: memory' } },
-    ['the key "drain" is here twice', 'indented deeper than "drain"'],
+    ['the key "drain" is listed twice', 'indented deeper than "drain"'],
   ],
   [
     'a misspelt key, and another one that is missing',

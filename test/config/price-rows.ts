@@ -18,14 +18,14 @@ export const PRICES: Row[] = [
   [
     'a step of a price without a price',
     model('{ per: 1M tokens, input: 1, output: 1, above: [ ▸{ tokens: 1Ki } ] }'),
-    'this step has no price; write what tokens cost above this length',
+    'this step has no price; write a price for tokens above this length, such as "input: $2.50"',
   ],
   [
     'two steps of a price from one length on',
     model(
       '{ per: 1M tokens, input: 1, output: 1, above: [ { tokens: 1Ki, input: 2 }, { tokens: ▸1024, output: 2 } ] }',
     ),
-    'another step begins above 1024 tokens, too',
+    'another step also begins above 1024 tokens',
   ],
   [
     'a step of a price that is absurd',
@@ -46,12 +46,12 @@ export const PRICES: Row[] = [
   [
     'a raw price for images without a hold',
     raw('price: { image: ▸$0.04 }'),
-    'image has no ceiling that is known before the answer; say on the route',
+    'image has no maximum that is known before the answer',
   ],
   [
     'seconds and minutes',
     raw('hold: $1, price: { second: $0.0001, ▸minute: $0.006 }'),
-    'a price has second or minute, not both',
+    'a price can have second or minute, not both',
   ],
   ['a unit of another spelling', raw('hold: $1, price: { ▸minutes: $0.006 }'), 'did you mean "minute"?'],
 ]

@@ -79,7 +79,7 @@ test('a secret that is written out is refused without being repeated', async () 
   })
   if (!('problems' in result)) throw new Error('accepted')
   const text = result.problems.map(problem => formatProblem(problem, [...result.sources.values()][0])).join('\n')
-  expect(text.match(/written out here/g)).toHaveLength(3)
+  expect(text.match(/written in clear here/g)).toHaveLength(3)
   expect(text).not.toContain('written-out')
 })
 
@@ -208,7 +208,7 @@ describe('a file that is named', () => {
     ['a socket', path => listenAt(path), 'it is not a regular file'],
     ['a byte too large', path => writeFileSync(path, 'k'.repeat(1024 * 1024 + 1)), 'it is larger than 1 MiB'],
     ['not UTF-8', path => writeFileSync(path, Buffer.from([0xff, 0xfe])), 'it is not UTF-8'],
-    ['a symlink to nothing', path => symlinkSync(`${path}.gone`, path), 'there is no such file'],
+    ['a symlink to nothing', path => symlinkSync(`${path}.gone`, path), 'the file does not exist'],
   ])('is a problem at its place when it is %s', async (_, make, says) => {
     const path = join(workshop.folder, `secret-${randomUUID()}`)
     await make(path)

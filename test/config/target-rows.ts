@@ -16,12 +16,12 @@ export const TARGETS: Row[] = [
   [
     'an unknown provider',
     targets('[ { provider: ▸dmeo, model: x } ]'),
-    'there is no provider "dmeo"; did you mean "demo"?',
+    'unknown provider "dmeo"; did you mean "demo"?',
   ],
   [
     'a provider from elsewhere',
     targets('[ { provider: ▸acme, model: x } ]'),
-    'there is no provider "acme"; there are demo, far',
+    'unknown provider "acme"; there are demo, far',
   ],
   ['a weight of 0', targets('[ { provider: demo, model: x, weight: ▸0 } ]'), 'weight must be at least 1'],
   [
@@ -55,7 +55,7 @@ export const TARGETS: Row[] = [
   [
     'a target twice',
     targets('[ { provider: demo, model: x }, ▸{ provider: demo, model: x } ]'),
-    'the target demo/x is here twice; give it a larger weight instead',
+    'the target demo/x is listed twice; give it a larger weight instead',
   ],
   [
     'a medium that is not known',
@@ -65,21 +65,21 @@ export const TARGETS: Row[] = [
   [
     'a name of the cap where the dialect has its own',
     ollama('[ { provider: near, model: x, ▸cap_field: max_tokens } ]'),
-    'cap_field is for the dialect openai and its variants; remove this line',
+    'cap_field is only for the dialect openai and its variants; remove this line',
   ],
   [
     'a medium that its dialect does not carry',
     ollama('[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
-    'the dialect ollama carries no audio; it carries text, image',
+    'the dialect ollama does not support audio; it supports text, image',
   ],
   [
     'a medium that its variant of OpenAI does not carry',
     near('dialect: groq', '[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
-    'the dialect groq carries no audio; it carries text, image',
+    'the dialect groq does not support audio; it supports text, image',
   ],
   [
     'a medium that its profile does not carry',
     near('dialect: openai, profile: deepseek', '[ { provider: near, model: x, input_modalities: [ ▸image ] } ]'),
-    'the profile deepseek carries no image; it carries text',
+    'the profile deepseek does not support image; it supports text',
   ],
 ]

@@ -60,7 +60,7 @@ function checkModels({ models }: Configuration, wanted: readonly string[] | null
   for (const id of wanted ?? []) {
     if (models.has(id) || [...models.keys()].some(each => fitsPattern(id, each))) continue
     const known = didYouMean(id, models.keys()) ?? `there are ${listed([...models.keys()], 'and')}`
-    throw new CommandError(`--models: there is no model "${id}"; ${known}`)
+    throw new CommandError(`--models: unknown model "${id}"; ${known}`)
   }
 }
 
@@ -115,7 +115,7 @@ async function readText(path: string, name: string): Promise<string> {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     throw new CommandError(
-      `the request ${name} cannot be read: ${code === 'ENOENT' ? 'there is no such file' : message}`,
+      `the request ${name} cannot be read: ${code === 'ENOENT' ? 'the file does not exist' : message}`,
     )
   }
 }

@@ -27,7 +27,7 @@ export function headersOf(
       else if (!NAME.test(name)) remarks.add('lost', at, 'this is no name of a header')
       else if (isBuiltHeader(name.toLowerCase())) remarks.add('lost', at, 'the gateway builds this header itself')
       else if (!/^[\x20-\x7e\x80-\xff]*$/.test(value.text))
-        remarks.add('lost', at, 'it holds a line break or a character that a header cannot carry')
+        remarks.add('lost', at, 'it contains a line break or a character that is not allowed in a header')
       else {
         if (headers.has(name.toLowerCase())) remarks.add('changed', at, 'the header is here already: this one counts')
         const variable = `${prefix}_${name}`.toUpperCase().replace(/[^A-Z0-9]/g, '_')

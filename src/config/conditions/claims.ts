@@ -1,8 +1,8 @@
-/** What the parts of a condition say about the same thing, and whether all of it can be so at once. */
+/** Finds contradictions: parts of a condition that make claims about the same value and cannot all hold. */
 import { isNode, type Node } from './condition-error.ts'
 
-/** What is left for one thing: a field, a size, or a part as a whole. */
-interface Left {
+/** The values that remain possible for a field, a size, or a whole part. */
+interface Domain {
   /** Null: any value. */
   allowed: readonly unknown[] | null
   excluded: readonly unknown[]
@@ -12,33 +12,33 @@ interface Left {
 
 interface Bound {
   readonly at: bigint
-  /** Whether the value itself is still within. */
+  /** Whether the bound itself is included. */
   readonly within: boolean
 }
 
-interface Claim extends Partial<Left> {
+interface Claim extends Partial<Domain> {
   readonly about: string
 }
 
 /**
- * Whether parts of which each may be true (or with `said` false: each may be false) can never be so together:
+ * Whether the parts can never all be true (with `wanted` false: all be false), although each one can:
  * `account.plan == "free" && account.plan == "pro"`.
- * @param constantOf the value of a part that has the same for all requests; undefined for others
+ * @param constantOf the value of a part if it is the same for all requests; else undefined
  */
 export function contradictory(
   parts: readonly unknown[],
-  said: boolean,
+  wanted: boolean,
   constantOf: (node: unknown) => unknown,
 ): boolean {
-  const left = new Map<string, Left>()
-  for (const { about, ...claim } of parts.flatMap(part => claimsOf(part, said, constantOf))) {
-    const before = left.get(about) ?? { allowed: null, excluded: [], low: null, high: null }
-    left.set(about, both(before, claim))
+  const domains = new Map<string, Domain>()
+  for (const { about, ...claim } of parts.flatMap(part => claimsOf(part, wanted, constantOf))) {
+    const before = domains.get(about) ?? { allowed: null, excluded: [], low: null, high: null }
+    domains.set(about, intersect(before, claim))
   }
-  return [...left.values()].some(isNothing)
+  return [...domains.values()].some(isEmpty)
 }
 
-function both(one: Left, other: Partial<Left>): Left {
+function intersect(one: Domain, other: Partial<Domain>): Domain {
   const { allowed = null, excluded = [], low = null, high = null } = other
   return {
     allowed: one.allowed === null ? allowed : one.allowed.filter(value => allowed?.includes(value) ?? true),
@@ -54,7 +54,7 @@ function tighter(one: Bound | null, other: Bound | null, isTighter: (a: bigint, 
   return isTighter(one.at, other.at) ? one : other
 }
 
-function isNothing({ allowed, excluded, low, high }: Left): boolean {
+function isEmpty({ allowed, excluded, low, high }: Domain): boolean {
   if (low !== null && high !== null) {
     if (low.at > high.at || (low.at === high.at && !(low.within && high.within))) return true
   }
@@ -66,44 +66,44 @@ const isAbove = (value: bigint, low: Bound | null) => low === null || value > lo
 const isBelow = (value: bigint, high: Bound | null) =>
   high === null || value < high.at || (high.within && value === high.at)
 
-function claimsOf(part: unknown, said: boolean, constantOf: (node: unknown) => unknown): Claim[] {
+function claimsOf(part: unknown, wanted: boolean, constantOf: (node: unknown) => unknown): Claim[] {
   if (!isNode(part)) return []
   const { op, args } = part
-  if (op === '!_') return claimsOf(args, !said, constantOf)
-  if (op === (said ? '&&' : '||')) return (args as unknown[]).flatMap(each => claimsOf(each, said, constantOf))
-  if (op === '!=') return claimsOf({ ...part, op: '==', args }, !said, constantOf)
-  const whole: Claim = { about: keyOf(part), allowed: [said] }
+  if (op === '!_') return claimsOf(args, !wanted, constantOf)
+  if (op === (wanted ? '&&' : '||')) return (args as unknown[]).flatMap(each => claimsOf(each, wanted, constantOf))
+  if (op === '!=') return claimsOf({ ...part, op: '==', args }, !wanted, constantOf)
+  const whole: Claim = { about: keyOf(part), allowed: [wanted] }
   if (!Array.isArray(args)) return [whole]
   const [one, other] = args as unknown[]
   if (op === 'in') {
     const values = isNode(other) && other.op === 'list' ? (other.args as unknown[]).map(known) : [undefined]
-    return values.includes(undefined) ? [whole] : [whole, among(one, values, said)]
+    return values.includes(undefined) ? [whole] : [whole, among(one, values, wanted)]
   }
   const [subject, constant, turned] = known(one) === undefined ? [one, known(other), false] : [other, known(one), true]
   if (constant === undefined) return [whole]
-  if (op === '==') return [whole, among(subject, [constant], said)]
-  // What is not less need not be as much: there are numbers that are none.
-  if (!said || typeof constant !== 'bigint' || !/^[<>]=?$/.test(op)) return [whole]
+  if (op === '==') return [whole, among(subject, [constant], wanted)]
+  // "Not less" does not mean "greater or equal": NaN is neither.
+  if (!wanted || typeof constant !== 'bigint' || !/^[<>]=?$/.test(op)) return [whole]
   const bound = { at: constant, within: op.endsWith('=') }
   const isLow = op.startsWith('>') !== turned
   return [whole, { about: keyOf(subject), ...(isLow ? { low: bound } : { high: bound }) }]
 
   function known(node: unknown): unknown {
     const value = constantOf(node)
-    // CEL takes 1 and 1.0 for the same.
+    // In CEL, 1 equals 1.0.
     return typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : value
   }
 }
 
-const among = (subject: unknown, values: readonly unknown[], said: boolean): Claim =>
-  said ? { about: keyOf(subject), allowed: values } : { about: keyOf(subject), excluded: values }
+const among = (subject: unknown, values: readonly unknown[], wanted: boolean): Claim =>
+  wanted ? { about: keyOf(subject), allowed: values } : { about: keyOf(subject), excluded: values }
 
-/** The same text for parts that say the same, wherever they stand. */
+/** An equal text for equal parts, regardless of their position. */
 function keyOf(part: unknown): string {
   if (Array.isArray(part)) return `[${part.map(keyOf).join()}]`
   if (isNode(part)) return `${part.op}(${part.op === '==' ? sides(part) : keyOf(part.args)})`
   if (typeof part === 'string') return JSON.stringify(part)
-  // Bytes, and whole numbers without a sign.
+  // Bytes and unsigned integers.
   if (typeof part === 'object' && part !== null) return `${part.constructor.name}:${String(part)}`
   return `${typeof part}:${String(part)}`
 }

@@ -1,17 +1,17 @@
-/** What is wrong with a condition, in words and with its offset; and the parts of CEL that a condition may not use. */
+/** Errors of conditions, with message and offset, and the check for parts of CEL that are not allowed. */
 import { didYouMean, listed } from '../yaml/problem.ts'
 import { WHEN_FIELDS, type WhenName } from './facts.ts'
 
 export interface WhenError {
   readonly message: string
   readonly suggestion?: string
-  /** Names a mistake that shows in other places too. */
+  /** Identifies a mistake that appears in several places. */
   readonly same?: string
   /** Characters from the start of the condition. */
   readonly offset: number
 }
 
-/** A node of the parsed condition, as far as it is looked at. */
+/** A node of the parsed condition, with the fields that are used here. */
 export interface Node {
   readonly op: string
   readonly args: unknown
@@ -19,10 +19,10 @@ export interface Node {
   readonly start?: number
 }
 
-/** Whether something is a node of the tree (and not a name, a value or a list). */
+/** Whether a value is a node of the tree, not a name, a value or a list. */
 export const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'op' in value
 
-/** Every name that a condition mentions. */
+/** All names in a condition. */
 export function namesIn(node: unknown): Set<string> {
   const names = new Set<string>()
   walk(node, each => {
@@ -31,14 +31,14 @@ export function namesIn(node: unknown): Set<string> {
   return names
 }
 
-/** `account.plan`; null for what is no field of a fact. */
+/** `account.plan`; null if the node is not a field of a fact. */
 export function fieldName(node: unknown): string | null {
   if (!isNode(node) || node.op !== '.') return null
   const [object, field] = node.args as unknown[]
   return isNode(object) && object.op === 'id' ? `${String(object.args)}.${String(field)}` : null
 }
 
-/** Every field of a fact that a condition names. */
+/** All fields of a fact in a condition. */
 export function fieldsIn(node: unknown, fact: WhenName): string[] {
   const fields = new Set<string>()
   walk(node, ({ op, args }) => {
@@ -49,7 +49,7 @@ export function fieldsIn(node: unknown, fact: WhenName): string[] {
   return [...fields]
 }
 
-/** Visits every node of a tree, from the root down. */
+/** Visits every node of a tree, starting at the root. */
 export function walk(node: unknown, visit: (node: Node) => void): void {
   if (Array.isArray(node)) for (const part of node) walk(part, visit)
   else if (isNode(node)) {
@@ -59,9 +59,8 @@ export function walk(node: unknown, visit: (node: Node) => void): void {
 }
 
 /**
- * The first part of a condition that could get around the check at load, or that a client could make slow; null when
- * there is none.
- * @param tags the names of tags that can be asked for; undefined: any
+ * The first part of a condition that would bypass the check at load, or that a client could make slow; null without one.
+ * @param tags the names of tags that a condition can use; undefined: any
  */
 export function forbidden(root: Node, tags?: readonly string[]): WhenError | null {
   let found: WhenError | null = null
@@ -76,19 +75,24 @@ function refusal(node: Node, tags: readonly string[] | undefined): WhenError | n
   const args = node.args as unknown[]
   switch (node.op) {
     case 'call':
-      if (args[0] === 'dyn') return { message: 'dyn() would hide mistakes until a request comes', offset }
+      if (args[0] === 'dyn')
+        return { message: 'dyn() is not allowed: it hides mistakes until a request arrives', offset }
       return null
     case 'rcall':
       if (args[0] !== 'matches') return null
       return {
-        message: 'matches() is not allowed: a regular expression on what clients send can be made to run for hours',
+        message: 'matches() is not allowed: a client could make a regular expression run for hours',
         suggestion: 'use ==, in, startsWith(), endsWith() or contains()',
         offset,
       }
     case '[]':
       if (!isFact(args[0])) return null
       if (isNode(args[1]) && args[1].op === 'value') return unknownField(args[0], String(args[1].args), offset, tags)
-      return { message: `a field of ${factOf(args[0])} must be named`, suggestion: 'write it with a dot', offset }
+      return {
+        message: `a field of ${factOf(args[0])} must be written as a name`,
+        suggestion: 'write it with a dot',
+        offset,
+      }
     case '.':
       return unknownField(args[0], String(args[1]), offset, tags)
   }
@@ -99,7 +103,7 @@ const isFact = (node: unknown): node is Node & { args: WhenName } =>
   isNode(node) && node.op === 'id' && Object.hasOwn(WHEN_FIELDS, String(node.args))
 const factOf = (node: unknown): string => String((node as Node).args)
 
-/** Found here and not by the type check, because `has(account.plna)` passes that one. */
+/** The type check does not find unknown fields: `has(account.plna)` passes it. */
 function unknownField(
   object: unknown,
   field: string,
@@ -118,7 +122,7 @@ function unknownField(
   return { message: `${object.args} has no field "${field}"`, suggestion, offset }
 }
 
-/** The checker's own error in a sentence; `variable` when it is an unknown name. */
+/** Converts the checker's error to our message; `variable` is set for an unknown name. */
 export function wordsFor(error: unknown, source: string): WhenError & { readonly variable?: string } {
   const { code, summary, range, node, message } = error as {
     code?: string
@@ -131,7 +135,7 @@ export function wordsFor(error: unknown, source: string): WhenError & { readonly
   if (code === 'unknown_variable' && typeof node?.args === 'string') return { message: '', offset, variable: node.args }
   const text = (summary ?? message ?? String(error)).split('\n', 1)[0]!
   const unfit = unfitTypes(text)
-  const words = unfit?.message ?? `the condition is wrong here: ${text[0]?.toLowerCase()}${text.slice(1)}`
+  const words = unfit?.message ?? `the condition has an error here: ${text[0]?.toLowerCase()}${text.slice(1)}`
   const suggestion = unfit?.suggestion ?? parseHint(source, offset, code)
   return { message: words, offset, ...(suggestion === undefined ? {} : { suggestion }) }
 }
@@ -139,19 +143,19 @@ export function wordsFor(error: unknown, source: string): WhenError & { readonly
 const KINDS: Readonly<Record<string, string>> = {
   string: 'a text',
   int: 'a whole number',
-  double: 'a number with a point',
+  double: 'a decimal number',
   bool: 'a boolean',
   list: 'a list',
 }
 
-/** "No such overload: string == int" is how compilers of other languages speak. */
+/** Replaces CEL's "No such overload: string == int" by a plain message. */
 function unfitTypes(text: string): { readonly message: string; readonly suggestion?: string } | null {
   const [, left, operator, right] = /^no such overload: (\w+)(?:<[^>]*>)? (\S+) (\w+)(?:<[^>]*>)?$/i.exec(text) ?? []
   const [one, other] = [KINDS[left ?? ''], KINDS[right ?? '']]
   if (operator === undefined || one === undefined || other === undefined) return null
-  const message = `${operator} does not take ${one} and ${other}`
+  const message = `${operator} cannot be used with ${one} and ${other}`
   if (operator === 'in')
-    return { message, suggestion: 'lists are written ["a", "b"]; a part of a text is found by contains()' }
+    return { message, suggestion: 'write a list as ["a", "b"], or find a part of a text with contains()' }
   if (left === right) return { message }
   if (right === 'string')
     return { message, suggestion: left === 'bool' ? 'write true or false' : 'write the value without quotes' }
@@ -160,8 +164,8 @@ function unfitTypes(text: string): { readonly message: string; readonly suggesti
 
 function parseHint(source: string, offset: number, code: string | undefined): string | undefined {
   if (!code?.startsWith('unexpected')) return undefined
-  if (source[offset] === '=') return 'equality is written =='
+  if (source[offset] === '=') return 'write equality as =='
   const word = /\b(and|or|not|AND|OR|NOT)\b/.exec(source)?.[1]?.toLowerCase()
   if (word === undefined) return undefined
-  return `"${word}" is written ${{ and: '&&', or: '||', not: '!' }[word]}`
+  return `write ${{ and: '&&', or: '||', not: '!' }[word]} instead of "${word}"`
 }

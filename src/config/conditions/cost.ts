@@ -1,21 +1,20 @@
 /**
- * How long a condition can take. Its author writes a few words, and a client decides how much there is to do: a macro
- * inside a macro over the letters of a header is a hundred million rounds, during which nobody else is served. So the
- * most that a condition can cost is worked out at load, with every header as long as headers can be.
+ * The maximum cost of a condition, computed at load for headers of maximum length. Clients control how much work a short
+ * condition causes. Two nested macros over the letters of a header are a hundred million rounds, which block the gateway.
  */
 import { isNode, type Node, type WhenError } from './condition-error.ts'
 import { macroOf } from './macros.ts'
 
-/** One step is about 100 ns: that much for one request is a tenth of a second. */
+/** One step takes about 100 ns, so this is a tenth of a second for one request. */
 const MAX_STEPS = 1_000_000
-/** All headers of a request and its path are no longer than this (`maxHeaderSize` in app.ts). */
-const SENT = 16 * 1024
-/** Names, plans and ids: what operators write down. */
-const KEPT = 200
-/** Lists that are longer are also looked at as a list of one long text. */
-const FEW = 64
+/** The maximum length of a request's path and all of its headers (`maxHeaderSize` in app.ts). */
+const MAX_HEAD = 16 * 1024
+/** The maximum length of names, plans and ids. */
+const MAX_NAME = 200
+/** A list with more items is also estimated as one long text. */
+const MANY_ITEMS = 64
 
-/** What is known of a value: at most so many characters in all, and of a list so many items. */
+/** The maximum size of a value: characters in total, and items of a list. */
 interface Bulk {
   readonly size: number
   readonly items: number
@@ -33,7 +32,7 @@ class TooLong extends Error {
   }
 }
 
-/** Why a condition could keep the gateway busy, and where; null when it cannot. */
+/** The error of a condition that a client could make too slow; null if none can. */
 export function tooLong(root: Node): WhenError | null {
   try {
     estimate(root, new Map())
@@ -43,18 +42,18 @@ export function tooLong(root: Node): WhenError | null {
     const { steps, node } = error
     const [most, allowed] = [steps, MAX_STEPS].map(inMillions)
     return {
-      message: `a client could keep the gateway busy here: ${most} steps for one request, where ${allowed} are allowed`,
+      message: `a client could block the gateway here: up to ${most} steps for one request, and ${allowed} are allowed`,
       suggestion:
         (node.args as unknown[])[0] === 'duration'
-          ? 'let duration() read only what is written out here'
-          : 'look at what a client sends only once, with ==, in, startsWith() or one macro',
+          ? 'use duration() only with a constant text'
+          : 'read a value from the client only once, with ==, in, startsWith() or one macro',
       offset: node.start ?? node.pos ?? 0,
     }
   }
 }
 
 function inMillions(steps: number): string {
-  return steps > 1e12 ? 'more than a million million' : `${Math.ceil(steps / 1e6).toLocaleString('en-US')} million`
+  return steps > 1e12 ? 'more than a trillion' : `${Math.ceil(steps / 1e6).toLocaleString('en-US')} million`
 }
 
 type Scope = ReadonlyMap<string, Bulk>
@@ -64,9 +63,10 @@ interface Estimate extends Bulk {
 }
 
 function estimate(node: Node, scope: Scope): Estimate {
-  const found = estimateOf(node, scope)
-  if (found.steps > MAX_STEPS || found.size > MAX_STEPS * 64) throw new TooLong(Math.max(found.steps, found.size), node)
-  return found
+  const result = estimateOf(node, scope)
+  if (result.steps > MAX_STEPS || result.size > MAX_STEPS * 64)
+    throw new TooLong(Math.max(result.steps, result.size), node)
+  return result
 }
 
 function estimateOf(node: Node, scope: Scope): Estimate {
@@ -95,12 +95,12 @@ function estimateOf(node: Node, scope: Scope): Estimate {
     case 'in':
       return { ...ONE, steps: before + 1 + all.size / 64 + all.items / 4 }
     default:
-      // Two texts are compared no further than the shorter one goes.
+      // A comparison of two texts ends with the shorter one.
       return { ...ONE, steps: before + 1 + Math.min(...parts.map(part => part.size)) / 64 }
   }
 }
 
-/** The list is taken as one of many short items and as one of a single long one: what is dearer lies at one of the two. */
+/** Estimates the list twice, with many short items and with a single long one: the maximum cost is at one of the two. */
 function estimateMacro({ name, variable, range, bodies }: NonNullable<ReturnType<typeof macroOf>>, scope: Scope) {
   const list = estimate(range, scope)
   const round = (value: Bulk) => {
@@ -113,7 +113,7 @@ function estimateMacro({ name, variable, range, bodies }: NonNullable<ReturnType
     return { ...body, steps: list.steps + body.steps + 1 }
   }
   const { size, items } = list
-  const ways = items > FEW ? [round({ size: size / items, items: size / items }), round(list)] : [round(list)]
+  const ways = items > MANY_ITEMS ? [round({ size: size / items, items: size / items }), round(list)] : [round(list)]
   const steps = list.steps + (ways[0]!.steps + 1) * items + (ways[1]?.steps ?? 0)
   if (name === 'map') return { size: ways[0]!.size * items + (ways[1]?.size ?? 0), items, steps }
   return name === 'filter' ? { size, items, steps } : { ...ONE, steps }
@@ -124,7 +124,7 @@ function called(name: string, parts: readonly Estimate[], all: Bulk, before: num
   const text = (steps: number, size = all.size): Estimate => ({ size, items: size, steps: before + 1 + steps })
   switch (name) {
     case 'header':
-      return text(1 + all.size / 64, SENT)
+      return text(1 + all.size / 64, MAX_HEAD)
     case 'split':
       return text(on.size / 8, on.size + 1)
     case 'join':
@@ -135,7 +135,7 @@ function called(name: string, parts: readonly Estimate[], all: Bulk, before: num
       return { ...ONE, steps: before + 1 + on.size / 64 + (on.size * other.size) / 400 }
     case 'size':
       return { ...ONE, steps: before + 1 + on.size / 2 }
-    // Its regular expression goes back over the digits again and again.
+    // Its regular expression backtracks over the digits.
     case 'duration':
       return { ...ONE, steps: before + 1 + on.size ** 3 / 100 }
   }
@@ -147,14 +147,14 @@ function called(name: string, parts: readonly Estimate[], all: Bulk, before: num
 function fieldOf(node: Node, all: Bulk): Bulk {
   const [object, field] = node.args as [Node, string]
   if (object.op !== 'id') return all
-  const size = object.args === 'request' && field === 'path' ? SENT : KEPT
+  const size = object.args === 'request' && field === 'path' ? MAX_HEAD : MAX_NAME
   return { size, items: size }
 }
 
 const sizeOf = (value: unknown): number =>
   typeof value === 'string' ? value.length : value instanceof Uint8Array ? value.length : 1
 
-/** The nodes among the arguments, also of a map's pairs. */
+/** The nodes among the arguments, including those in a map's pairs. */
 function nodesIn(args: unknown): Node[] {
   if (Array.isArray(args)) return args.flatMap(nodesIn)
   return isNode(args) ? [args] : []

@@ -1,19 +1,19 @@
 /**
- * What a condition can name: the facts of an exchange as CEL sees them. Every declared field is always there: a text
- * that is missing is "", a number 0. Whole numbers are `bigint`, because that is CEL's int.
+ * The facts of an exchange for conditions. All declared fields exist: a missing text is "", a missing number 0. Integers are
+ * `bigint`, which is CEL's int.
  */
 import { type Account, type Chat, type Exchange, headerText, type Key, type Model } from '#contract'
 
-/** What a condition is evaluated on: a Koa context is one. */
+/** The context of an evaluation: a Koa context is one. */
 export interface WhenContext {
   readonly method: string
   readonly path: string
-  /** The request header of that name, or an empty string. */
+  /** Returns a request header, or an empty string. */
   get(header: string): string
   readonly exchange: Pick<Exchange, 'address' | 'key' | 'account' | 'chat' | 'model' | 'tags'>
 }
 
-/** The names that a condition can use, with the type of each field. The fields of `tags` are the names that the policy declares. */
+/** The names that a condition can use, with the type of each field. The policy declares the fields of `tags`. */
 export const WHEN_FIELDS = {
   request: { method: 'string', path: 'string', address: 'string' },
   key: { id: 'string', name: 'string' },
@@ -35,14 +35,14 @@ export type WhenName = keyof typeof WHEN_FIELDS
 export const WHEN_NAMES = Object.keys(WHEN_FIELDS) as WhenName[]
 
 /**
- * The argument of `CompiledWhen.evaluate`. It costs one small object; a fact is only looked at, and wrapped, when the
- * condition names it. Build it for steps that have a `when`, and for one evaluation: facts change as steps run.
+ * The argument of `CompiledWhen.evaluate`. It is one small object; a fact is read and wrapped only if the condition names it.
+ * Build it only for steps with a `when`, and for each evaluation: facts change as steps run.
  */
 export function whenFacts(context: WhenContext): Record<string, unknown> {
   return new WhenFacts(context) as unknown as Record<string, unknown>
 }
 
-/** The same of an exchange with its context. */
+/** The same for an exchange with its context. */
 export function factsOf(
   exchange: WhenContext['exchange'] & { readonly ctx: Omit<WhenContext, 'exchange'> },
 ): Record<string, unknown> {
@@ -50,16 +50,15 @@ export function factsOf(
   return whenFacts({ method: ctx.method, path: ctx.path, get: name => ctx.get(name), exchange })
 }
 
-/** All of it; the getters make a wrapper only when the condition names the fact. */
 export class WhenFacts {
   readonly #context: WhenContext
   constructor(context: WhenContext) {
     this.#context = context
   }
-  /** Not a variable of the condition: the function `header()` asks it. */
+  /** For the function `header()`; not a variable of the condition. */
   readHeader(name: string): string {
     const value = String(this.#context.get(name) ?? '')
-    // Other bytes than UTF-8 stay as Node.js has them: a condition has no error for them.
+    // Bytes that are not UTF-8 stay in Node's encoding: a condition cannot report them.
     return headerText(value) ?? value
   }
   get request(): RequestFacts {
@@ -82,7 +81,7 @@ export class WhenFacts {
   }
 }
 
-/** The wrappers are the types of the CEL environment: their getters give what WHEN_FIELDS declares. */
+/** The wrappers are the types of the CEL environment; their getters implement WHEN_FIELDS. */
 class RequestFacts {
   readonly #from: WhenContext
   constructor(from: WhenContext) {
@@ -178,7 +177,7 @@ class ModelFacts {
   }
 }
 
-/** A map, because CEL reads one by `get`: its fields differ from policy to policy. */
+/** A map, because CEL reads it by `get` and its fields differ between policies. */
 class TagsFacts extends Map<string, string> {
   readonly #from: NonNullable<Exchange['tags']>
   constructor(from: NonNullable<Exchange['tags']>) {
@@ -190,7 +189,7 @@ class TagsFacts extends Map<string, string> {
   }
 }
 
-/** The classes behind the names; the checker knows a value's type by its class. */
+/** The class of each name. The checker identifies a value's type by its class. */
 export const WHEN_TYPES = {
   request: RequestFacts,
   key: KeyFacts,

@@ -1,19 +1,19 @@
-/** Where in a condition a name is bound: `list.exists(x, …)` and `cel.bind(x, …, …)`, and what is free all the same. */
+/** Macros, which bind names (`list.exists(x, …)` and `cel.bind(x, …, …)`), and the names that remain unbound. */
 import { isNode, type Node } from './condition-error.ts'
 
 export interface Macro {
   /** Null for `cel.bind`. */
   readonly name: 'all' | 'exists' | 'exists_one' | 'filter' | 'map' | null
   readonly variable: string
-  /** The list, or of `cel.bind` the value. */
+  /** The list; for `cel.bind`, the value. */
   readonly range: Node
-  /** What is worked out with the variable. */
+  /** The expressions that use the variable. */
   readonly bodies: readonly Node[]
 }
 
 const OVER_LISTS = ['all', 'exists', 'exists_one', 'filter', 'map'] as const
 
-/** The macro that a node is; null when it is none. */
+/** The macro of a node; null if the node is not a macro. */
 export function macroOf(node: Node): Macro | null {
   if (node.op !== 'rcall') return null
   const [word, receiver, [variable, ...rest]] = node.args as [string, Node, Node[]]
@@ -25,7 +25,7 @@ export function macroOf(node: Node): Macro | null {
   return name === undefined || rest.length === 0 ? null : { name, variable: bound, range: receiver, bodies: rest }
 }
 
-/** The nodes that stand for something from outside: names that no macro around them binds, and calls of `header()`. */
+/** The nodes with values from outside: names that no enclosing macro binds, and calls of `header()`. */
 export function* unbound(node: unknown, bound: ReadonlySet<string> = new Set()): Generator<Node> {
   if (Array.isArray(node)) for (const part of node) yield* unbound(part, bound)
   if (!isNode(node)) return

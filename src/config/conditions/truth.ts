@@ -1,48 +1,48 @@
 /**
- * Whether a condition can be true at all. Such a question has no complete answer; this one is never wrong about "always"
- * and "never", and says nothing (null) where it does not know: about what clients send and what the store holds.
+ * Detects conditions that are always true or never true. The answer is never wrong, but incomplete: it is null if it depends
+ * on requests or on the store.
  */
 
 import { contradictory } from './claims.ts'
 import { fieldName, isNode, type Node } from './condition-error.ts'
 import { parseWhen } from './when.ts'
 
-/** A way by which requests come to a policy: what is known of them before any step has run. */
+/** A route to a policy: the part of its requests that is known at load. */
 export interface RoutePath {
   readonly method: string
-  /** As the route says it: with `{id}` in it, it is known in part only. */
+  /** The route's path. With `{id}` in it, only a part is known. */
   readonly path: string
 }
 
-/** A model of the catalog, as far as conditions compare with it; in tokens. */
+/** The sizes of a model that conditions can compare, in tokens. */
 export interface ModelSizes {
   readonly context: number
   readonly maxOutput: number
 }
 
-/** What is known of a request before it comes. */
-interface Known {
+/** Facts of a request that are known at load. */
+interface StaticFacts {
   readonly routePath: RoutePath | null
   readonly model: ModelSizes | null
 }
 
-const NOTHING: Known = { routePath: null, model: null }
+const NOTHING: StaticFacts = { routePath: null, model: null }
 
 /**
- * Whether a condition is always true or always false for requests at a door (null: nothing is known of them) that ask a
- * model (null: any). Of the output cap it is taken that the model's own bounds it.
+ * Whether a condition is always true or always false for the requests of a route (null: unknown) to a model (null: any). The
+ * output cap is assumed to be at most the model's.
  */
 export function truthOf(when: string, routePath: RoutePath | null, model: ModelSizes | null = null): boolean | null {
   const root = parseWhen(when)
   return root === null ? null : asTruth(meaningOf(root, { routePath, model }))
 }
 
-/** Not known before the request comes. */
+/** Unknown until a request arrives. */
 const UNKNOWN = Symbol('unknown')
 
 const asTruth = (value: unknown): boolean | null => (typeof value === 'boolean' ? value : null)
 
-function meaningOf(node: unknown, known: Known): unknown {
+function meaningOf(node: unknown, known: StaticFacts): unknown {
   if (!isNode(node)) return UNKNOWN
   const args = node.args as unknown[]
   switch (node.op) {
@@ -57,8 +57,8 @@ function meaningOf(node: unknown, known: Known): unknown {
     case '||':
       return some(partsOf(node), known)
     case '?:': {
-      const asked = meaningOf(args[0], known)
-      return typeof asked === 'boolean' ? meaningOf(args[asked ? 1 : 2], known) : UNKNOWN
+      const condition = meaningOf(args[0], known)
+      return typeof condition === 'boolean' ? meaningOf(args[condition ? 1 : 2], known) : UNKNOWN
     }
     case 'in':
       return isIn(args[0], args[1], known)
@@ -71,8 +71,7 @@ function meaningOf(node: unknown, known: Known): unknown {
   return CALCULATE[node.op] === undefined ? UNKNOWN : calculated(CALCULATE[node.op]!, sides[0], sides[1])
 }
 
-/** What is known of the request's method and path, and of the model's sizes. */
-function fieldOf(node: Node, { routePath, model }: Known): unknown {
+function fieldOf(node: Node, { routePath, model }: StaticFacts): unknown {
   switch (fieldName(node)) {
     case 'request.method':
       return routePath?.method ?? UNKNOWN
@@ -96,13 +95,13 @@ const COMPARE: Readonly<Record<string, (a: never, b: never) => boolean>> = {
 }
 
 function compared(compare: (a: never, b: never) => boolean, a: unknown, b: unknown): unknown {
-  // Bytes and durations are objects, which CEL compares by what is in them.
+  // Bytes and durations are objects, which CEL compares by value.
   const isKnown = a !== UNKNOWN && typeof a !== 'object' && typeof a === typeof b && b !== UNKNOWN
   return isKnown ? compare(a as never, b as never) : UNKNOWN
 }
 
-/** `chat.cap > model.max_output`: the cap is not known, but what it is at most. Null where that says nothing. */
-function byCap({ op, args }: Node, [left, right]: readonly unknown[], { model }: Known): boolean | null {
+/** `chat.cap > model.max_output`: the cap is unknown, but its maximum is known. Null if that does not decide. */
+function byCap({ op, args }: Node, [left, right]: readonly unknown[], { model }: StaticFacts): boolean | null {
   if (model === null) return null
   const [one, other] = args as unknown[]
   const turned = fieldName(other) === 'chat.cap'
@@ -134,7 +133,7 @@ const CALCULATE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   '%': (a, b) => a % b,
 }
 
-/** Of whole numbers; what CEL cannot hold, or cannot divide, has no value. */
+/** Calculates with integers. An overflow of CEL's int, or a division by 0, has no value. */
 function calculated(calculate: (a: bigint, b: bigint) => bigint, a: unknown, b: unknown): unknown {
   if (typeof a !== 'bigint' || typeof b !== 'bigint') return UNKNOWN
   try {
@@ -152,19 +151,19 @@ function partsOf(node: Node): unknown[] {
   return (node.args as unknown[]).flatMap(part => (isNode(part) && part.op === node.op ? partsOf(part) : [part]))
 }
 
-function every(parts: readonly unknown[], known: Known): unknown {
+function every(parts: readonly unknown[], known: StaticFacts): unknown {
   const values = parts.map(part => meaningOf(part, known))
   if (values.includes(false) || contradictory(parts, true, constantOf)) return false
   return values.every(value => value === true) ? true : UNKNOWN
 }
 
-function some(parts: readonly unknown[], known: Known): unknown {
+function some(parts: readonly unknown[], known: StaticFacts): unknown {
   const values = parts.map(part => meaningOf(part, known))
   if (values.includes(true) || contradictory(parts, false, constantOf)) return true
   return values.every(value => value === false) ? false : UNKNOWN
 }
 
-/** The value that a part has for all requests; undefined when there is none that can be compared. */
+/** The value of a part for all requests; undefined if it varies or cannot be compared. */
 function constantOf(node: unknown): unknown {
   const value = meaningOf(node, NOTHING)
   return value === UNKNOWN || typeof value === 'object' ? undefined : value
@@ -175,7 +174,7 @@ function constantsOf(list: unknown): unknown[] | null {
   return (list.args as unknown[]).map(item => meaningOf(item, NOTHING))
 }
 
-function isIn(item: unknown, list: unknown, known: Known): unknown {
+function isIn(item: unknown, list: unknown, known: StaticFacts): unknown {
   const values = constantsOf(list)
   if (values === null || values.includes(UNKNOWN)) return UNKNOWN
   if (values.length === 0) return false
@@ -189,7 +188,7 @@ const TEXT_CALLS: Readonly<Record<string, (text: string, part: string) => boolea
   contains: (text, part) => text.includes(part),
 }
 
-function calledOn([name, on, args]: readonly unknown[], known: Known): unknown {
+function calledOn([name, on, args]: readonly unknown[], known: StaticFacts): unknown {
   const call = TEXT_CALLS[String(name)]
   const [text, part] = [meaningOf(on, known), meaningOf((args as unknown[])[0], known)]
   return call === undefined || typeof text !== 'string' || typeof part !== 'string' ? UNKNOWN : call(text, part)

@@ -1,7 +1,6 @@
 /**
- * `when`: a step's condition, in CEL. It is checked when the configuration is loaded, against exactly the facts that
- * earlier steps surely give at its place, so that at run time nothing can be missing: a text that is not there is "",
- * a number 0.
+ * `when`: a step's condition, in CEL. It is checked at load against the facts that earlier steps always give, so no fact can
+ * be missing at run time. A missing text is "", a missing number 0.
  */
 import { Environment } from '@marcbachmann/cel-js'
 import type { FactName } from '#contract'
@@ -15,13 +14,12 @@ import { unbound } from './macros.ts'
 
 export { factsOf, WHEN_FIELDS, type WhenContext, whenFacts } from './facts.ts'
 
-// Functions of the environment do not see the facts, and evaluation is synchronous: so the facts of the evaluation
-// under way stand here.
+// The facts of the current evaluation: functions of the environment cannot access them, and evaluation is synchronous.
 let current: WhenFacts | null = null
 
 let shared: Environment | undefined
 
-/** The environment with all types and no variables; each condition gets a copy with the variables of its place. */
+/** The environment with all types and no variables. Each condition gets a copy with the variables of its place. */
 function environment(): Environment {
   if (shared !== undefined) return shared
   shared = new Environment({ limits: { maxAstNodes: 1000, maxDepth: 50 } })
@@ -35,13 +33,13 @@ function environment(): Environment {
 
 const typeName = (name: WhenName) => `${name[0]!.toUpperCase()}${name.slice(1)}Facts`
 
-/** What a condition may name at its place. */
+/** The facts and tags that a condition can use at its place in the policy. */
 export interface WhenPlace {
-  /** Facts that earlier steps surely give. */
+  /** Facts that earlier steps always give. */
   readonly given: ReadonlySet<FactName>
-  /** Why a fact that is not given is not: a sentence's end, and what to do. */
+  /** Explains why a fact is missing: the end of a sentence, and a suggestion. */
   readonly missing: (fact: FactName) => Omit<WhenError, 'offset'>
-  /** The names of tags that an earlier step declares; left out: they are not known. */
+  /** The names of tags that an earlier step declares; undefined: unknown. */
   readonly tags?: readonly string[] | undefined
 }
 
@@ -63,7 +61,7 @@ export function compileWhen(source: string, place: WhenPlace): WhenResult {
     const { valid, type, error } = program.check()
     if (!valid) return { error: explain(error, source, names, place) }
     if (type !== 'bool')
-      return { error: { message: `the condition must be true or false, and is of type ${type}`, offset: 0 } }
+      return { error: { message: `the condition must be a boolean, not of type ${type}`, offset: 0 } }
     const late = failsLater(source, names)
     if (late !== null) return { error: late }
     return { when: { source, evaluate: facts => evaluate(program, facts) } }
@@ -72,20 +70,20 @@ export function compileWhen(source: string, place: WhenPlace): WhenResult {
   }
 }
 
-/** What passes the check of the types, and fails or takes too long when requests come. Looks at a tree of its own. */
+/** Finds errors beyond the type check: parts that would fail or take too long at run time. Parses the condition again. */
 function failsLater(source: string, names: readonly WhenName[]): WhenError | null {
   const scope = environment().clone()
   const root = scope.parse(source).ast as unknown as Node
-  // CEL has names of its own, of types and of what is switched off, and takes them for values.
+  // CEL treats the names of its types and of disabled features as values.
   for (const node of unbound(root))
     if (node.op === 'id' && !names.includes(node.args as WhenName))
       return unknownName(String(node.args), names, node.start ?? 0)
-  const worth = (part: Node) => {
+  const evaluatePart = (part: Node) => {
     const holder = scope.parse('[0]')
     ;(holder.ast.args as unknown[])[0] = part
     return (holder({}) as unknown[])[0]
   }
-  return tooLong(root) ?? failingPart(root, worth)
+  return tooLong(root) ?? failingPart(root, evaluatePart)
 }
 
 function evaluate(program: (facts: Record<string, unknown>) => unknown, facts: Record<string, unknown>): boolean {
@@ -110,17 +108,17 @@ function explain(error: unknown, source: string, names: readonly WhenName[], pla
 }
 
 function unknownName(name: string, names: readonly WhenName[], offset: number): WhenError {
-  const suggestion = didYouMean(name, names) ?? `here there are ${listed([...names, 'header("name")'], 'and')}`
-  return { message: `nothing is called "${name}" here`, offset, suggestion }
+  const suggestion = didYouMean(name, names) ?? `use ${listed([...names, 'header("name")'], 'or')}`
+  return { message: `the name "${name}" is unknown here`, offset, suggestion }
 }
 
-/** The facts that a condition names, or none when it cannot be parsed. */
+/** The facts that a condition names; none if it cannot be parsed. */
 export function factsIn(source: string): FactName[] {
   const names = namesIn(parseWhen(source))
   return WHEN_NAMES.filter(name => name !== 'request' && names.has(name)) as FactName[]
 }
 
-/** The tree of a condition; null when it cannot be parsed. */
+/** The tree of a condition; null if it cannot be parsed. */
 export function parseWhen(source: string): Node | null {
   try {
     return environment().clone().parse(source).ast as unknown as Node

@@ -1,9 +1,9 @@
-/** A policy as its file was read, before the order of its steps is checked. */
+/** A loaded policy, before the order of its steps is checked. */
 import type { AnyPlugin, FactName, RouteKind } from '#contract'
 import type { PolicyConfig, Position } from '../configuration.ts'
 import type { Source } from '../yaml/source.ts'
 
-/** A step whose plugin was found. */
+/** A step with its plugin. */
 export interface LoadedStep {
   /** `/steps/3` */
   readonly address: string
@@ -14,17 +14,17 @@ export interface LoadedStep {
   readonly settings: unknown
   /** By the kinds of the routes that use the policy. */
   readonly needs: ReadonlyMap<RouteKind, readonly FactName[]>
-  /** Facts that no earlier step may have given; by the same kinds. */
+  /** Facts that no earlier step may give, by the same kinds. */
   readonly before: ReadonlyMap<RouteKind, readonly FactName[]>
-  /** Names of plugins behind whose steps it cannot stand. */
+  /** The names of plugins whose steps must come later. */
   readonly precedes: readonly string[]
   readonly gives: readonly FactName[]
-  /** Whether no request comes past it: it answers or refuses each one. */
+  /** Whether it answers or refuses every request. */
   readonly ends: boolean
   readonly mode: 'enforce' | 'shadow' | 'off'
   readonly onError: 'refuse' | 'skip'
   readonly when: string | null
-  /** Why it may not run to its end, so that it counts as giving nothing; null when it surely gives. */
+  /** Why it may not run or finish, so that its facts do not count; null if it always gives them. */
   readonly weakness: string | null
   readonly position: Position
 }
@@ -33,10 +33,10 @@ export interface LoadedPolicy {
   readonly name: string
   readonly source: Source
   readonly steps: readonly LoadedStep[]
-  /** Whether every step's plugin was found: if not, nobody knows what the policy gives. */
+  /** Whether every step's plugin was found. If not, the facts of the policy are unknown. */
   readonly complete: boolean
-  /** Facts that a step needs in vain, which was reported. */
+  /** Missing facts, which were reported. */
   readonly missed: ReadonlySet<FactName>
-  /** Null when anything is wrong. */
+  /** Null if there are problems. */
   readonly config: PolicyConfig | null
 }

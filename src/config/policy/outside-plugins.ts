@@ -1,4 +1,4 @@
-/** The plugins of one's own that policies beside a gateway.yaml name: their settings belong into an editor's schema too. */
+/** The external plugins in the policies beside a gateway.yaml, whose settings the editor schema includes. */
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { PluginRegistry } from '../configuration.ts'
@@ -7,11 +7,11 @@ import { readSource } from '../yaml/source.ts'
 
 export interface OutsidePlugins {
   readonly plugins: readonly NamedPlugin[]
-  /** Those that could not be loaded, each with the reason. */
+  /** The plugins that could not be loaded, each with the reason. */
   readonly left: readonly { readonly use: string; readonly reason: string }[]
 }
 
-/** Looks through all policies, used or not. A Koa middleware has no settings that anybody knows, so it is left out. */
+/** Reads all policies, used or not. Omits Koa middleware, whose settings are unknown. */
 export async function outsidePlugins(configFile: string, registry: PluginRegistry): Promise<OutsidePlugins> {
   const plugins: NamedPlugin[] = []
   const left: { use: string; reason: string }[] = []
@@ -26,14 +26,14 @@ export async function outsidePlugins(configFile: string, registry: PluginRegistr
   return { plugins, left }
 }
 
-/** Every `use` that is a path or a package, with a policy that says it. */
+/** Each `use` that is a path or a package, with a policy that contains it. */
 async function outsideUses(folder: string): Promise<Map<string, string>> {
   const uses = new Map<string, string>()
   const names = await readdir(folder).catch(() => [])
   for (const name of names.filter(each => /(?<!\.test)\.yaml$/.test(each)).sort()) {
     const file = join(folder, name)
     const text = await readFile(file, 'utf8').catch(() => '')
-    // What is wrong in it, `check` says.
+    // `check` reports problems of the file.
     const { value } = await readSource(file, text, { env: {}, readFile: async () => '' })
     const { steps } = (value ?? {}) as { steps?: unknown }
     for (const step of Array.isArray(steps) ? steps : []) {

@@ -1,11 +1,10 @@
-/** The plans that a policy names, in conditions and in the settings of `jwt`: each must be declared in gateway.yaml. */
+/** Checks the plans in a policy's conditions and settings of `jwt`: each must be declared in gateway.yaml. */
 import { parseWhen } from '../conditions/when.ts'
 import { checkPlanName, planMeant } from '../plan-section.ts'
 import { entriesOf, pointer, type Source } from '../yaml/source.ts'
 import type { LoadedStep } from './loaded-policy.ts'
 import { comparedIn } from './when-models.ts'
 
-/** Reports each plan that is not declared. */
 export function checkPlans(source: Source, steps: readonly LoadedStep[], declared: readonly string[]): void {
   for (const step of steps) {
     if (step.mode === 'off') continue
@@ -20,7 +19,7 @@ function checkCondition(source: Source, { address, when }: LoadedStep, declared:
   if (root === null) return
   for (const { text, offset } of comparedIn(root, ['account.plan'])) {
     if (declared.includes(text)) continue
-    const shown = source.substituted(at) ? 'that this condition names' : JSON.stringify(text)
+    const shown = source.substituted(at) ? 'in this condition' : JSON.stringify(text)
     source.report(at, `the plan ${shown} is not declared under plans in gateway.yaml`, {
       rule: 'unknown-plan',
       offset,

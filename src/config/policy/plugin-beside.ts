@@ -1,10 +1,10 @@
-/** A plugin of one's own is named by its path. Its name alone, or a path without `./`, is a likely mistake. */
+/** Finds the intended path of an external plugin that was written as a name, or as a path without `./`. */
 import { stat } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 
 const ENDINGS = ['', '.ts', '.js', '.mjs', '/index.ts', '/index.js', '/index.mjs']
 
-/** The path that `use` should have said, if it is the name of a plugin in `plugins/` or the path of one; both beside the configuration. */
+/** The correct `use` if it is the name of a plugin in `plugins/` beside the configuration, or a path from there; else undefined. */
 export async function pathOfPlugin(
   use: string,
   { saidIn, configFile }: { readonly saidIn: string; readonly configFile: string },

@@ -1,4 +1,4 @@
-/** A policy file: its steps with their plugins and settings. Whether their order works is checked in `policy-order.ts`. */
+/** Loads a policy file: its steps with their plugins and settings. `order.ts` checks their order. */
 
 import { dirname, resolve } from 'node:path'
 import type { AnyPlugin, FactName, RouteKind } from '#contract'
@@ -26,17 +26,17 @@ export interface PolicyOptions {
   readonly reading: Reading
   readonly registry: PluginRegistry
   readonly configFile: string
-  /** The kinds of the routes that use the policy: what a step needs may depend on it. */
+  /** The kinds of the routes that use the policy: a step's needs may depend on the kind. */
   readonly kinds: readonly RouteKind[]
-  /** Where requests to it come in; null when not all of its routes are known. */
+  /** Its routes; null if not all of them are known. */
   readonly routePaths: readonly RoutePath[] | null
   /** The models that conditions can name. */
   readonly models: ModelNames
-  /** The plans that gateway.yaml declares; null: any name is one. */
+  /** The plans that gateway.yaml declares; null: any name is a plan. */
   readonly plans: readonly string[] | null
 }
 
-/** Builds a policy from its file's text; what is wrong stands in its source's problems. */
+/** Builds a policy from its file's text. Problems are in `source.problems` of the result. */
 export async function loadPolicy(
   name: string,
   file: string,
@@ -53,14 +53,14 @@ export async function loadPolicy(
     const loaded = await loadStep(source, `/steps/${i}`, entry as StepShape, { ...options, policy: name })
     if (loaded !== null) steps.push(loaded)
   }
-  // Two steps in one entry are one step to YAML.
+  // YAML reads two steps in one entry as one step.
   const isMerged = source.problems.some(({ rule }) => rule === 'duplicate-key')
   const complete = source.usable && !isMerged && entries.length > 0 && steps.length === entries.length
   checkNames(source, steps)
   const missed = new Set<FactName>()
-  const asked = { registry: options.registry, missed }
-  const whens = compileConditions(source, steps, complete, { ...asked, kind: options.kinds[0] ?? 'chat' })
-  if (complete) for (const kind of options.kinds) checkOrder(source, steps, { ...asked, kind })
+  const facts = { registry: options.registry, missed }
+  const whens = compileConditions(source, steps, complete, { ...facts, kind: options.kinds[0] ?? 'chat' })
+  if (complete) for (const kind of options.kinds) checkOrder(source, steps, { ...facts, kind })
   checkModels(source, steps, options.models)
   checkThenOfSteps(source, steps, options.models)
   checkTags(source, steps)
@@ -72,7 +72,7 @@ export async function loadPolicy(
   return { name, source, steps, complete, missed, config }
 }
 
-/** Where a step is a Koa middleware, OPTIONS requests come in too. */
+/** With a Koa middleware among the steps, the policy receives OPTIONS requests too. */
 function routePathsOf(
   steps: readonly LoadedStep[],
   routePaths: readonly RoutePath[] | null,
@@ -83,7 +83,7 @@ function routePathsOf(
 
 function configOf(step: LoadedStep, when: CompiledWhen | null): StepConfig {
   const { id, plugin, builtIn, foreign, settings, mode, onError, position } = step
-  // The plugin, and what a stranger's middleware makes of its settings, are not ours to freeze.
+  // Do not freeze the plugin, and not the settings of a foreign middleware, which may change them.
   return Object.freeze({
     id,
     plugin,
@@ -135,9 +135,9 @@ async function loadStep(
     weakness: weaknessOf(entry, plugin),
     position: source.position(`${address}/use`),
   }
-  // What only writes down looks at the machine that it is to run on, and that may be another one: see `cli/check.ts`.
-  const isAsked = !foreign && entry.mode !== 'off' && !plugin.records
-  if (isAsked && source.sound(at) && source.sound(`${address}/use`)) {
+  // A plugin that only records may inspect the machine where it will run, which may be another one: see `cli/check.ts`.
+  const isChecked = !foreign && entry.mode !== 'off' && !plugin.records
+  if (isChecked && source.sound(at) && source.sound(`${address}/use`)) {
     const place = { policy, id, mode: entry.mode, folder: resolve(dirname(source.file)) }
     askPlugin(source, address, { plugin, settings, place })
   }
@@ -151,9 +151,9 @@ async function findPlugin(source: Source, at: string, use: string, registry: Plu
   const path = /^(\.\.?\/|npm:)/.test(use) ? undefined : await pathOfPlugin(use, place)
   const meant = path === undefined ? undefined : `did you mean ${JSON.stringify(path)}?`
   if (/^[A-Za-z0-9_-]+$/.test(use)) {
-    const known = registry.names.length === 0 ? undefined : `there are ${listed(registry.names, 'and')}`
+    const known = registry.names.length === 0 ? undefined : `the plugins are ${listed(registry.names, 'and')}`
     const suggestion = meant ?? didYouMean(use, registry.names) ?? known
-    source.report(at, `there is no plugin ${source.show(at, use)}`, { rule: 'unknown-plugin', suggestion })
+    source.report(at, `unknown plugin ${source.show(at, use)}`, { rule: 'unknown-plugin', suggestion })
     return null
   }
   try {
@@ -165,7 +165,7 @@ async function findPlugin(source: Source, at: string, use: string, registry: Plu
   }
 }
 
-interface FactsAsked {
+interface FactsQuery {
   readonly source: Source
   readonly address: string
   readonly plugin: AnyPlugin
@@ -173,30 +173,28 @@ interface FactsAsked {
   readonly kind: RouteKind
 }
 
-/** What a plugin says of its place: the facts that it needs, or stands before. */
+/** The facts that a plugin needs, or must come before. */
 function factsIn(
   word: 'needs' | 'before',
-  { source, address, plugin, settings, kind }: FactsAsked,
+  { source, address, plugin, settings, kind }: FactsQuery,
 ): readonly FactName[] {
-  const said = plugin[word]
-  if (typeof said !== 'function') return said ?? []
-  const verb = word === 'needs' ? 'needs' : 'stands before'
+  const declared = plugin[word]
+  if (typeof declared !== 'function') return declared ?? []
   try {
-    const facts = said(settings as never, kind)
+    const facts = declared(settings as never, kind)
     const unknown = facts.find(fact => !FACT_NAMES.includes(fact))
     if (unknown === undefined) return facts
-    const message = `the plugin "${plugin.name}" ${verb} "${unknown}", and there is no such fact`
+    const message = `the plugin "${plugin.name}" lists the unknown fact "${unknown}" in "${word}"`
     source.report(`${address}/use`, message, { rule: 'broken-plugin', suggestion: didYouMean(unknown, FACT_NAMES) })
   } catch (error) {
     const reason = mistakeText(error, source.file)
-    source.report(`${address}/use`, `the plugin "${plugin.name}" failed when asked what it ${verb}: ${reason}`, {
-      rule: 'broken-plugin',
-    })
+    const message = `the plugin "${plugin.name}" failed in "${word}": ${reason}`
+    source.report(`${address}/use`, message, { rule: 'broken-plugin' })
   }
   return []
 }
 
-/** The plugins behind whose steps this one cannot stand. */
+/** The plugins whose steps must come later. */
 function precededBy(source: Source, address: string, plugin: AnyPlugin, settings: unknown): readonly string[] {
   const { precedes = [] } = plugin
   if (typeof precedes !== 'function') return precedes
@@ -204,22 +202,22 @@ function precededBy(source: Source, address: string, plugin: AnyPlugin, settings
     return precedes(settings as never)
   } catch (error) {
     const reason = mistakeText(error, source.file)
-    const message = `the plugin "${plugin.name}" failed when asked which plugins it precedes: ${reason}`
+    const message = `the plugin "${plugin.name}" failed in "precedes": ${reason}`
     source.report(`${address}/use`, message, { rule: 'broken-plugin' })
     return []
   }
 }
 
-/** A switch that the step cannot have is reported as such, and does not count besides. */
+/** Ignores switches that the step cannot have: they are reported elsewhere. */
 function weaknessOf({ when, mode, onError }: StepShape, { critical = false, gives = [] }: AnyPlugin): string | null {
   if (mode === 'off' && !critical) return 'it is off'
   if (when !== undefined) return 'it has a "when"'
   if (mode === 'shadow' && !critical && gives.length === 0) return 'it is in shadow mode'
-  if (onError === 'skip' && !critical) return 'it says onError: skip'
+  if (onError === 'skip' && !critical) return 'it has onError: skip'
   return null
 }
 
-/** A step's id names its state, its metrics and its line in the trail. */
+/** Ids must be unique: they identify a step's state, metrics and trail entry. */
 function checkNames(source: Source, steps: readonly LoadedStep[]): void {
   const first = new Map<string, LoadedStep>()
   for (const step of steps) {
@@ -229,7 +227,7 @@ function checkNames(source: Source, steps: readonly LoadedStep[]): void {
       continue
     }
     const at = source.has(`${step.address}/id`) ? `${step.address}/id` : `${step.address}/use`
-    const message = `a step is called "${step.id}" already (line ${other.position.line})`
-    source.report(at, message, { rule: 'duplicate-id', suggestion: 'give this one an id of its own' })
+    const message = `the id "${step.id}" exists already (line ${other.position.line})`
+    source.report(at, message, { rule: 'duplicate-id', suggestion: 'give this step another id' })
   }
 }

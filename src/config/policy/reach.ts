@@ -1,14 +1,11 @@
-/**
- * Steps that can never run, and conditions that say nothing: a policy that silently does nothing is what its author will
- * not find by reading it.
- */
+/** Reports steps that can never run, and conditions without effect: an author would not notice them by reading the policy. */
 
 import { type RoutePath, truthOf } from '../conditions/truth.ts'
 import { listed } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
 import type { LoadedStep } from './loaded-policy.ts'
 
-/** Reports them. @param doors where requests to this policy come in; null when that is not known */
+/** @param routePaths the routes to this policy; null if unknown */
 export function checkReach(
   source: Source,
   steps: readonly LoadedStep[],
@@ -24,8 +21,8 @@ export function checkReach(
 function checkBehind(source: Source, step: LoadedStep, earlier: readonly LoadedStep[]): void {
   const end = earlier.find(each => each.ends && each.weakness === null)
   if (end === undefined) return
-  const message = `"${step.id}" never runs: the step "${end.id}" (line ${end.position.line}) before it ends every request`
-  const suggestion = `move it above "${end.id}", or remove it`
+  const message = `"${step.id}" never runs: the step "${end.id}" (line ${end.position.line}) answers or refuses every request before it`
+  const suggestion = `move it before "${end.id}", or remove it`
   source.report(`${step.address}/use`, message, { rule: 'unreachable-step', suggestion })
 }
 
@@ -42,7 +39,7 @@ function checkCondition(
   } else if (always === false) {
     source.report(at, `the condition is never true, so "${id}" never runs`, {
       rule: 'unreachable-step',
-      suggestion: 'remove the step, or say "mode: off"',
+      suggestion: 'remove the step, or write "mode: off"',
     })
   } else if (
     routePaths !== null &&

@@ -1,4 +1,4 @@
-/** What is wrong with the settings schema of a plugin: a mistake of who wrote the plugin, and not of who wrote the policy. */
+/** Finds mistakes in the settings schema of a plugin, which are its author's, not those of the policy. */
 import { parseUnit, UNIT_SCHEMAS, UNITS_ID } from '#contract'
 import { LISTS, MAPS, ONES } from '../json-schema.ts'
 import { compileSchema, KEYWORDS, schemaErrors, unescapePointer, validateOnce, type Within } from '../yaml/ajv.ts'
@@ -10,18 +10,18 @@ type Schema = Readonly<Record<string, unknown>>
 
 const known = new WeakMap<object, readonly string[]>()
 
-/** A sentence for each mistake, without a full stop, that begins with its place as a JSON pointer; none for a good schema. */
+/** Returns a sentence for each mistake, without a full stop, that begins with the place as a JSON pointer. */
 export function mistakesInSchema(schema: object): readonly string[] {
-  let found = known.get(schema)
-  if (found === undefined) known.set(schema, (found = find(schema as Schema)))
-  return found
+  let mistakes = known.get(schema)
+  if (mistakes === undefined) known.set(schema, (mistakes = find(schema as Schema)))
+  return mistakes
 }
 
 function find(root: Schema): string[] {
   const all = [...subschemas(root, '')]
   const unknown = all.flatMap(([at, schema]) => unknownKeywords(at, schema))
   const found = [...unknown, ...malformed(root)]
-  // Of a part that is no schema, the others would say the same in other words.
+  // The other checks would report a malformed part again in other words.
   if (found.length > 0) return found
   const deeper = all.flatMap(([at, schema]) => [
     ...noEffect(at, schema),
@@ -33,7 +33,7 @@ function find(root: Schema): string[] {
   return deeper.length > 0 ? deeper : notCompiled(root)
 }
 
-/** A schema with all that are in it, each with its place. */
+/** A schema and all schemas within it, each with its place. */
 function* subschemas(schema: unknown, at: string): Generator<readonly [at: string, schema: Schema]> {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return
   yield [at, schema as Schema]
@@ -51,7 +51,7 @@ function unknownKeywords(at: string, schema: Schema): string[] {
   return unknown.map(word => sentence(at, `unknown keyword "${word}"`, didYouMean(word, KEYWORDS)))
 }
 
-/** What the schema of schemas finds: of the complaints about one value the one that says most. */
+/** The errors of the meta-schema. For several errors about one value, the most specific one. */
 function malformed(root: Schema): string[] {
   const errors = schemaErrors(root)
   const places = new Set(errors.map(error => error.instancePath))
@@ -74,19 +74,19 @@ function noEffect(at: string, schema: Schema): string[] {
   return found
 }
 
-/** Names of properties that there are not, and references that lead nowhere. */
+/** Names of properties that do not exist, and broken references. */
 function badNames(root: Schema, at: string, schema: Schema): string[] {
   const { properties, required, additionalProperties, patternProperties, $ref } = schema
   const names = Object.keys(Object(properties))
   const isClosed = additionalProperties === false && patternProperties === undefined
   const missing = isClosed && Array.isArray(required) ? required.filter(name => !names.includes(String(name))) : []
   const found = missing.map(name =>
-    sentence(at, `required names "${name}", and there is no such property`, didYouMean(String(name), names)),
+    sentence(at, `required lists "${name}", which is not a property`, didYouMean(String(name), names)),
   )
   if (typeof $ref === 'string' && !leadsSomewhere(root, $ref)) {
     const known = Object.keys(Object(root['$defs'])).map(name => `#/$defs/${name}`)
     const units = Object.keys(UNIT_SCHEMAS.$defs).map(name => `${UNITS_ID}#/$defs/${name}`)
-    found.push(sentence(at, `$ref "${$ref}" leads nowhere`, didYouMean($ref, [...known, ...units])))
+    found.push(sentence(at, `$ref "${$ref}" does not exist`, didYouMean($ref, [...known, ...units])))
   }
   return found
 }
@@ -106,7 +106,7 @@ function badPatterns(at: string, { pattern, patternProperties }: Schema): string
       return []
     } catch (error) {
       const reason = (error as Error).message.replace(/^.*\/u?: /, '')
-      return [sentence(at, `the pattern "${each}" is no regular expression: ${reason}`)]
+      return [sentence(at, `the pattern "${each}" is not a regular expression: ${reason}`)]
     }
   })
 }
@@ -117,11 +117,7 @@ function badUnits(at: string, { unit, within }: Schema): string[] {
   const unknown = [unit, ofBounds].filter(name => name !== undefined && !units.includes(String(name)))
   if (unknown.length > 0) {
     return unknown.map(name =>
-      sentence(
-        at,
-        `there is no unit "${name}"`,
-        didYouMean(String(name), units) ?? `there are ${listed(units, 'and')}`,
-      ),
+      sentence(at, `unknown unit "${name}"`, didYouMean(String(name), units) ?? `there are ${listed(units, 'and')}`),
     )
   }
   if (ofBounds === undefined) return within === undefined ? [] : [sentence(at, 'within has no "unit"')]
@@ -135,7 +131,7 @@ function badUnits(at: string, { unit, within }: Schema): string[] {
   })
 }
 
-/** A default is filled in where the policy says nothing: it has to fit its own schema. */
+/** A default must match its own schema, because it replaces a missing value. */
 function badDefault(root: Schema, at: string, schema: Schema): string[] {
   if (!Object.hasOwn(schema, 'default')) return []
   const { $defs, definitions } = root
@@ -148,19 +144,19 @@ function badDefault(root: Schema, at: string, schema: Schema): string[] {
   return inSentences(errors, at).map(({ message }) => sentence(at, message))
 }
 
-/** What only shows when the schema is put to use: in the compiler's words, but for their place. */
+/** Errors that only the compiler finds, in its own words, with our form of the place. */
 function notCompiled(root: Schema): string[] {
   try {
     compileSchema(root)
     return []
   } catch (error) {
-    const said = (error as Error).message.split('\n', 1)[0]!.replace(/^strict mode: /, '')
+    const text = (error as Error).message.split('\n', 1)[0]!.replace(/^strict mode: /, '')
     const [, type, keyword, typed] =
-      /^missing type "(.+)" for keyword "(.+)" at "#(.*)" \(strictTypes\)$/.exec(said) ?? []
+      /^missing type "(.+)" for keyword "(.+)" at "#(.*)" \(strictTypes\)$/.exec(text) ?? []
     if (typed !== undefined) return [sentence(typed, `"${keyword}" needs "type": "${type!.replace(',', '" or "')}"`)]
-    const [, format, formatted] = /^unknown format "(.+)" ignored in schema at path "#(.*)"$/.exec(said) ?? []
-    if (formatted !== undefined) return [sentence(formatted, `there is no format "${format}"`, 'say it by "pattern"')]
-    return [said]
+    const [, format, formatted] = /^unknown format "(.+)" ignored in schema at path "#(.*)"$/.exec(text) ?? []
+    if (formatted !== undefined) return [sentence(formatted, `unknown format "${format}"`, 'use "pattern"')]
+    return [text]
   }
 }
 

@@ -1,28 +1,28 @@
-/** The settings of a step: their shape by the plugin's schema, and what the plugin itself finds wrong with them. */
+/** Checks the settings of a step with the plugin's schema and with the plugin's own `check`. */
 import { type AnyPlugin, mistakeText, type SettingsProblem, type StepPlace, shownFile } from '#contract'
 import { checkShape, unescapePointer } from '../yaml/ajv.ts'
 import { freeze } from '../yaml/freeze.ts'
 import type { Source } from '../yaml/source.ts'
 import { mistakesInSchema } from './schema-mistakes.ts'
 
-interface Asked {
+interface StepPlugin {
   readonly plugin: AnyPlugin
   readonly builtIn: boolean
-  /** Of a plugin that is a file of its own; null otherwise. */
+  /** The plugin's own file; null if it has none. */
   readonly file: string | null
 }
 
 /**
- * Checks what stands in `with` by the plugin's schema, and gives it with units parsed and defaults filled in. Where a value
- * of it could not be read, the others are looked at one by one: whether something is missing cannot be said then.
+ * Checks `with` against the plugin's schema and returns it with units parsed and defaults filled in. If a value could not be
+ * read, the others are checked separately, and missing keys are not reported.
  */
-export function checkSettings(source: Source, address: string, given: unknown, asked: Asked): unknown {
-  const { plugin, builtIn } = asked
+export function checkSettings(source: Source, address: string, given: unknown, stepPlugin: StepPlugin): unknown {
+  const { plugin, builtIn } = stepPlugin
   const at = `${address}/with`
-  // A test holds our own to the same.
+  // A test checks the built-in plugins' schemas.
   const mistakes = builtIn ? [] : mistakesInSchema(plugin.settings)
   for (const mistake of mistakes) {
-    const message = `the settings schema of ${nameOf(asked, source.file)} is wrong: ${mistake}`
+    const message = `the settings schema of ${nameOf(stepPlugin, source.file)} is wrong: ${mistake}`
     source.report(`${address}/use`, message, { rule: 'broken-plugin' })
   }
   if (mistakes.length > 0) return given
@@ -31,24 +31,24 @@ export function checkSettings(source: Source, address: string, given: unknown, a
   try {
     if (remains !== null) checkShape(source, at, remains, looseOf(plugin.settings))
   } catch {
-    // It says itself what it means only as a whole.
+    // The schema cannot be compiled without the removed keywords.
   }
   return given
 }
 
 /** `the plugin "mine" (plugins/mine.ts)` */
-function nameOf({ plugin, file }: Asked, policyFile: string): string {
+function nameOf({ plugin, file }: StepPlugin, policyFile: string): string {
   return `the plugin "${plugin.name}"${file === null ? '' : ` (${shownFile(file, policyFile)})`}`
 }
 
-/** Words about more than one value, which may be true again when all values can be read. */
+/** Keywords about several values, which may be satisfied when all values can be read. */
 const ABOUT_SEVERAL: ReadonlySet<string> = new Set([
   ...['$id', 'required', 'dependentRequired', 'dependentSchemas', 'minProperties', 'unevaluatedProperties'],
   ...['anyOf', 'oneOf', 'not', 'if', 'then', 'else'],
 ])
-/** Maps whose keys are names. */
+/** Keywords whose value is a map by names. */
 const NAMED: ReadonlySet<string> = new Set(['properties', 'patternProperties', '$defs', 'definitions'])
-/** Values, and no schemas. */
+/** Keywords whose value is not a schema. */
 const VALUES: ReadonlySet<string> = new Set(['default', 'const', 'enum', 'examples'])
 
 const looseSchemas = new WeakMap<object, object>()
@@ -71,33 +71,33 @@ function loose(schema: unknown, hasNames: boolean): unknown {
   )
 }
 
-interface Checked {
+interface PluginCheck {
   readonly plugin: AnyPlugin
-  /** As `create` gets them. */
+  /** In the form that `create` gets. */
   readonly settings: unknown
   readonly place: StepPlace
 }
 
-/** Asks the plugin what is wrong with the settings of a step, and reports that at its places. */
-export function askPlugin(source: Source, address: string, { plugin, settings, place }: Checked): void {
-  const broken = (why: string) =>
-    source.report(`${address}/use`, `the plugin "${plugin.name}" ${why}`, { rule: 'broken-plugin' })
+/** Calls the plugin's `check` with the settings of a step, and reports its problems. */
+export function askPlugin(source: Source, address: string, { plugin, settings, place }: PluginCheck): void {
+  const broken = (reason: string) =>
+    source.report(`${address}/use`, `the plugin "${plugin.name}" ${reason}`, { rule: 'broken-plugin' })
   let found: unknown
   try {
     found = plugin.check?.(freeze(settings) as never, place) ?? []
   } catch (error) {
-    broken(`failed when asked what is wrong with its settings: ${mistakeText(error, source.file)}`)
+    broken(`failed in "check": ${mistakeText(error, source.file)}`)
     return
   }
   if (!Array.isArray(found) || !found.every(isProblem)) {
-    broken('did not answer with a list of { at, message } when asked what is wrong with its settings')
+    broken('did not return a list of { at, message } from "check"')
     return
   }
   for (const { at, message, level } of found) {
     const where = `${address}/with${at}`
-    const said = quotesReference(source, where, message, valueAt(settings, at)) ?? message
-    if (level === 'warning') source.warn(where, said, { rule: 'no-effect' })
-    else source.report(where, said)
+    const safe = quotesReference(source, where, message, valueAt(settings, at)) ?? message
+    if (level === 'warning') source.warn(where, safe, { rule: 'no-effect' })
+    else source.report(where, safe)
   }
 }
 
@@ -107,17 +107,17 @@ function isProblem(value: unknown): value is SettingsProblem {
   return typeof at === 'string' && /^(\/|$)/.test(at) && typeof message === 'string' && message !== ''
 }
 
-/** Parts of what a reference stands for are not told; the whole of it the source conceals by itself. */
+/** Parts of a secret of this length are not shown. `Source` conceals the whole secret itself. */
 const MIN_PART = 4
 
-/** Another sentence for one that quotes a part of what `${…}` stands for; null for all others. */
+/** A replacement for a message that quotes a part of the value of `${…}`; null for other messages. */
 function quotesReference(source: Source, where: string, message: string, value: unknown): string | null {
   if (!source.substituted(where)) return null
   const text = String(value)
   const rest = message.replaceAll(text, '')
   for (let i = 0; i + MIN_PART <= text.length; i++) {
     if (!rest.includes(text.slice(i, i + MIN_PART))) continue
-    return `${source.show(where, value)} stands for a value that cannot be taken; write it out here to see why`
+    return `${source.show(where, value)} has a value that is not allowed; write the value here to see why`
   }
   return null
 }

@@ -1,21 +1,21 @@
-/** The tags of a policy: those that its steps declare, and those that limits and budgets name. */
+/** Checks the tags that limits and budgets use against those that the steps declare. */
 import { tagOf } from '#contract'
 import { didYouMean } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
 import type { LoadedStep } from './loaded-policy.ts'
 
-/** The names that the steps declare; undefined: none of them says it, or not in a form that can be read. */
+/** The tags that the steps declare; undefined if unknown. */
 export function declaredTags(source: Source, steps: readonly LoadedStep[]): readonly string[] | undefined {
   const giver = steps.find(givesTags)
   return giver === undefined || !source.sound(`${giver.address}/with`) ? undefined : (namesOf(giver) ?? undefined)
 }
 
-/** Whether a request can have the tag behind these steps. A plugin that is not built in may give any. */
+/** Whether a request can have the tag after these steps. An external plugin may give any tag. */
 export function canHaveTag(steps: readonly LoadedStep[], tag: string): boolean {
   return steps.some(step => givesTags(step) && namesOf(step)?.includes(tag) !== false)
 }
 
-/** Reports each tag that a limit or a budget names and no step before it declares: no request has it. */
+/** Reports each tag of a limit or a budget that no earlier step declares: no request would have it. */
 export function checkTags(source: Source, steps: readonly LoadedStep[]): void {
   for (const [i, { address, plugin, builtIn, settings, mode }] of steps.entries()) {
     if (!builtIn || mode === 'off' || !['rate-limit', 'credits'].includes(plugin.name)) continue

@@ -1,7 +1,4 @@
-/**
- * The models that a condition names, and the sizes that it asks for: what the catalog does not have would let a step
- * silently do nothing.
- */
+/** Checks the models and sizes in conditions against the catalog: a step with an unknown model would never run. */
 
 import { fitsPattern } from '#contract'
 import { fieldName, isNode, type Node, walk } from '../conditions/condition-error.ts'
@@ -11,26 +8,26 @@ import { didYouMean, listed } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
 import type { LoadedStep } from './loaded-policy.ts'
 
-/** What there is, sound or not: by the names under `models:`, and by what clients may call them besides. */
+/** All models of the file, including those with problems, with their aliases. */
 export interface ModelNames {
   readonly ids: readonly string[]
-  /** An alias and the id behind it. */
+  /** Alias to id. */
   readonly aliases: ReadonlyMap<string, string>
-  /** Of all models that clients can ask for; without it nothing is said of sizes. */
+  /** The sizes of all enabled models; undefined: sizes are not checked. */
   readonly sizes?: readonly ModelSizes[]
 }
 
-/** Reports texts that are compared with `model.id` or `chat.model` and can be neither, and sizes that no model has. */
+/** Reports texts that `model.id` or `chat.model` can never equal, and sizes that no model has. */
 export function checkModels(source: Source, steps: readonly LoadedStep[], names: ModelNames): void {
   for (const { address, when, mode } of steps) {
     const at = `${address}/when`
     if (when === null || mode === 'off' || !source.sound(at)) continue
     const root = parseWhen(when)
-    // That there are none at all is told by itself.
+    // Missing models are reported elsewhere.
     if (root !== null && names.ids.length > 0)
       for (const named of comparedIn(root, MODEL_FIELDS)) checkModel(source, at, named, names)
   }
-  // A giver of one's own may give models and caps that are not those of the catalog.
+  // An external plugin may give models and caps outside the catalog.
   if (steps.some(step => !step.builtIn && (step.gives.includes('chat') || step.gives.includes('model')))) return
   for (const step of steps) checkSizes(source, step, names.sizes ?? [])
 }
@@ -38,12 +35,12 @@ export function checkModels(source: Source, steps: readonly LoadedStep[], names:
 function checkSizes(source: Source, { address, id, when, mode }: LoadedStep, sizes: readonly ModelSizes[]): void {
   const at = `${address}/when`
   if (when === null || mode === 'off' || sizes.length === 0 || !source.sound(at)) return
-  // Whatever the models, it is said with what nothing can reach.
+  // Conditions that are constant for all models are reported by `checkReach`.
   if (truthOf(when, null) !== null || !sizes.every(size => truthOf(when, null, size) === false)) return
   const [context, output] = [sizes.map(size => size.context), sizes.map(size => size.maxOutput)].map(all =>
     Math.max(...all),
   )
-  source.report(at, `the condition is not true of any model of the catalog, so "${id}" never runs`, {
+  source.report(at, `the condition is false for every model of the catalog, so "${id}" never runs`, {
     rule: 'unreachable-step',
     suggestion: `the largest context is ${context}, the largest max_output ${output}`,
   })
@@ -65,18 +62,18 @@ function checkModel(
   { ids, aliases }: ModelNames,
 ): void {
   if (ids.includes(text) || (field === 'chat.model' && aliases.has(text))) return
-  // The models of a wildcard whose provider is not sound are not known.
+  // The models of a wildcard are unknown if its provider has a problem.
   if (ids.some(id => fitsPattern(id, text))) return
   if (source.substituted(at)) {
-    const message = 'the condition names a model that there is not, with its ${…} filled in'
+    const message = 'the condition names an unknown model after its ${…} are replaced'
     source.report(at, message, { rule: 'unknown-model' })
     return
   }
   const id = aliases.get(text)
   const message =
     id === undefined
-      ? `there is no model ${JSON.stringify(text)}`
-      : `${JSON.stringify(text)} is an alias, and ${field} is the id of a model`
+      ? `unknown model ${JSON.stringify(text)}`
+      : `${JSON.stringify(text)} is an alias, but ${field} is the id of a model`
   const near = text.endsWith('*')
     ? `write ${field}.startsWith(${JSON.stringify(text.slice(0, -1))})`
     : id === undefined
@@ -84,7 +81,9 @@ function checkModel(
       : `write ${JSON.stringify(id)}, or chat.model`
   const suggestion =
     near ??
-    (ids.length === 0 ? undefined : `there are ${listed(ids.length > 20 ? [...ids.slice(0, 20), '…'] : ids, 'and')}`)
+    (ids.length === 0
+      ? undefined
+      : `the models are ${listed(ids.length > 20 ? [...ids.slice(0, 20), '…'] : ids, 'and')}`)
   source.report(at, message, { rule: 'unknown-model', offset, suggestion })
 }
 

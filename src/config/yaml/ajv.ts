@@ -1,14 +1,13 @@
 /**
- * The one set-up of the schema checker, for gateway.yaml, for policies and for the settings of steps, with the keywords
- * that our schemas have beyond JSON Schema 2020-12:
+ * The schema checker for gateway.yaml, policies and settings of steps. It adds these keywords to JSON Schema 2020-12:
  *
- * - `unit`: the text is parsed by the contract's unit and replaced by the parsed value
- * - `within`: the parsed value lies between two others of its unit
- * - `refused`: the key is known and not to be used; the value is the sentence that says why
- * - `instead`: what to write instead of a value of the wrong type that looks like this
- * - `unknown`: the key of the map to which keys belong that it does not know
- * - `hints`: suggestions for keys and values of other places, by these
- * - `sentence`: what to say when the value does not fit, instead of a sentence made from the keyword
+ * - `unit`: parses the text with the contract's unit and replaces it by the parsed value
+ * - `within`: the bounds of the parsed value, in its unit
+ * - `refused`: the key must not be used; the value is the message with the reason
+ * - `instead`: the replacement for a value of the wrong type that matches a pattern
+ * - `unknown`: the key under which unknown keys of the map probably belong
+ * - `hints`: suggestions for misplaced keys and values
+ * - `sentence`: the message for a wrong value, in place of the keyword's own
  */
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { parseUnit, UNIT_SCHEMAS, type UnitName } from '#contract'
@@ -27,25 +26,25 @@ interface DataContext {
   readonly parentDataProperty: string | number
 }
 
-/** What ajv calls for a keyword; it leaves its complaint in `errors`. */
+/** The function that ajv calls for a keyword. It returns its error in `errors`. */
 interface Check {
   (data: unknown, context?: DataContext): boolean
   errors?: Partial<ErrorObject>[]
 }
 
-const complaint = (keyword: string, message: string) => [{ keyword, message, params: {} }]
+const errorOf = (keyword: string, message: string) => [{ keyword, message, params: {} }]
 
 function createAjv(): Ajv2020 {
   const ajv = new Ajv2020({
     strict: true,
-    // `anyOf: [{ required: ['a'] }, { required: ['b'] }]` is how a schema says "one of the two".
+    // `anyOf: [{ required: ['a'] }, { required: ['b'] }]` means "one of the two".
     strictRequired: false,
     allErrors: true,
     verbose: true,
     useDefaults: true,
     allowUnionTypes: true,
-    // A configuration is checked once: to tidy the generated code and to compile the schema of schemas took half of a
-    // start. Our own schemas are held against that one by a test, those of others by `schemaErrors`.
+    // A configuration is checked once. Optimizing the generated code and compiling the meta-schema took half of a start. A
+    // test checks our schemas against the meta-schema, and `schemaErrors` those of external plugins.
     code: { optimize: false },
     validateSchema: false,
   })
@@ -61,7 +60,7 @@ function createAjv(): Ajv2020 {
           context!.parentData[context!.parentDataProperty] = parseUnit[name](data as string)
           return true
         } catch (error) {
-          check.errors = complaint('unit', (error as Error).message)
+          check.errors = errorOf('unit', (error as Error).message)
           return false
         }
       }
@@ -73,9 +72,9 @@ function createAjv(): Ajv2020 {
     keyword: 'refused',
     schemaType: 'string',
     errors: true,
-    compile: (why: string) => {
+    compile: (reason: string) => {
       const check: Check = () => {
-        check.errors = complaint('refused', why)
+        check.errors = errorOf('refused', reason)
         return false
       }
       return check
@@ -89,13 +88,13 @@ function createAjv(): Ajv2020 {
   return ajv
 }
 
-/** Runs after `unit`, so it sees the parsed number; a text that could not be parsed is that keyword's complaint. */
+/** Runs after `unit` and gets the parsed number. `unit` reports a text that it cannot parse. */
 function compileWithin({ unit, from, to }: Within): Check {
   const [least, most] = [parseUnit[unit](from) as number, parseUnit[unit](to) as number]
   const check: Check = data => {
     if (typeof data !== 'number') return true
     if (data >= least && data <= most) return true
-    check.errors = complaint('within', `must lie between ${from} and ${to}`)
+    check.errors = errorOf('within', `must be between ${from} and ${to}`)
     return false
   }
   return check
@@ -104,15 +103,15 @@ function compileWithin({ unit, from, to }: Within): Check {
 const ajv = createAjv()
 const compiled = new WeakMap<object, ValidateFunction>()
 
-/** All keywords that a schema may have, ours among them. */
+/** All keywords that a schema can have, including ours. */
 export const KEYWORDS: readonly string[] = Object.keys(ajv.RULES.keywords)
 
-/** What the schema of schemas says of a schema that others wrote. */
+/** Checks an external plugin's schema against the meta-schema. */
 export function schemaErrors(schema: object): readonly ErrorObject[] {
   return compiled.has(schema) || ajv.validateSchema(schema as AnySchema) === true ? [] : (ajv.errors ?? [])
 }
 
-/** Compiles a schema once. Throws when it uses what there is not, or itself wrongly. */
+/** Compiles a schema once. Throws if it uses unknown or misused keywords. */
 export function compileSchema(schema: object): ValidateFunction {
   const known = compiled.get(schema)
   if (known !== undefined) return known
@@ -121,7 +120,7 @@ export function compileSchema(schema: object): ValidateFunction {
   return validate
 }
 
-/** What a value breaks of a schema that is used once; nothing where the schema itself cannot be compiled. */
+/** The errors of a value against a schema that is used once; none if the schema cannot be compiled. */
 export function validateOnce(schema: object, value: unknown): readonly ErrorObject[] {
   try {
     return run(ajv.compile(schema as AnySchema), value).errors
@@ -133,8 +132,8 @@ export function validateOnce(schema: object, value: unknown): readonly ErrorObje
 }
 
 /**
- * Checks a value of a file against a schema, reports what is wrong, and gives a copy with units parsed and defaults
- * filled in. Addresses at which something was reported are not `sound()`: nothing should be built from them.
+ * Checks a value of a file against a schema, reports problems, and returns a copy with units parsed and defaults filled in.
+ * Addresses with problems are not `sound()`, and must not be used.
  */
 export function checkShape(source: Source, address: string, value: unknown, schema: object): unknown {
   const validate = compileSchema(schema)
@@ -147,12 +146,12 @@ export function checkShape(source: Source, address: string, value: unknown, sche
 }
 
 function run(validate: ValidateFunction, value: unknown): { checked: unknown; errors: readonly ErrorObject[] } {
-  // Wrapped, so that a value which is itself a unit could be replaced too.
+  // A copy: checking parses units in place.
   const checked = structuredClone(value)
   return validate(checked) ? { checked, errors: [] } : { checked, errors: validate.errors ?? [] }
 }
 
-/** `trust_proxy: ${HOPS}` is text to YAML; where a number or a boolean is asked for, it is read as one. */
+/** YAML reads `trust_proxy: ${HOPS}` as text. Converts such a value if the schema wants a number or a boolean. */
 function retype(source: Source, address: string, root: unknown, error: ErrorObject): boolean {
   const text = source.wholly(address + error.instancePath)
   const path = error.instancePath.split('/').slice(1).map(unescapePointer)
@@ -167,7 +166,7 @@ function retype(source: Source, address: string, root: unknown, error: ErrorObje
   return true
 }
 
-/** The reverse of `pointer()` for one part. */
+/** The reverse of `pointer()` for one segment. */
 export function unescapePointer(part: string): string {
   return part.replaceAll('~1', '/').replaceAll('~0', '~')
 }

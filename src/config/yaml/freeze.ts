@@ -1,6 +1,6 @@
-/** Makes a configuration read-only: each exchange keeps the one in which it began, so none may change under it. */
+/** Makes a configuration read-only: an exchange uses the configuration with which it began until its end. */
 
-/** Freezes plain objects and lists, all the way down. What has a class (maps, plugins' own things) is left alone. */
+/** Freezes plain objects and lists recursively. Instances of classes are not frozen, but a `Map`'s values are. */
 export function freeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   if (value instanceof Map) for (const entry of value.values()) freeze(entry)

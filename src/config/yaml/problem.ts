@@ -1,11 +1,11 @@
-/** What is wrong in a configuration file: where, in one sentence, and what would be right. */
+/** Problems of configuration files: a position, a message and a suggestion. */
 import { inColumns, visible } from '#contract'
 import type { Position } from '../configuration.ts'
 import type { Rule } from './rules.ts'
 
 export { didYouMean, nearest } from '../../common/nearest.ts'
 
-/** The suggestion of `hints` for a word, which counts however the word is spelt (`LM Studio`, `lm-studio`). */
+/** The suggestion of `hints` for a word in any spelling (`LM Studio`, `lm-studio`). */
 export function hintFor(word: string, hints: Readonly<Record<string, string>> = {}): string | undefined {
   const known = Object.keys(hints).find(each => lettersOf(each) === lettersOf(word))
   return known && hints[known]
@@ -14,15 +14,15 @@ export function hintFor(word: string, hints: Readonly<Record<string, string>> = 
 const lettersOf = (word: string) => word.toLowerCase().replace(/[-_. ]/g, '')
 
 export interface Problem extends Position {
-  /** What kind of problem it is: stable, for CI systems and searches. */
+  /** The kind of problem. Stable, for CI systems and searches. */
   readonly rule: Rule
-  /** One sentence without a full stop. Never holds a secret: what came from `${…}` is shown as it stands in the file. */
+  /** One sentence without a full stop. It never contains a secret: values from `${…}` are shown as the reference. */
   readonly message: string
-  /** What to do about it, continuing the sentence after a semicolon. */
+  /** The fix, which continues the sentence after a semicolon. */
   readonly suggestion?: string
-  /** Left out: `error`. With the others the configuration is taken all the same; `--strict` fails on warnings only. */
+  /** Undefined: an error. The others do not reject the configuration; `--strict` fails on warnings only. */
   readonly level?: 'warning' | 'note'
-  /** The source line holds a secret, of this problem or of something beside it, so it must not be printed. */
+  /** The source line contains a secret and must not be printed. */
   readonly concealed?: boolean
 }
 
@@ -34,8 +34,8 @@ export interface FormatOptions {
 const WIDTH = 120
 
 /**
- * A problem as text: `file:line:column: sentence`, which editors and CI turn into links, and, when the file's text is
- * given, the source line with a caret under the place.
+ * Formats a problem as `file:line:column: sentence`, which editors and CI turn into links. With the file's text, it adds the
+ * source line with a caret.
  */
 export function formatProblem(problem: Problem, sourceText?: string, { colours = false }: FormatOptions = {}): string {
   const paint = (code: string, text: string) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text)
@@ -54,7 +54,7 @@ export function sentence({ message, suggestion }: Problem): string {
   return visible(suggestion === undefined ? message : `${message}; ${suggestion}`)
 }
 
-/** The part of a line around an index, and the blanks that bring a caret under it (tabs stay tabs, so it lines up). */
+/** The part of a line around an index, and the indentation for a caret under it. Tabs stay tabs. */
 function excerpt(line: string, index: number): { text: string; caret: string } {
   const from = line.length <= WIDTH ? 0 : Math.max(0, Math.min(index - WIDTH / 2, line.length - WIDTH))
   const text = inColumns(line.slice(from, from + WIDTH))
@@ -68,14 +68,14 @@ export function listed(words: readonly string[], conjunction = 'or'): string {
   return `${words.slice(0, -1).join(', ')} ${conjunction} ${words.at(-1)}`
 }
 
-/** Where the same mistake shows too, behind its sentence. */
+/** The other lines with the same mistake, to append to a message. */
 export function elsewhere(lines: readonly number[]): string {
   if (lines.length === 0) return ''
   const sorted = lines.toSorted((a, b) => a - b).map(String)
   return ` (also in line${lines.length === 1 ? '' : 's'} ${listed(sorted, 'and')})`
 }
 
-/** A value as a sentence can carry it: text in quotes, cut short when long. */
+/** A value for a message: text in quotes, truncated to 60 characters. */
 export function show(value: unknown): string {
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object' && value !== null) return 'a map'
@@ -83,7 +83,7 @@ export function show(value: unknown): string {
   return visible(text)
 }
 
-/** Reading order, each problem once (an alias lets one place of the file count twice). */
+/** Sorts problems in reading order and removes duplicates, which come from aliases. */
 export function ordered(problems: readonly Problem[], files: readonly string[]): Problem[] {
   const seen = new Set<string>()
   const rank = (file: string) => (files.includes(file) ? files.indexOf(file) : files.length)

@@ -1,6 +1,6 @@
 /**
- * What a configuration was read from: every file that was read or wanted, with what stood in it. So a reload sees that
- * something has changed wherever that stands, and knows where a mistake may be mended.
+ * Records all files that a configuration was read from, or tried to read, with their digests. A reload uses it to detect
+ * changes in any of them, and to know which files to watch after a mistake.
  */
 import { createHash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
@@ -8,21 +8,20 @@ import { dirname, resolve } from 'node:path'
 import type { PluginRegistry } from '../configuration.ts'
 import type { Reading } from './source.ts'
 
-/** What was found at a path. */
+/** The state of a file when it was read. */
 export interface Read {
-  /** Of the text; '' for what could not be read, and for modules, which Node reads. */
+  /** SHA-256 of the text; '' for unreadable files, and for modules, which Node reads. */
   readonly digest: string
-  /** The file as it was before it was read, so that whatever is written while others are read is seen afterwards. */
+  /** Taken before the file was read, so that a later write is detected. */
   readonly stamp: string
 }
 
-/** By absolute path. */
 export type Reads = ReadonlyMap<string, Read>
 
-/** The stamp of a file that is not there. */
+/** The stamp of a missing file. */
 const NO_FILE = ''
 
-/** Another one when another file is at a path, or something was written to it. */
+/** A stamp that changes when the file is replaced or written. */
 export async function stampOf(path: string): Promise<string> {
   try {
     const { dev, ino, size, mode, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
@@ -32,12 +31,12 @@ export async function stampOf(path: string): Promise<string> {
   }
 }
 
-/** Whether two loads found the same; stamps may differ where a file was only touched. */
+/** Whether two loads read the same content. Stamps may differ if a file was only touched. */
 export function sameReads(one: Reads, other: Reads): boolean {
   return one.size === other.size && [...one].every(([path, { digest }]) => other.get(path)?.digest === digest)
 }
 
-/** A plugin's imports have changed, and Node keeps the old ones. */
+/** A plugin's imports have changed, but Node keeps the old modules. */
 export class NeedsRestart extends Error {
   override readonly name = 'NeedsRestart'
 }
@@ -48,20 +47,20 @@ interface Recorded {
   readonly registry: PluginRegistry
 }
 
-/** What a plugin imports; one that was missing when the plugin was loaded may be there by now. */
+/** An import of a plugin. A file that was missing when the plugin was loaded may exist by now. */
 interface Import {
   readonly file: string
   readonly changed: boolean
   readonly wasMissing?: boolean
 }
 
-/** The same two, but that what they are asked for is kept in `reads`. */
+/** Wraps both, so that `reads` contains every requested file. */
 export function recordReads(readFile: Reading['readFile'], registry: PluginRegistry): Recorded {
   const reads = new Map<string, Read>()
-  /** Of a file that is read more than once the first look counts. */
+  /** For a file that is read several times, the first stamp counts. */
   const stamps = new Map<string, Promise<string>>()
 
-  /** Before a file is read: from now on its path counts, whatever becomes of the reading. */
+  /** Called before a file is read, so that its path is recorded even if reading fails. */
   async function begin(path: string): Promise<string> {
     reads.set(path, { digest: '', stamp: NO_FILE })
     if (!stamps.has(path)) stamps.set(path, stampOf(path))
@@ -70,7 +69,7 @@ export function recordReads(readFile: Reading['readFile'], registry: PluginRegis
     return stamp
   }
 
-  /** What a plugin's file imports, each with its stamp from before it was compared with what runs. */
+  /** Records a plugin's imports, with stamps from before the comparison with the running modules. */
   async function noteImports(file: string): Promise<readonly Import[]> {
     const before = new Map<string, string>()
     for (const each of registry.imports(file)) before.set(each.file, await stampOf(each.file))
@@ -88,7 +87,7 @@ export function recordReads(readFile: Reading['readFile'], registry: PluginRegis
     async readFile(path, most) {
       const stamp = await begin(resolve(path))
       const text = await readFile(path, most)
-      // A digest, because secrets are among them.
+      // Only a digest, because some files are secrets.
       reads.set(resolve(path), { digest: createHash('sha256').update(text).digest('hex'), stamp })
       return text
     },
@@ -108,7 +107,7 @@ export function recordReads(readFile: Reading['readFile'], registry: PluginRegis
         const changed = (await noteImports(file)).find(each => each.changed)
         if (changed) {
           throw new NeedsRestart(
-            `${changed.file} has changed since ${use} was loaded with it, and the old text stays in use: that needs a restart`,
+            `${changed.file} has changed since ${use} imported it; restart the gateway to use the new text`,
           )
         }
         if ('error' in loading) throw loading.error

@@ -1,9 +1,9 @@
-/** Where the n-th character of a parsed text stands in the file: quotes, escapes, folding and indentation are in between. */
+/** Maps an index in a parsed text to the file: quotes, escapes, folding and indentation make them differ. */
 import type { Scalar } from 'yaml'
 
 /**
- * The offset in `text` of the character at `index` of the scalar's value. Both are read side by side: a run of white
- * space in one matches a run in the other, an escape matches one character.
+ * The offset in `text` of the character at `index` of the scalar's value. Both are read in parallel: a run of white space
+ * matches a run, an escape matches one character.
  */
 export function indexInFile(text: string, node: Scalar, index: number): number {
   const value = String(node.value)
@@ -11,16 +11,16 @@ export function indexInFile(text: string, node: Scalar, index: number): number {
   const quoted = node.type === 'QUOTE_DOUBLE' || node.type === 'QUOTE_SINGLE'
   const block = isBlock(node)
   let at = quoted ? start + 1 : block ? skipSpace(text, text.indexOf('\n', start), end) : start
-  // The empty lines that a block text begins with were skipped in the file already.
+  // In the file, the leading empty lines of a block text were skipped above.
   let i = block ? spaceAt(value, 0) : 0
   while (at < end) {
     if (node.type === 'QUOTE_DOUBLE' && /^\\\r?\n/.test(text.slice(at, at + 3))) {
-      // The line goes on below: neither the break nor the blanks after it are part of the value.
+      // An escaped line break: neither the break nor the blanks after it are part of the value.
       at = skipSpace(text, at + 1, end)
     } else if (i >= Math.min(index, value.length)) {
       break
     } else if (isSpace(value[i]) && isSpace(text[at])) {
-      // A run on one line is as long in the file, so that an index inside it is exact too.
+      // A run within a line has the same length in the file, so an index inside it is exact.
       const run = /^[^\S\n]*?(?=\r?\n|\S|$)/.exec(text.slice(at, end))![0].length
       if (/^\r?\n/.test(text.slice(at + run, at + run + 2))) {
         const after = skipSpace(text, at, end)
@@ -57,7 +57,7 @@ function spaceAt(text: string, from: number): number {
   return /^\s*/.exec(text.slice(from))![0].length
 }
 
-/** How much of a value a run with line breaks became: a blank, or the breaks but for the first. */
+/** The length of a folded run in the value: one blank, or all line breaks except the first. */
 function foldedLength(run: string): number {
   return Math.max(1, run.split('\n').length - 2)
 }

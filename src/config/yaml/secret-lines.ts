@@ -1,6 +1,6 @@
 /**
- * Secrets that are written out in a YAML file, where none belongs: so that no sentence repeats one, and no excerpt
- * prints its line. Found in the text alone, because such a file is often one that cannot be read.
+ * Finds secrets that are written in a YAML file, so that no message repeats one and no excerpt prints its line. It searches
+ * the text, because such a file often cannot be parsed.
  */
 import {
   type Document,
@@ -17,11 +17,11 @@ import {
 import { nearest } from './problem.ts'
 import { MAX_FILE_BYTES } from './text-file.ts'
 
-/** Where secrets stand in a text, and what they are. */
+/** The secrets in a text. */
 export interface WrittenSecrets {
   /** Offsets in the text, from and to. */
   readonly ranges: readonly (readonly [from: number, to: number])[]
-  /** As sentences may hold them: what is too short to be told from other words is left out. */
+  /** The values that messages must not repeat, without those too short to distinguish from other words. */
   readonly values: readonly string[]
 }
 
@@ -35,24 +35,24 @@ const SECRET_KEYS = [
   'session_token',
 ]
 const SECRET_ENDING = /(^|[-_.])(api[-_]?key|authorization|cookie|credential|passwd|password|secret|token)s?$/i
-/** Numbers of tokens are no secrets. */
+/** Numbers of tokens are not secrets. */
 const COUNTED = /tokens$/i
-/** A map by the names of steps, one of which is `api-key`. */
+/** A map with the names of steps as keys, one of which is `api-key`. */
 const BY_STEP = 'trail'
-/** In a provider, `key` and `token` can mean only one thing. */
+/** In a provider, `key` and `token` are always secrets. */
 const SECRET_OF_PROVIDER = /(^|[-_.])(key|token)s?$/i
 const ADDRESS_KEYS = ['base_url', 'store', 'endpoint']
 /** Credentials, a query or a fragment. */
-const TELLING_ADDRESS = /[@?#]/
+const SECRET_ADDRESS = /[@?#]/
 const CREDENTIALS = /\/\/[^\s/]+@/
-/** As the great providers make their keys, and tokens. */
+/** The forms of large providers' keys, and of tokens. */
 const LOOKS_SECRET = /(?<![\w-])(?:sk-|gsk_|xai-|hf_|AKIA|AIza|eyJ)[\w.-]{12,}/g
 const REFERENCE = /\$\{[^}\n]*\}/g
 const SHORTEST = 8
 
-/** Finds them. `document` is what was built from the text; null when it could not be read as YAML. */
+/** Finds the secrets. `document` is the parsed text; null if it could not be parsed. */
 export function writtenSecrets(text: string, document: Document | null): WrittenSecrets {
-  const found = new Found(text)
+  const found = new SecretRanges(text)
   for (const match of text.matchAll(LOOKS_SECRET)) found.add(match.index, match.index + match[0].length)
   if (document !== null) inNodes(document, found)
   else {
@@ -62,7 +62,7 @@ export function writtenSecrets(text: string, document: Document | null): Written
   return { ranges: found.ranges, values: [...found.values].sort((a, b) => b.length - a.length) }
 }
 
-class Found {
+class SecretRanges {
   readonly ranges: [number, number][] = []
   readonly values = new Set<string>()
   readonly #text: string
@@ -77,15 +77,15 @@ class Found {
   }
 }
 
-/** What the parser makes of a text that it does not understand wholly. */
-function inBroken(text: string, found: Found): void {
+/** Searches the parts that the parser understands of a broken text. */
+function inBroken(text: string, found: SecretRanges): void {
   if (text.length > MAX_FILE_BYTES) return
-  // References are what most often breaks a text, and are no secrets.
+  // References are the most common reason for broken text, and are not secrets.
   const rest = text.replace(REFERENCE, reference => ' '.repeat(reference.length))
   try {
     inNodes(parseDocument(rest, { prettyErrors: false, schema: 'core', stringKeys: true, logLevel: 'silent' }), found)
   } catch (error) {
-    // Nested too deeply: the lines have to say it.
+    // Nested too deeply: only `inLines` searches it.
     if (!(error instanceof RangeError)) throw error
   }
 }
@@ -97,7 +97,7 @@ function isSecretKey(name: string, inProvider: boolean): boolean {
 
 const isNear = (name: string, known: readonly string[]) => known.includes(name) || nearest(name, known) !== undefined
 
-function inNodes(document: Document, found: Found): void {
+function inNodes(document: Document, found: SecretRanges): void {
   visit(document, {
     Pair(_, pair, ancestors) {
       const name = nameOf(pair)
@@ -116,14 +116,20 @@ function inNodes(document: Document, found: Found): void {
   })
 }
 
-/** Whether a pair stands so deep below a section of the file. */
+/** Whether a path is in a section of the file, below this depth. */
 const isIn = (path: readonly string[], section: string, depth: number) =>
   path.length > depth && isNear(path[0]!, [section])
 
 const nameOf = (pair: Pair) => (isScalar(pair.key) ? String(pair.key.value) : '')
 
-/** Everything at and below a node is secret. Of headers with harmless names only the line and the place are. */
-function take(node: unknown, document: Document, found: Found, harmless = false, seen = new Set<unknown>()): void {
+/** Adds everything at and below a node. For headers with harmless names, adds only the ranges, not the values. */
+function take(
+  node: unknown,
+  document: Document,
+  found: SecretRanges,
+  harmless = false,
+  seen = new Set<unknown>(),
+): void {
   if (seen.has(node)) return
   seen.add(node)
   if (isAlias(node)) {
@@ -141,20 +147,20 @@ function take(node: unknown, document: Document, found: Found, harmless = false,
   }
 }
 
-function takeAddress(node: unknown, document: Document, found: Found): void {
+function takeAddress(node: unknown, document: Document, found: SecretRanges): void {
   const target = isAlias(node) ? node.resolve(document) : node
-  if (isScalar(target) && TELLING_ADDRESS.test(String(target.value))) add(target, found)
+  if (isScalar(target) && SECRET_ADDRESS.test(String(target.value))) add(target, found)
 }
 
-/** `api_key:sk-…` in braces is one key without a value, for want of a blank. */
-function takeJoined({ key }: Pair, inProvider: boolean, found: Found): void {
+/** In braces, YAML reads `api_key:sk-…` without a blank as one key without a value. */
+function takeJoined({ key }: Pair, inProvider: boolean, found: SecretRanges): void {
   if (!isScalar(key) || !key.range) return
   const [, name, rest] = /^([\w-]+):(.+)$/s.exec(String(key.value)) ?? []
   if (name === undefined || rest === undefined || !isSecretKey(name, inProvider)) return
   found.add(key.range[0], key.range[1], rest)
 }
 
-function add({ range, value, source, tag }: Scalar, found: Found, nameless = false): void {
+function add({ range, value, source, tag }: Scalar, found: SecretRanges, nameless = false): void {
   if (!range) return
   // A secret that begins with an exclamation mark is read as a tag.
   const tagged = tag?.startsWith('!') ? tag : ''
@@ -163,16 +169,16 @@ function add({ range, value, source, tag }: Scalar, found: Found, nameless = fal
   for (const form of new Set([String(value), source ?? ''])) found.add(range[0], range[1], form, { nameless })
 }
 
-/** What stands beside a reference is not secret when it says only of what kind the secret is. */
+/** Whether a text is only references, with at most the kind of credential beside them. */
 function isOnlyReference(text: string): boolean {
   const rest = text.replace(REFERENCE, '')
   return rest.trim() === '' || (rest !== text && /^\s*(basic|bearer|token)\s*$/i.test(rest))
 }
 
-/** For what the parser does not understand: `word: rest of the line`, and the lines below that belong to it. */
-function inLines(text: string, found: Found): void {
+/** Searches text that cannot be parsed: `word: rest of the line`, and the more indented lines below it. */
+function inLines(text: string, found: SecretRanges): void {
   let start = 0
-  /** How far the last secret key is indented, while lines are deeper than it. */
+  /** The indentation of the last secret key, while lines are indented deeper. */
   let open: number | null = null
   for (const line of text.split('\n')) {
     const indent = /^[ \t]*/.exec(line)![0].length
@@ -196,10 +202,10 @@ function inLines(text: string, found: Found): void {
   }
 }
 
-function takeWords(text: string, offset: number, found: Found): void {
+function takeWords(text: string, offset: number, found: SecretRanges): void {
   for (const match of text.matchAll(/\$\{[^}\n]*\}?|[^\s,[\]{}"']+/g)) {
     const [word] = match
-    // References, the signs of block texts, and further keys.
+    // Skip references, block indicators, and further keys.
     if (/^(\$\{|[|>]|[\w.-]+:$)/.test(word)) continue
     found.add(offset + match.index, offset + match.index + word.length)
   }

@@ -1,4 +1,4 @@
-/** The schema checker's errors as sentences at their place. */
+/** Converts the schema checker's errors to messages with positions. */
 import type { ErrorObject } from 'ajv/dist/2020.js'
 import { didYouMean, hintFor, listed, nearest, show } from './problem.ts'
 import { RULE_OF_KEYWORD } from './rule-of-keyword.ts'
@@ -11,25 +11,25 @@ type Schema = Readonly<Record<string, unknown>> & {
   readonly hints?: Readonly<Record<string, string>>
 }
 
-/** Reports each error once; what only repeats another error in other words is left out. */
+/** Reports each error once, without errors that repeat others in other words. */
 export function reportErrors(source: Source, address: string, errors: readonly ErrorObject[]): void {
-  // Not by the value, where a default may stand.
+  // Check the file, not the value, which may be a default.
   for (const meant of errors.flatMap(meantKeys)) if (!source.has(address + meant)) source.giveUp(address + meant)
   for (const error of errors) {
     const empty = emptyAbove(error, errors)
     if (empty !== undefined) source.giveUp(address + empty.instancePath)
   }
   const found = wordsOf(source, address, errors)
-  // What was reported before (a value that could not be read) needs no second complaint about its shape.
-  const told = new Set<string>()
+  // An address with an earlier problem (an unreadable value) gets no second one about its shape.
+  const reported = new Set<string>()
   for (const { where, rule, message, suggestion, key } of found.filter(each => !source.reported(each.where))) {
-    if (told.has(`${where} ${message}`)) continue
-    told.add(`${where} ${message}`)
+    if (reported.has(`${where} ${message}`)) continue
+    reported.add(`${where} ${message}`)
     source.report(where, message, { rule, ...(key ? { key } : {}), suggestion })
   }
 }
 
-/** The same sentences about a value that stands in no file. */
+/** The messages for a value that is not from a file. */
 export function inSentences(errors: readonly ErrorObject[], address: string): { where: string; message: string }[] {
   return wordsOf(NO_FILE, address, errors).map(({ where, message, suggestion }) => ({
     where,
@@ -37,12 +37,12 @@ export function inSentences(errors: readonly ErrorObject[], address: string): { 
   }))
 }
 
-/** How values are shown. */
-type Shown = Pick<Source, 'show' | 'substituted'>
+/** Formats values for messages. */
+type ValueSource = Pick<Source, 'show' | 'substituted'>
 
-const NO_FILE: Shown = { show: (_address, value) => show(value), substituted: () => false }
+const NO_FILE: ValueSource = { show: (_address, value) => show(value), substituted: () => false }
 
-function wordsOf(source: Shown, address: string, errors: readonly ErrorObject[]) {
+function wordsOf(source: ValueSource, address: string, errors: readonly ErrorObject[]) {
   return withoutEchoes(errors).map(error => {
     const at = address + error.instancePath
     const words = isFork(error) ? noForm(source, error, at, errors) : inWords(source, error, at, errors)
@@ -54,7 +54,7 @@ function wordsOf(source: Shown, address: string, errors: readonly ErrorObject[])
   })
 }
 
-/** `if`, and the branches of `anyOf` and `oneOf`, say what another error says already. */
+/** Removes errors that repeat others: `if`, and the branches of `anyOf` and `oneOf`. */
 function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   const forks = errors.filter(error => isFork(error) || error.keyword === 'contains')
   const units = new Set(errors.filter(error => error.keyword === 'unit').map(error => error.instancePath))
@@ -65,15 +65,15 @@ function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
   const wanted = new Set(forks.flatMap(fork => branchesOf(fork, errors)).map(addressOfMissing))
   const mayBeThere = (error: ErrorObject) => meant.has(addressOfMissing(error))
   return errors.filter(error => {
-    // What belongs below it is told: it is not indented.
+    // The unindented key that belongs below it is reported instead.
     if (empty.has(error)) return false
-    // The key is there, misspelt: that is told. Likewise where one of several is wanted.
+    // The misspelt key is reported instead. The same applies if one of several keys is required.
     if (error.keyword === 'required' && replaced.has(addressOfMissing(error))) return false
     if (error.keyword === 'dependentRequired' && (mayBeThere(error) || wanted.has(addressOfMissing(error))))
       return false
     if (isFork(error) && branchesOf(error, errors).some(mayBeThere)) return false
     if (error.keyword === 'if' || (error.propertyName !== undefined && error.keyword !== 'propertyNames')) return false
-    // A number where a unit's text is wanted: the unit's sentence says more than "must be text".
+    // For a number in place of a unit's text, the unit's message is better than "must be text".
     if ((error.keyword === 'type' || error.keyword === 'within') && units.has(error.instancePath)) return false
     if (error.keyword === 'type') {
       if (typed.has(error.instancePath)) return false
@@ -91,7 +91,7 @@ function unknownIn({ keyword, params }: ErrorObject): string | undefined {
   return keyword === 'unevaluatedProperties' ? params['unevaluatedProperty'] : undefined
 }
 
-/** The addresses that an unknown key may have been meant for: of the word that is near, or else of all keys with such values. */
+/** The addresses that an unknown key may mean: that of a similar key, or else of all keys with such values. */
 function meantKeys(error: ErrorObject): string[] {
   const key = unknownIn(error)
   const schema = error.parentSchema as Schema
@@ -110,7 +110,7 @@ function takes(schema: Schema, kind: string): boolean {
   return types.some(type => (type === 'object' || type === 'array' ? type : 'scalar') === kind)
 }
 
-/** The missing key in whose place an unknown one stands: the one that is near, or else the only one of its map. */
+/** The missing key that an unknown one probably means: a similar one, or else the only missing one of its map. */
 function replacedBy(error: ErrorObject, errors: readonly ErrorObject[]): string | undefined {
   const key = unknownIn(error)
   if (key === undefined) return undefined
@@ -123,7 +123,7 @@ function replacedBy(error: ErrorObject, errors: readonly ErrorObject[]): string 
   return only !== undefined && meantKeys(error).includes(only) ? only : undefined
 }
 
-/** That a key of the same map is empty, below which an unknown one would be known. */
+/** The error of an empty key in the same map below which the unknown key would be allowed. */
 function emptyAbove(error: ErrorObject, errors: readonly ErrorObject[]): ErrorObject | undefined {
   const key = unknownIn(error)
   if (key === undefined) return undefined
@@ -138,7 +138,7 @@ function emptyAbove(error: ErrorObject, errors: readonly ErrorObject[]): ErrorOb
 
 const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/'))
 
-/** In braces `path:/v1` and `path /v1` are keys without a value. */
+/** In braces, `path:/v1` and `path /v1` are keys without a value. */
 function nearKey(key: string, schema: Schema): string | undefined {
   if (hintFor(key, schema.hints) !== undefined) return undefined
   const known = knownKeys(schema)
@@ -149,7 +149,6 @@ function knownKeys({ properties = {} }: Schema): string[] {
   return Object.keys(properties).filter(word => !('refused' in properties[word]!))
 }
 
-/** The kind of problem that a keyword of the schema speaks of. */
 function ruleOf({ keyword, params }: ErrorObject): Rule {
   if (keyword === 'required' && params['missingProperty'] === 'price') return 'no-price'
   return RULE_OF_KEYWORD[keyword] ?? 'wrong-value'
@@ -157,13 +156,13 @@ function ruleOf({ keyword, params }: ErrorObject): Rule {
 
 const isFork = (error: ErrorObject) => error.keyword === 'anyOf' || error.keyword === 'oneOf'
 
-/** What the forms of a fork complain about. */
+/** The errors of the branches of a fork. */
 function branchesOf(fork: ErrorObject, errors: readonly ErrorObject[]): ErrorObject[] {
   return errors.filter(error => error !== fork && error.schemaPath.startsWith(`${fork.schemaPath}/`))
 }
 
-/** The value fits none of several forms: what each would want. */
-function noForm(source: Shown, fork: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
+/** The message for a value that matches no branch. */
+function noForm(source: ValueSource, fork: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
   const branches = branchesOf(fork, errors)
   const name = nameOf(address)
   if (branches.length === 0) return severalForms(fork, name)
@@ -178,25 +177,25 @@ function noForm(source: Shown, fork: ErrorObject, address: string, errors: reado
   const wants = branches.map(error =>
     inWords(source, error, address + error.instancePath.slice(fork.instancePath.length), errors),
   )
-  return { message: `${name} fits none of its forms: ${[...new Set(wants.map(each => each.message))].join('; ')}` }
+  return { message: `${name} matches none of its forms: ${[...new Set(wants.map(each => each.message))].join('; ')}` }
 }
 
-/** The value fits several forms of which it may have one: mostly each wants a key, and the value has them all. */
+/** The message for a value that matches several branches: usually it has a key of each. */
 function severalForms({ schema, data }: ErrorObject, name: string): Words {
   const keys = (schema as Schema[]).flatMap(form => (form['required'] as string[] | undefined)?.slice(0, 1) ?? [])
-  const said = keys.filter(key => Object.hasOwn(Object(data), key))
-  if (said.length < 2) return { message: `${name} fits more than one of its forms` }
+  const present = keys.filter(key => Object.hasOwn(Object(data), key))
+  if (present.length < 2) return { message: `${name} matches more than one of its forms` }
   return {
-    message: `${name} says ${listed(
-      said.map(key => `"${key}"`),
+    message: `${name} has ${listed(
+      present.map(key => `"${key}"`),
       'and',
-    )}, and may say only one of them`,
-    suggestion: said.length === 2 ? 'remove one of the two' : 'keep one of them',
+    )}, but can have only one of them`,
+    suggestion: present.length === 2 ? 'remove one of the two' : 'keep one of them',
   }
 }
 
 interface Words {
-  /** Where the keyword alone does not say it. */
+  /** Set if the keyword does not determine it. */
   readonly rule?: Rule
   readonly message: string
   readonly suggestion?: string | undefined
@@ -206,7 +205,7 @@ interface Words {
   readonly child?: string
 }
 
-function inWords(source: Shown, error: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
+function inWords(source: ValueSource, error: ErrorObject, address: string, errors: readonly ErrorObject[]): Words {
   const schema = error.parentSchema as Schema
   const name = nameOf(address)
   const value = source.show(address, error.data)
@@ -221,15 +220,15 @@ function inWords(source: Shown, error: ErrorObject, address: string, errors: rea
     case 'required':
       return missingKey(params.missingProperty!, address, schema)
     case 'dependentRequired':
-      return { message: `${name} has no "${params.missingProperty}", which goes with its other parts` }
+      return { message: `${name} has no "${params.missingProperty}", which its other keys require` }
     case 'refused':
       return { message: error.message!, key: true }
     case 'propertyNames':
       return badName(params.propertyName!, schema)
     case 'unit':
-      // The unit's sentence quotes the text or a part of it, which must not be what a reference stands for.
+      // The unit's message quotes the text, which may be a secret.
       if (source.substituted(address))
-        return { message: `${name}: ${value} does not stand for a value of the unit "${error.schema}"` }
+        return { message: `${name}: ${value} has a value that cannot be read in the unit "${error.schema}"` }
       return { message: `${name}: ${error.message}` }
     case 'within':
       return { message: `${name} ${error.message}` }
@@ -238,7 +237,7 @@ function inWords(source: Shown, error: ErrorObject, address: string, errors: rea
     case 'enum':
       return notOneOf(error, name, value)
     case 'uniqueItems':
-      // Which of the two is `i` depends on their type; the later one is to go.
+      // The order of `i` and `j` depends on the type. Report the later entry.
       return {
         message: `${name} has the same entry twice`,
         child: String(Math.max(Number(params.i), Number(params.j))),
@@ -248,14 +247,14 @@ function inWords(source: Shown, error: ErrorObject, address: string, errors: rea
   return { message: own === undefined ? fallback(error, name, value) : `${name} ${own}, not ${value}` }
 }
 
-interface Meant {
-  /** The address of the missing key in whose place it stands. */
+interface KeyHints {
+  /** The address of the missing key that it probably means. */
   readonly replaced: string | undefined
   /** The address of the empty key below which it belongs. */
   readonly above: string | undefined
 }
 
-function unknownKey(key: string, schema: Schema, { replaced, above }: Meant): Words {
+function unknownKey(key: string, schema: Schema, { replaced, above }: KeyHints): Words {
   const message = `unknown key "${key}"`
   if (above !== undefined) return { message, suggestion: `indent it below "${nameOf(above)}"`, key: true, child: key }
   const missing = replaced?.slice(replaced.lastIndexOf('/') + 1)
@@ -273,13 +272,13 @@ function unknownKey(key: string, schema: Schema, { replaced, above }: Meant): Wo
   return { message, suggestion, key: true, child: key }
 }
 
-/** The suggestion for a word that is, or is nearly, one of `hints`. */
+/** The suggestion for a word that equals or resembles one of `hints`. */
 function hintNear(word: string, { hints = {} }: Schema): string | undefined {
   const near = nearest(word, Object.keys(hints))
   return hintFor(word, hints) ?? (near && hints[near])
 }
 
-/** The keys of a map; a long list helps nobody. */
+/** The keys of a map, if there are at most 12. */
 function fewKeys(schema: Schema, one: string, many: string): string | undefined {
   const keys = knownKeys(schema)
   return keys.length > 0 && keys.length <= 12 ? `${keys.length > 1 ? many : one} ${listed(keys, 'and')}` : undefined
@@ -306,7 +305,7 @@ function badName(name: string, schema: Schema): Words {
   return { message: `the name ${show(name)} ${own}`, key: true, child: name }
 }
 
-/** What to write instead, where the schema knows it. */
+/** The replacement from the schema's `instead`. */
 function insteadOf({ data, parentSchema }: ErrorObject): string | undefined {
   const { instead } = parentSchema as { instead?: Instead }
   if (!instead || !new RegExp(instead.of).test(String(data))) return undefined
@@ -339,17 +338,17 @@ function fallback(error: ErrorObject, name: string, value: string): string {
   const limit = (error.params as { limit?: number }).limit
   switch (error.keyword) {
     case 'minimum':
-      return `${name} must be at least ${limit}, and is ${value}`
+      return `${name} must be at least ${limit}, not ${value}`
     case 'maximum':
-      return `${name} must be at most ${limit}, and is ${value}`
+      return `${name} must be at most ${limit}, not ${value}`
     case 'exclusiveMinimum':
-      return `${name} must be more than ${limit}, and is ${value}`
+      return `${name} must be more than ${limit}, not ${value}`
     case 'exclusiveMaximum':
-      return `${name} must be less than ${limit}, and is ${value}`
+      return `${name} must be less than ${limit}, not ${value}`
     case 'multipleOf':
-      return `${name} must be a multiple of ${error.schema}, and is ${value}`
+      return `${name} must be a multiple of ${error.schema}, not ${value}`
     case 'const':
-      return `${name} must be ${show(error.schema)}, and is ${value}`
+      return `${name} must be ${show(error.schema)}, not ${value}`
     case 'minItems':
     case 'minProperties':
       return `${name} needs at least ${limit === 1 ? 'one entry' : `${limit} entries`}`
@@ -358,11 +357,11 @@ function fallback(error: ErrorObject, name: string, value: string): string {
     case 'maxItems':
     case 'items':
     case 'maxProperties':
-      return `${name} may have at most ${limit === 1 ? 'one entry' : `${limit} entries`}`
+      return `${name} can have at most ${limit === 1 ? 'one entry' : `${limit} entries`}`
     case 'maxLength':
-      return `${name} may have at most ${limit} characters`
+      return `${name} can have at most ${limit} characters`
     case 'contains':
-      return `${name} has no entry of the kind that it needs`
+      return `${name} has no entry of the required kind`
     case 'not':
       return `${name}: ${value} is not allowed`
     case 'false schema':
@@ -379,7 +378,7 @@ function sentenceOf(schema: unknown): string | undefined {
   return typeof own === 'string' ? own : undefined
 }
 
-/** What to call the value at an address: its key, or for an entry of a list the list's key and its number. */
+/** The name of the value at an address: its key, or the list's key with the number of the entry. */
 function nameOf(address: string): string {
   const parts = address
     .split('/')
@@ -390,7 +389,7 @@ function nameOf(address: string): string {
   return /^\d+$/.test(last) && parts.length > 1 ? `entry ${Number(last) + 1} of ${parts.at(-2)}` : last
 }
 
-/** The value of the keyword `instead`: `VALUE` in `write` stands for what was written. */
+/** The value of the keyword `instead`. `VALUE` in `write` is replaced by the value in the file. */
 export interface Instead {
   /** A regular expression. */
   readonly of: string

@@ -1,8 +1,8 @@
 /**
- * One YAML file as plain values, with the place of each: what the checks look at, and what they report to.
+ * One YAML file as plain values with their positions. Checks read the values and report problems here.
  *
- * The values are built here from the parser's nodes rather than by its own `toJS`, because each alias must become a
- * value of its own (checking parses units in place), and because `${…}` is resolved on the way.
+ * The values are built from the parser's nodes, not by its `toJS`. Each alias must become a separate value, because checking
+ * parses units in place. `${…}` is resolved on the way.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, type Pair, type Scalar } from 'yaml'
 import type { Position } from '../configuration.ts'
@@ -19,36 +19,36 @@ export interface Reading {
   readonly readFile: (path: string, most?: number) => Promise<string>
 }
 
-/** Where a value stands: ranges of offsets in the file's text. */
+/** The position of a value, as ranges of offsets in the file's text. */
 interface Place {
   readonly key: readonly [number, number] | null
   readonly value: readonly [number, number]
   readonly node: Scalar | null
-  /** What `${…}` became, when the value has any. */
+  /** The value with `${…}` resolved; null without any. */
   readonly resolved: string | null
 }
 
 export interface ReportOptions {
-  /** The kind of problem. Default: `wrong-value`. */
+  /** Default: `wrong-value`. */
   readonly rule?: Rule
   /** Point at the key instead of the value. */
   readonly key?: boolean
-  /** So many characters into the (text) value. */
+  /** An index in the (text) value. */
   readonly offset?: number
   readonly suggestion?: string | undefined
-  /** The line holds a secret and must not be printed. */
+  /** The line contains a secret and must not be printed. */
   readonly concealed?: boolean
-  /** Names the one mistake that shows in several places: it is told at the first of them, with the lines of the others. */
+  /** Identifies a mistake that appears in several places. It is reported at the first, with the lines of the others. */
   readonly same?: string | undefined
 }
 
-/** With the lines at which the same mistake shows too. */
-type Found = Problem & { readonly also?: ReadonlySet<number> }
+/** A problem with the other lines of the same mistake. */
+type RawProblem = Problem & { readonly also?: ReadonlySet<number> }
 
 const MAX_DEPTH = 64
 const MAX_NODES = 50_000
 const MAX_ALIASES = 100
-/** What a sentence has in place of a secret. */
+/** Replaces a secret in a message. */
 const HIDDEN = '***'
 
 /** `/models/chat-small/targets/0`: the address of a value in its file (a JSON pointer, as ajv writes it). */
@@ -56,12 +56,12 @@ export function pointer(...path: readonly (string | number)[]): string {
   return path.map(part => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 
-/** The entries of what should be a map, and may be anything. */
+/** The entries of a value that should be a map; none if it is not. */
 export function entriesOf<T>(map: Readonly<Record<string, T>> | undefined): [string, T][] {
   return typeof map === 'object' && map !== null && !Array.isArray(map) ? Object.entries(map) : []
 }
 
-/** Reads and parses a file. What is wrong with it stands in `problems`; `usable` says whether there is a value at all. */
+/** Reads and parses a file. Problems are in `problems`; `usable` shows whether there is a value. */
 export async function readSource(file: string, text: string, reading: Reading): Promise<Source> {
   const source = new Source(file, text)
   const document = parseYaml(text, (offset, rule, message, suggestion) =>
@@ -73,7 +73,7 @@ export async function readSource(file: string, text: string, reading: Reading): 
   return source
 }
 
-/** A sentence without a value, which `show` may have cut short. */
+/** A message with a value hidden, also where `show` has truncated the value. */
 function withoutValue(text: string, value: string): string {
   const shown = show(value).slice(1, -1)
   return text.replaceAll(value, HIDDEN).replaceAll(shown, HIDDEN)
@@ -82,27 +82,27 @@ function withoutValue(text: string, value: string): string {
 export class Source {
   readonly file: string
   readonly text: string
-  /** Values that came from `${…}`. */
+  /** Values from `${…}`. */
   readonly secrets = new Set<string>()
-  /** The whole file as plain values; undefined when the YAML could not be read. */
+  /** The whole file as plain values; undefined if the YAML could not be read. */
   value: unknown = undefined
   /** Offset of each line's first character. */
   readonly #lines: readonly number[]
   readonly #places = new Map<string, Place>()
   readonly #broken = new Set<string>()
-  readonly #found: Found[] = []
-  /** By what `same` says, the place in `#found`. */
+  readonly #found: RawProblem[] = []
+  /** `same` to the index in `#found`. */
   readonly #same = new Map<string, number>()
   readonly #warned: Problem[] = []
-  /** What `problems` was last made of these. */
-  #told: readonly Problem[] = []
+  /** The cached value of `problems`. */
+  #reported: readonly Problem[] = []
   #document: Document | null = null
   #writtenOut: WrittenSecrets | null = null
   #nodes = 0
   #aliases = 0
   #tooBig = false
 
-  /** @param isPublic the file holds no secret, whatever the names of its keys */
+  /** @param isPublic the file contains no secrets, regardless of its keys */
   constructor(file: string, text: string, isPublic = false) {
     this.file = file
     this.text = text
@@ -110,16 +110,13 @@ export class Source {
     this.#lines = [0, ...[...text.matchAll(/\n/g)].map(match => match.index + 1)]
   }
 
-  /**
-   * What is wrong with the file. Whatever line holds a secret is concealed for each of its problems, and no sentence
-   * repeats a secret that is written out.
-   */
+  /** The problems of the file. Lines with secrets are concealed, and no message repeats a secret. */
   get problems(): readonly Problem[] {
-    if (this.#told.length !== this.#found.length) this.#told = this.#withoutSecrets(this.#found)
-    return this.#told
+    if (this.#reported.length !== this.#found.length) this.#reported = this.#withoutSecrets(this.#found)
+    return this.#reported
   }
 
-  /** What is probably a mistake and keeps nothing from working, and what may be worth a look (level `note`). */
+  /** Probable mistakes that do not reject the configuration, and notes (level `note`). */
   get warnings(): readonly Problem[] {
     return this.#withoutSecrets(this.#warned)
   }
@@ -128,15 +125,15 @@ export class Source {
     return this.value !== undefined
   }
 
-  /** Whether nothing was reported at or below an address, so that its value may be built from. */
+  /** Whether nothing was reported at or below an address, so that its value can be used. */
   sound(address: string): boolean {
     for (const broken of this.#broken) if (broken === address || broken.startsWith(`${address}/`)) return false
     return true
   }
 
   /**
-   * What of a map can still be looked at: a copy without the entries at which something was reported. So one mistake
-   * does not hide the next one beside it. Null when the value is no map.
+   * A copy of a map without the entries that have problems, so that one mistake does not hide the next one. Null if the value
+   * is not a map.
    */
   remains<T extends object>(address: string, value: T): Partial<T> | null {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return null
@@ -150,43 +147,43 @@ export class Source {
     return Object.fromEntries(kept.map(([key, inner]) => [key, this.#remains(address + pointer(key), inner)]))
   }
 
-  /** Whether something was reported at exactly that address. */
+  /** Whether something was reported at exactly this address. */
   reported(address: string): boolean {
     return this.#broken.has(address)
   }
 
-  /** Whether the file itself has a value there (and not only a default). */
+  /** Whether the file itself has a value there, not only a default. */
   has(address: string): boolean {
     return this.#places.has(address)
   }
 
-  /** Whether the file has a value there, or another key that may have been meant for it. */
+  /** Whether the file has a value there, or a misspelt key that may mean it. */
   mayHave(address: string): boolean {
     return this.has(address) || this.reported(address)
   }
 
-  /** Whether the value there came, wholly or partly, from `${…}`. */
+  /** Whether the value there comes at least partly from `${…}`. */
   substituted(address: string): boolean {
     return this.#places.get(address)?.resolved != null
   }
 
-  /** For a plain, unquoted value that is nothing but `${NAME}`: its text, so that it may also be a number or a boolean. */
+  /** The text of an unquoted value that is only `${NAME}`, which may also be a number or a boolean; else null. */
   wholly(address: string): string | null {
     const place = this.#places.get(address)
     if (place?.resolved == null || place.node?.type !== 'PLAIN') return null
     return /^\$\{[^}]*\}$/.test(String(place.node.source)) ? place.resolved : null
   }
 
-  /** A value as a sentence can carry it; what came from `${…}` is shown as it stands in the file, a secret not at all. */
+  /** A value for a message. A value from `${…}` is shown as the reference, and a secret is hidden. */
   show(address: string, value: unknown): string {
     const place = this.#places.get(address)
     if (typeof value === 'object') return show(value)
-    // A word of three letters keeps no secret, and says what was mistaken for what.
+    // A word of three letters is not a secret, and helps to understand the message.
     if (place !== undefined && String(value).length > 3 && this.#isWrittenOut(place.value)) return HIDDEN
     return place?.resolved == null ? show(value) : this.text.slice(place.value[0], place.value[1])
   }
 
-  /** Where a value (or its key) stands; of a value that is a default, where its parent stands. */
+  /** The position of a value or its key; for a default, the position of its parent. */
   position(address: string, { key = false, offset }: ReportOptions = {}): Position {
     const place = this.#nearestPlace(address)
     if (place === undefined) return this.#at(0)
@@ -210,15 +207,15 @@ export class Source {
     const known = this.#found[index]!
     const also = new Set([...(known.also ?? []), known.line, problem.line])
     this.#found[index] = { ...(problem.line < known.line ? problem : known), also }
-    this.#told = []
+    this.#reported = []
   }
 
-  /** Nothing may be built from what should be there, and no further complaint made: its key is misspelt, which is told. */
+  /** Marks an address as unusable without a report, because its misspelt key is reported. */
   giveUp(address: string): void {
     this.#broken.add(address)
   }
 
-  /** Of something sound that is probably not meant so. */
+  /** Reports a probable mistake in a valid value. */
   warn(address: string, message: string, options: ReportOptions & Pick<Problem, 'rule' | 'level'>): void {
     this.#warned.push({ ...this.#problemAt(address, message, options), level: options.level ?? 'warning' })
   }
@@ -238,7 +235,7 @@ export class Source {
     this.#found.push({ ...this.#at(offset), rule, message, ...(suggestion === undefined ? {} : { suggestion }) })
   }
 
-  /** What came from `${…}` may be a secret: a sentence shows the reference instead. */
+  /** Replaces values from `${…}` by the reference, because they may be secrets. */
   #conceal(address: string, message: string): string {
     const place = this.#places.get(address)
     let shown = message
@@ -246,7 +243,7 @@ export class Source {
       shown = shown.replaceAll(place.resolved, this.text.slice(place.value[0], place.value[1]))
     }
     for (const secret of this.secrets) if (secret.length > 7) shown = shown.replaceAll(secret, HIDDEN)
-    // A key of the file may hold anything; a sentence is one line, and never an order to a terminal.
+    // A key in the file can contain any character. Remove line breaks and terminal escapes.
     return shown.replace(/[\x00-\x1f\x7f]/g, ' ')
   }
 
@@ -259,24 +256,24 @@ export class Source {
     return this.#written.ranges.some(([from, to]) => from < end && to > start)
   }
 
-  #withoutSecrets(found: readonly Found[]): Problem[] {
+  #withoutSecrets(found: readonly RawProblem[]): Problem[] {
     const { ranges, values } = this.#written
     const hidden = new Set(found.filter(problem => problem.concealed).map(({ line }) => line))
     for (const [from, to] of ranges) {
       const last = this.#at(Math.max(from, to - 1)).line
       for (let { line } = this.#at(from); line <= last; line++) hidden.add(line)
     }
-    // Many problems have one sentence.
+    // Cached, because many problems have the same message.
     const known = new Map<string, string>()
-    const told = (text: string) => {
+    const hide = (text: string) => {
       const words = known.get(text) ?? values.reduce(withoutValue, text)
       known.set(text, words)
       return words
     }
     return found.map(({ message, suggestion, concealed: _, also = [], ...place }) => ({
       ...place,
-      message: told(message) + elsewhere([...also].filter(line => line !== place.line)),
-      ...(suggestion === undefined ? {} : { suggestion: told(suggestion) }),
+      message: hide(message) + elsewhere([...also].filter(line => line !== place.line)),
+      ...(suggestion === undefined ? {} : { suggestion: hide(suggestion) }),
       ...(hidden.has(place.line) ? { concealed: true } : {}),
     }))
   }
@@ -293,7 +290,6 @@ export class Source {
     return { file: this.file, line: line + 1, column: Math.min(offset, this.text.length) - this.#lines[line]! + 1 }
   }
 
-  /** Builds the values. */
   build(document: Document, surroundings: Surroundings): void {
     this.#document = document
     const value = this.#value(document.contents, '', null, { document, surroundings, open: [] })
@@ -311,7 +307,7 @@ export class Source {
       this.report(address, 'the file is too large or nested too deeply', { rule: 'yaml' })
       return null
     }
-    // An unknown tag was reported by the parser, and makes the value something else than what was meant.
+    // The parser reported the unknown tag, which changes the value.
     if ((node as { tag?: string } | null)?.tag?.startsWith('!')) this.#broken.add(address)
     const inner = { ...walk, open: [...walk.open, node] }
     if (isMap(node)) return this.#map(node.items as Pair[], address, inner)
@@ -328,13 +324,13 @@ export class Source {
       const inner = address + pointer(name)
       const built = this.#value(value, inner, range, walk)
       if (name === '<<') {
-        this.report(inner, 'merge keys (<<) are not read', {
+        this.report(inner, 'merge keys (<<) are not supported', {
           rule: 'yaml',
           key: true,
-          suggestion: 'write the entries out',
+          suggestion: 'write the entries themselves',
         })
       }
-      // `__proto__` must become an ordinary key, to be refused like any other unknown one.
+      // `__proto__` must become an ordinary key, which is rejected like any unknown key.
       Object.defineProperty(map, name, { value: built, enumerable: true, configurable: true, writable: true })
     }
     return map
@@ -349,11 +345,11 @@ export class Source {
       this.report(address, message, { rule: 'yaml' })
       return null
     }
-    if (target === undefined) return complain(`*${node.source} names an anchor that is not set above it`)
+    if (target === undefined) return complain(`*${node.source} names an anchor that is not defined before it`)
     if (walk.open.includes(target)) return complain(`*${node.source} contains itself`)
     if (this.#tooBig) return null
     if (++this.#aliases > MAX_ALIASES) {
-      // Of so many the first says enough.
+      // Report only the first.
       this.#tooBig = true
       return complain(`the file has more than ${MAX_ALIASES} aliases`)
     }
@@ -372,7 +368,7 @@ export class Source {
     return result.text
   }
 
-  /** Numbers, booleans, null. A number that the parser had to round is refused: it may be money. */
+  /** Numbers, booleans, null. A number that the parser had to round is rejected: it may be money. */
   #plain(node: Scalar, address: string): unknown {
     const digits = (node.source ?? '')
       .replace(/[eE].*$/, '')
@@ -391,6 +387,6 @@ export class Source {
 interface Walk {
   readonly document: Document
   readonly surroundings: Surroundings
-  /** The nodes around this one: an alias to one of them would never end. */
+  /** The enclosing nodes: an alias to one of them would be endless. */
   readonly open: readonly unknown[]
 }

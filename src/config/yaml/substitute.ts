@@ -1,24 +1,24 @@
 /**
  * `${NAME}` and `${file:PATH}` in a value: the environment variable, or the file's text without its last line break.
- * `$${` writes a plain `${`. Done on parsed values, never on the file's text, so what is substituted can't add structure.
+ * `$${` is a literal `${`. Parsed values are replaced, never the file's text, so a value cannot add structure.
  */
 import { dirname, resolve } from 'node:path'
 import { type Document, visit } from 'yaml'
 import { nearest } from './problem.ts'
 import type { Rule } from './rules.ts'
 
-/** What a reference may stand for, collected before the values are built. */
+/** The values of references, collected before the values of the file are built. */
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** By the path as it is written; an Error when it could not be read. */
+  /** By the path as written; an Error if the file could not be read. */
   readonly files: ReadonlyMap<string, string | Error>
 }
 
 export interface Substitution {
   readonly text: string
-  /** What was put in, for redaction. */
+  /** The inserted values, for redaction. */
   readonly values: readonly string[]
-  /** Sentences; when there are any, `text` is not to be used. */
+  /** If there are any, `text` must not be used. */
   readonly problems: readonly { readonly rule: Rule; readonly message: string; readonly suggestion?: string }[]
 }
 
@@ -26,7 +26,7 @@ const REFERENCE = /\$\$\{|\$\{([^}]*)(\}?)/g
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 const FILE = 'file:'
 
-/** The paths that a value wants to have read. */
+/** The paths in a value's `${file:PATH}`. */
 function wantedFiles(text: string): string[] {
   return [...text.matchAll(REFERENCE)]
     .map(match => match[1]?.trim() ?? '')
@@ -34,7 +34,7 @@ function wantedFiles(text: string): string[] {
     .map(inside => inside.slice(FILE.length).trim())
 }
 
-/** Puts the values in. A text without `${` comes back as it is. */
+/** Replaces the references in a text. */
 export function substitute(text: string, { env, files }: Surroundings): Substitution {
   const values: string[] = []
   const problems: { rule: Rule; message: string; suggestion?: string }[] = []
@@ -81,7 +81,7 @@ export function substitute(text: string, { env, files }: Surroundings): Substitu
   return { text: result, values, problems }
 }
 
-/** The text of each file that a document refers to, or why it cannot be read. */
+/** The text of each file that a document refers to, or an Error with the reason why it cannot be read. */
 export async function readWanted(document: Document, file: string, readFile: (path: string) => Promise<string>) {
   const wanted = new Set<string>()
   visit(document, {
@@ -98,9 +98,9 @@ export async function readWanted(document: Document, file: string, readFile: (pa
   return files
 }
 
-/** Why a file could not be read, without its path. */
+/** The reason why a file could not be read, without its path. */
 export function reasonOf(error: NodeJS.ErrnoException): string {
-  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return 'there is no such file'
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return 'the file does not exist'
   if (error.code === 'EACCES') return 'no permission'
   return error.message.split('\n', 1)[0]!
 }

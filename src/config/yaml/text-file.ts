@@ -1,26 +1,26 @@
 /**
- * Reads the files of a configuration: gateway.yaml, policies, and what `${file:PATH}` names. Only regular files of bounded
- * size, because a pipe may never end or never begin, and the gateway must start, reload and say what is wrong all the same.
+ * Reads the files of a configuration: gateway.yaml, policies, and files of `${file:PATH}`. Only regular files of bounded size
+ * are allowed: reading a pipe may never return, which would block a start or a reload.
  */
 import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 
 export const MAX_FILE_BYTES = 1024 * 1024
-/** A price list may be longer: those of LiteLLM and models.dev have 2 to 5 MiB. */
+/** Price lists are longer: those of LiteLLM and models.dev have 2 to 5 MiB. */
 export const MAX_LIST_BYTES = 32 * MAX_FILE_BYTES
 
 const NOT_REGULAR = 'it is not a regular file'
 
 /**
- * The text of a regular file, also behind symlinks (as Kubernetes mounts secrets). Rejects with a sentence for a folder, a
- * pipe, a socket, a device, a file of more than `most` bytes and one that is not UTF-8, and otherwise as `fs.readFile` does.
+ * Reads a regular file and follows symlinks, which Kubernetes uses for secrets. Rejects with a sentence for a folder, pipe,
+ * socket or device, for more than `most` bytes, and for text that is not UTF-8. Otherwise it rejects like `fs.readFile`.
  */
 export async function readTextFile(path: string, most: number = MAX_FILE_BYTES): Promise<string> {
-  // First without opening: to open a device may set something going.
+  // `stat` first: opening a device may have effects.
   const found = await stat(path)
   if (found.isDirectory()) throw new Error('it is a folder')
   if (!found.isFile()) throw new Error(NOT_REGULAR)
-  // It may be another one by now: without waiting for somebody at the other end of a pipe.
+  // The path may be a pipe by now: O_NONBLOCK prevents waiting for its writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
   try {
     if (!(await file.stat()).isFile()) throw new Error(NOT_REGULAR)
@@ -30,9 +30,9 @@ export async function readTextFile(path: string, most: number = MAX_FILE_BYTES):
   }
 }
 
-/** Bounded by what is read: the size that a file says it has may be another one at the end, or none (`/proc`). */
+/** Counts the bytes read: a file's stated size may change, or be 0 (`/proc`). */
 async function readBounded(file: FileHandle, most: number): Promise<Buffer> {
-  // Small at first: most files are, and only price lists are long.
+  // Start small: only price lists are long.
   let bytes = Buffer.alloc(Math.min(most, MAX_FILE_BYTES) + 1)
   let length = 0
   for (;;) {
@@ -44,7 +44,7 @@ async function readBounded(file: FileHandle, most: number): Promise<Buffer> {
   }
 }
 
-/** The text of bytes; throws a sentence where they are not UTF-8. */
+/** Decodes bytes; throws an Error with a sentence if they are not UTF-8. */
 export function decodeUtf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)

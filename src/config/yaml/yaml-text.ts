@@ -1,18 +1,18 @@
-/** YAML text to the parser's nodes. Every error and every warning of the parser is a problem, in words that say what to do. */
+/** Parses YAML text. Each error and warning of the parser becomes a problem with a suggestion. */
 import { type Document, Lexer, parseDocument, visit, type YAMLError } from 'yaml'
 import type { Rule } from './rules.ts'
 import { MAX_FILE_BYTES } from './text-file.ts'
 
 type Report = (offset: number, rule: Rule, message: string, suggestion?: string) => void
 
-/** The parsed document, or null when what was reported leaves nothing that could be checked further. */
+/** Returns the parsed document, or null if it is too broken for further checks. */
 export function parseYaml(text: string, report: Report): Document | null {
   if (Buffer.byteLength(text) > MAX_FILE_BYTES) {
     report(0, 'yaml', 'the file is larger than 1 MiB')
     return null
   }
-  // A `${` that YAML cannot parse brings a tail of errors that say nothing. So it is reported, blanked out at the same
-  // length, and the text is parsed again for what else there is.
+  // A `${` that YAML cannot parse causes a series of misleading errors. It is reported and replaced by text of the same
+  // length, and the rest is parsed again.
   let rest = text
   let blanked = false
   for (;;) {
@@ -38,8 +38,8 @@ export function parseYaml(text: string, report: Report): Document | null {
         report(
           offset,
           'yaml',
-          `${code === '00A0' ? 'a no-break space' : 'a blank'} (U+${code}) stands here, which YAML does not take for a blank`,
-          'replace it by a blank',
+          `${code === '00A0' ? 'a no-break space' : 'a special space'} (U+${code}) is not a blank in YAML`,
+          'replace it by a normal space',
         )
       }
       rest = plain.text
@@ -73,18 +73,18 @@ function parse(text: string): Document | null {
   }
 }
 
-/** Blanks that look like one, where YAML wants one: they come with text that is copied from a page. */
+/** Characters that look like a blank and come with text copied from web pages, in places where YAML expects a blank. */
 const LOOKALIKE = '\\u00a0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000'
 const IN_PLACE = new RegExp(`^[ \\t${LOOKALIKE}]*[${LOOKALIKE}]|(?<=[:-])[ \\t]*[${LOOKALIKE}]+`, 'gm')
 const EACH = new RegExp(`[${LOOKALIKE}]`, 'g')
-/** So many lines are tried one by one. */
+/** The maximum number of lines that are tried separately. */
 const MAX_TRIED = 20
 
 const IN_PLAIN = new RegExp(`^[${LOOKALIKE}]|:[${LOOKALIKE}]`)
 
 /**
- * The text with such blanks replaced, when it then has fewer faults, and where the first one stands of each line that was
- * the reason; null when they are not the reason.
+ * Replaces lookalike blanks if the text then has fewer faults. Returns the text and the offset of the first one in each line
+ * that caused faults; null if none did.
  */
 function withBlanks(text: string, document: Document): { text: string; offsets: readonly number[] } | null {
   const places = [...text.matchAll(IN_PLACE)]
@@ -100,11 +100,11 @@ function withBlanks(text: string, document: Document): { text: string; offsets: 
   const least = countIn(plain)
   if (least >= faults) return null
   const guilty = places.slice(0, MAX_TRIED).filter(place => countIn(replaced(place)) > least)
-  const told = guilty.length > 0 ? guilty : places
-  return { text: plain, offsets: told.map(({ 0: found, index }) => index + found.search(EACH)) }
+  const reported = guilty.length > 0 ? guilty : places
+  return { text: plain, offsets: reported.map(({ 0: found, index }) => index + found.search(EACH)) }
 }
 
-/** Errors, and words that such a blank is a part of: they may be YAML, and are no keys of ours. */
+/** The number of errors, and of words with a lookalike blank: they may be valid YAML, but never valid keys. */
 function faultsIn(document: Document): number {
   let faults = document.errors.length + document.warnings.length
   visit(document, {
@@ -115,7 +115,7 @@ function faultsIn(document: Document): number {
   return faults
 }
 
-/** The `${…}` that an error is about, when it is: the parser stops at its brace. */
+/** The `${…}` that caused an error, at whose brace the parser stops; null if none did. */
 function referenceAt(text: string, error: YAMLError): { start: number; length: number } | null {
   const brace = error.pos[0]
   if (text[brace] !== '{' || text[brace - 1] !== '$') return null
@@ -123,7 +123,7 @@ function referenceAt(text: string, error: YAMLError): { start: number; length: n
   return { start: brace - 1, length }
 }
 
-/** Where the parser has lost its way, it finds it again at the next key without indentation. The errors before that follow. */
+/** After an error, the parser recovers at the next key without indentation. Removes the errors in between, which only follow. */
 function withoutTail(text: string, errors: readonly YAMLError[]): YAMLError[] {
   let lost: number | null = null
   return errors.filter(({ code, pos: [at] }) => {
@@ -137,11 +137,11 @@ function withoutTail(text: string, errors: readonly YAMLError[]): YAMLError[] {
 interface Words {
   readonly message: string
   readonly suggestion?: string
-  /** Another offset than the parser's. */
+  /** Replaces the parser's offset. */
   readonly at?: number
 }
 
-/** @param open the brace or bracket whose end is missing there */
+/** @param open the offset of the brace or bracket that is not closed */
 function inWords(text: string, error: YAMLError, open: number | undefined): Words {
   const [from, to] = error.pos
   switch (error.code) {
@@ -153,9 +153,9 @@ function inWords(text: string, error: YAMLError, open: number | undefined): Word
         suggestion: 'put it in quotes',
       }
     case 'TAB_AS_INDENT':
-      return { message: 'YAML is indented with blanks, not with tabs' }
+      return { message: 'YAML must be indented with spaces, not with tabs' }
     case 'MULTIPLE_DOCS':
-      return { message: 'the file holds more than one YAML document', suggestion: 'remove the line ---' }
+      return { message: 'the file contains more than one YAML document', suggestion: 'remove the line ---' }
     case 'BLOCK_AS_IMPLICIT_KEY':
     case 'BLOCK_IN_FLOW':
       if (holdsColon(text, from)) {
@@ -180,15 +180,15 @@ function inWords(text: string, error: YAMLError, open: number | undefined): Word
 }
 
 const BAD_INDENT = {
-  message: 'the indentation of this line fits none of the lines above it',
-  suggestion: 'indent it as its neighbours',
+  message: 'the indentation of this line matches none of the lines above it',
+  suggestion: 'indent it like its neighbours',
 }
 
 function plainWords({ message }: YAMLError): { message: string } {
   return { message: `YAML: ${message[0]!.toLowerCase()}${message.slice(1)}` }
 }
 
-/** Mostly an entry of a list that has lost its dash, where the first of the two keys has one. */
+/** A duplicate key is usually an entry of a list without its dash, if the first of the two keys has one. */
 function twice(text: string, from: number): Words {
   const key = keyAt(text, from)
   const indent = from - text.lastIndexOf('\n', from - 1) - 1
@@ -198,7 +198,7 @@ function twice(text: string, from: number): Words {
     .split('\n')
     .some(line => line.startsWith(first))
   return {
-    message: `the key "${key}" is here twice`,
+    message: `the key "${key}" is listed twice`,
     suggestion: isEntry
       ? 'write "- " before it if a new entry begins here, or remove one of the two'
       : 'remove one of the two',
@@ -220,7 +220,7 @@ function openQuote(text: string, from: number): Words | null {
       }
 }
 
-/** The lexer's tokens and where each begins. Its own marks are not in the text. */
+/** The lexer's tokens with their offsets. The lexer's own marks are not in the text. */
 function* tokensOf(text: string): Generator<readonly [token: string, at: number]> {
   let at = 0
   for (const token of new Lexer().lex(text)) {
@@ -229,7 +229,7 @@ function* tokensOf(text: string): Generator<readonly [token: string, at: number]
   }
 }
 
-/** Where the parser misses the end of a brace or bracket, and where that was opened. One pass, however many there are. */
+/** The offsets where the parser misses the end of a brace or bracket, with the offset of its opening. One pass. */
 function findUnclosed(text: string): Map<number, number> {
   const found = new Map<number, number>()
   let open: number[] = []
@@ -248,19 +248,19 @@ function findUnclosed(text: string): Map<number, number> {
   return last === undefined ? found : found.set(text.length, last)
 }
 
-/** The lexer's mark in front of a line that is not indented as deep as what is open. */
+/** The lexer's mark before a line that is indented less than the open brace requires. */
 const GIVEN_UP = '\x18'
-/** So far the closing brace is looked for. */
+/** The number of characters that are searched for the closing brace. */
 const MAX_INSIDE = 4000
 
-/** The parser has lost its way at a line that is not indented as deep as the brace wants: it is open, or the line is wrong. */
+/** The message for a line that is indented less than an open brace requires: the brace or the indentation is wrong. */
 function unclosed(text: string, from: number, open: number): Words {
   const brace = text[open]
   if (from < text.length && isClosed(text.slice(open, open + MAX_INSIDE))) {
     const line = text.slice(0, open).split('\n').length
     return {
-      message: `this line is inside the ${brace} of line ${line}, and is not indented deep enough`,
-      suggestion: 'indent it further, with blanks',
+      message: `this line is inside the ${brace} of line ${line}, but is not indented far enough`,
+      suggestion: 'indent it further, with spaces',
       at: from,
     }
   }
@@ -271,7 +271,7 @@ function unclosed(text: string, from: number, open: number): Words {
   }
 }
 
-/** Whether the brace that a text begins with is closed in it, however its lines are indented. */
+/** Whether the brace at the start of a text is closed in it, regardless of indentation. */
 function isClosed(text: string): boolean {
   const ends: string[] = []
   for (const token of new Lexer().lex(text)) {
@@ -286,26 +286,26 @@ function isClosed(text: string): boolean {
 
 const endOf = (brace: string | undefined) => (brace === '{' ? '}' : ']')
 
-/** The line behind a key with a value goes on deeper, as if it stood below that key. */
+/** The message for a line that is indented below a key that has a value. */
 function deeper(text: string, from: number): Words | null {
   const [line = '', below = ''] = text.slice(text.lastIndexOf('\n', from - 1) + 1).split(/\n(?:[ \t]*(?:#.*)?\n)*/, 2)
   const [indent, indentBelow] = [/^[ -]*/.exec(line)![0].length, /^ */.exec(below)![0].length]
   if (indentBelow <= indent || !/^ *[^\s:]+:( |$)/.test(below)) return null
   const key = line.slice(indent, line.indexOf(':'))
   return {
-    message: `this line is indented deeper than "${key}" above it, which has a value already`,
-    suggestion: 'indent it as its neighbours',
+    message: `this line is indented deeper than "${key}" above it, which already has a value`,
+    suggestion: 'indent it like its neighbours',
     at: text.indexOf(below, from) + indentBelow,
   }
 }
 
-/** A word alone on its line, with more below it. */
+/** The message for a word alone on its line, with lines below it. */
 function withoutColon(text: string, from: number): Words | null {
   const word = /^[\w-]+(?=[ \t]*\r?\n)/.exec(text.slice(from))?.[0]
   return word === undefined ? null : { message: `"${word}" has no colon`, suggestion: `write "${word}:"` }
 }
 
-/** Whether a value begins here, and goes on behind a colon with a blank on the same line. */
+/** Whether the value that begins here contains a colon with a blank on the same line. */
 function holdsColon(text: string, from: number): boolean {
   const start = text.lastIndexOf('\n', from - 1) + 1
   const end = text.indexOf('\n', from)

@@ -90,8 +90,8 @@ describe('tags', () => {
   test.each<[string, string[] | undefined, string]>([
     ['tags.taem == ""', ['team', 'user'], '5: the step "tags" declares no tag "taem"; did you mean "team"?'],
     ['has(tags.xyz)', ['team', 'user'], 'the step "tags" declares no tag "xyz"; it declares team and user'],
-    ['tags.team == 3', ['team'], '== does not take a text and a whole number'],
-    ['tags[header("x")] == ""', ['team'], 'a field of tags must be named'],
+    ['tags.team == 3', ['team'], '== cannot be used with a text and a whole number'],
+    ['tags[header("x")] == ""', ['team'], 'a field of tags must be written as a name'],
     ['tags["taem"] == ""', ['team'], 'declares no tag "taem"'],
     ['tags == ""', ['team'], '0: '],
   ])('%s is refused', (source, tags, message) => {
@@ -138,10 +138,10 @@ describe('what is not given cannot be named', () => {
   test.each([
     ['account.plan == ""', [], '0: account is missing'],
     ['true || chat.stream', ['key', 'account'], '8: chat is missing'],
-    ['nobody', FACTS, '0: nothing is called "nobody" here'],
-    ['', FACTS, '0: the condition is wrong here'],
-    ['('.repeat(200), FACTS, 'the condition is wrong here: exceeded maxDepth'],
-    [`${'1 + '.repeat(2000)}1 > 0`, FACTS, 'the condition is wrong here: exceeded max'],
+    ['nobody', FACTS, '0: the name "nobody" is unknown here'],
+    ['', FACTS, '0: the condition has an error here'],
+    ['('.repeat(200), FACTS, 'the condition has an error here: exceeded maxDepth'],
+    [`${'1 + '.repeat(2000)}1 > 0`, FACTS, 'the condition has an error here: exceeded max'],
   ] as [string, FactName[], string][])('%.20s', (source, given, message) => {
     expect(() => compile(source, given)).toThrow(message)
   })
@@ -149,21 +149,24 @@ describe('what is not given cannot be named', () => {
 
 describe('what would fail for each request is refused', () => {
   test.each<[string, string]>([
-    ['optional.of(account.plan).hasValue()', '0: nothing is called "optional" here'],
-    ['type(chat.cap) == int', '18: nothing is called "int" here'],
-    ['type(duration("1s")) == google.protobuf.Duration', '24: nothing is called "google" here'],
-    ['["a"].exists(x, x == "a") && type(cel) == type(cel)', '34: nothing is called "cel" here'],
+    ['optional.of(account.plan).hasValue()', '0: the name "optional" is unknown here'],
+    ['type(chat.cap) == int', '18: the name "int" is unknown here'],
+    ['type(duration("1s")) == google.protobuf.Duration', '24: the name "google" is unknown here'],
+    ['["a"].exists(x, x == "a") && type(cel) == type(cel)', '34: the name "cel" is unknown here'],
     [
       'int("abc") > 3',
-      '0: the condition is wrong here: int() type error: cannot convert to int, so every request would',
+      '0: the condition has an error here: int() type error: cannot convert to int, so every request would',
     ],
-    ['chat.stream && duration("zz") > duration("1s")', '15: the condition is wrong here: invalid duration string: zz'],
-    ['["a", "1"].exists(x, int(x) > 1)', '0: the condition is wrong here: int() type error'],
-    ['["a"].exists(x, x == account.plan && int("q") > 1)', '37: the condition is wrong here: int() type error'],
-    ['9223372036854775807 + 1 > chat.cap', '0: the condition is wrong here: integer overflow'],
-    ['chat.messages / 0 > 1', '16: nothing can be divided by 0, so every request would fail'],
-    ['chat.messages % 0 == 0', '16: nothing can be divided by 0'],
-    ['chat.cap / (2 - 2) > 1', '12: nothing can be divided by 0'],
+    [
+      'chat.stream && duration("zz") > duration("1s")',
+      '15: the condition has an error here: invalid duration string: zz',
+    ],
+    ['["a", "1"].exists(x, int(x) > 1)', '0: the condition has an error here: int() type error'],
+    ['["a"].exists(x, x == account.plan && int("q") > 1)', '37: the condition has an error here: int() type error'],
+    ['9223372036854775807 + 1 > chat.cap', '0: the condition has an error here: integer overflow'],
+    ['chat.messages / 0 > 1', '16: this divides by 0, so every request would fail'],
+    ['chat.messages % 0 == 0', '16: this divides by 0'],
+    ['chat.cap / (2 - 2) > 1', '12: this divides by 0'],
   ])('%s', (source, message) => {
     expect(() => compile(source)).toThrow(message)
   })
@@ -187,9 +190,9 @@ describe('what a client could make slow is refused', () => {
   test.each<[string, string]>([
     [
       `${letters}.exists(a, ${letters}.exists(b, a == "b"))`,
-      ' million steps for one request, where 1 million are allowed; look at',
+      ' million steps for one request, and 1 million are allowed; read a value',
     ],
-    [`${letters}.exists(a, header("y").contains(a))`, 'a client could keep the gateway busy here'],
+    [`${letters}.exists(a, header("y").contains(a))`, 'a client could block the gateway here'],
     [`${letters}.exists(a, a in header("y").split(""))`, 'a client could'],
     [`${letters}.map(a, header("x")).join("") == ""`, 'a client could'],
     [`${letters}.map(a, header("x")).exists(b, b.contains("zz"))`, 'a client could'],
@@ -205,7 +208,7 @@ describe('what a client could make slow is refused', () => {
         .join('')}a + g == chat.cap${')'.repeat(7)}`,
       'a client',
     ],
-    ['duration(header("x")) > duration("1s")', 'let duration() read only what is written out here'],
+    ['duration(header("x")) > duration("1s")', 'use duration() only with a constant text'],
   ])('%.70s', (source, message) => {
     const result = compileWhen(source, { given: new Set(FACTS), missing: () => ({ message: '' }) })
     const error = 'error' in result ? result.error : null

@@ -85,7 +85,7 @@ const SIZES: Row[] = [
       when,
       { standard: limited(`▸${when}`), gateway: { models: LARGE } },
       'unreachable-step',
-      'the condition is not true of any model of the catalog, so "remark" never runs; the largest context is 65536, the largest max_output 4096',
+      'the condition is false for every model of the catalog, so "remark" never runs; the largest context is 65536, the largest max_output 4096',
     ],
   ),
   [
@@ -105,25 +105,25 @@ const MODELS: Row[] = [
     'one in a list, behind others',
     { standard: limited('chat.stream && !(model.id in ["small", ▸"haiku"])') },
     'unknown-model',
-    'there is no model "haiku"; there are small',
+    'unknown model "haiku"; the models are small',
   ],
   [
     'on the left, and of what the client has sent',
     { standard: limited('\'▸"large" != chat.model\'') },
     'unknown-model',
-    'there is no model "large"',
+    'unknown model "large"',
   ],
   [
     'an alias where there are only ids',
     { standard: limited('model.id == ▸"fast"'), gateway: { models: NAMED } },
     'unknown-model',
-    '"fast" is an alias, and model.id is the id of a model; write "small", or chat.model',
+    '"fast" is an alias, but model.id is the id of a model; write "small", or chat.model',
   ],
   [
     'from a variable',
     { standard: limited('▸\'model.id == "${FAR_KEY}"\'') },
     'unknown-model',
-    'the condition names a model that there is not, with its ${…} filled in',
+    'the condition names an unknown model after its ${…} are replaced',
   ],
 ]
 
@@ -132,12 +132,27 @@ const ROUTES: Row[] = [
     'a path twice',
     raw('/v1/files', ` }\n  - { path: ▸/v1/files, kind: raw, policy: catalog, provider: far, price: free`),
     'duplicate-path',
-    'the path /v1/files is here already (line 16); remove one of the two',
+    'the path /v1/files exists already (line 16); remove one of the two',
   ],
-  ['a path that the gateway answers', raw('▸/livez'), 'unreachable-route', 'the gateway itself answers /livez'],
-  ['two dots', raw('▸/v1/../files'), 'unreachable-route', 'no client can ask for /v1/../files: ".." is resolved'],
+  [
+    'a path that the gateway answers',
+    raw('▸/livez'),
+    'unreachable-route',
+    '/livez is served by the gateway itself; remove this route',
+  ],
+  [
+    'two dots',
+    raw('▸/v1/../files'),
+    'unreachable-route',
+    'no client can request /v1/../files: ".." is resolved before a request is sent',
+  ],
   ['one dot', raw('▸/v1/./files'), 'unreachable-route', '"." is resolved before a request is sent'],
-  ['dots at the end of a known path', raw('▸/../v1/messages'), 'unreachable-route', 'no client can ask for'],
+  [
+    'dots at the end of a known path',
+    raw('▸/../v1/messages'),
+    'unreachable-route',
+    'no client can request /../v1/messages: ".." is resolved before a request is sent',
+  ],
 ]
 
 const IDS: Row[] = [
@@ -145,13 +160,13 @@ const IDS: Row[] = [
     'two plugins of one name',
     { standard: `${STANDARD}  - use: remark\n  - use: ▸remark\n` },
     'duplicate-id',
-    'a step is called "remark" already (line 6)',
+    'the id "remark" exists already (line 6)',
   ],
   [
     'an id that is the name of another plugin',
     { standard: `${STANDARD}  - use: remark\n    id: ▸credits\n` },
     'duplicate-id',
-    'a step is called "credits" already (line 4)',
+    'the id "credits" exists already (line 4)',
   ],
 ]
 
@@ -216,7 +231,7 @@ test('nothing is said of a policy while one of its routes is not known', async (
   await expectProblems(
     workshop,
     { standard: limited('request.path == "/v1/messages"'), gateway: { routes } },
-    'does not know the path',
+    'the path /v1/mesages is unknown',
   )
 })
 
@@ -264,7 +279,12 @@ test('behind a step that ends every request nothing is reached', async () => {
   }
   const policy = (more: string) => `${STANDARD}  - use: wall\n${more}  - use: remark\n`
   expect(await check(policy(''))).toEqual([
-    ['unreachable-step', 7, 10, '"remark" never runs: the step "wall" (line 6) before it ends every request'],
+    [
+      'unreachable-step',
+      7,
+      10,
+      '"remark" never runs: the step "wall" (line 6) answers or refuses every request before it',
+    ],
   ])
   expect(await check(policy('    when: chat.stream\n'))).toEqual([])
   expect(await check(policy('    mode: off\n'))).toEqual([])

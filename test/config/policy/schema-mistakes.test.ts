@@ -53,29 +53,29 @@ describe('a schema that is none, or not what was meant', () => {
     [
       'a pattern',
       withSetting({ type: 'string', pattern: '(' }),
-      ['/properties/most: the pattern "(" is no regular expression: Unterminated group'],
+      ['/properties/most: the pattern "(" is not a regular expression: Unterminated group'],
     ],
     [
       'a name in required',
       withSetting({ type: 'integer' }, { required: ['mots'] }),
-      ['required names "mots", and there is no such property; did you mean "most"?'],
+      ['required lists "mots", which is not a property; did you mean "most"?'],
     ],
     [
       'a reference',
       withSetting({ $ref: '#/$defs/sise' }, SIZES),
-      ['/properties/most: $ref "#/$defs/sise" leads nowhere; did you mean "#/$defs/size"?'],
+      ['/properties/most: $ref "#/$defs/sise" does not exist; did you mean "#/$defs/size"?'],
     ],
     [
       'a reference to a unit',
       withSetting({ $ref: 'tollgate:units#/$defs/duratoin' }),
       [
-        '/properties/most: $ref "tollgate:units#/$defs/duratoin" leads nowhere; did you mean "tollgate:units#/$defs/duration"?',
+        '/properties/most: $ref "tollgate:units#/$defs/duratoin" does not exist; did you mean "tollgate:units#/$defs/duration"?',
       ],
     ],
     [
       'a unit',
       withSetting({ type: 'string', unit: 'duratoin' }),
-      ['/properties/most: there is no unit "duratoin"; did you mean "duration"?'],
+      ['/properties/most: unknown unit "duratoin"; did you mean "duration"?'],
     ],
     [
       'bounds',
@@ -85,7 +85,7 @@ describe('a schema that is none, or not what was meant', () => {
     [
       'a format',
       withSetting({ type: 'string', format: 'uri' }),
-      ['/properties/most: there is no format "uri"; say it by "pattern"'],
+      ['/properties/most: unknown format "uri"; use "pattern"'],
     ],
     ['a keyword without its type', withSetting({ minimum: 3 }), ['/properties/most: "minimum" needs "type": "number"']],
     [
@@ -116,7 +116,7 @@ describe('a default that does not fit its own schema', () => {
     [
       'a bound',
       withSetting({ type: 'integer', minimum: 3, default: 2 }),
-      ['/properties/most: default must be at least 3, and is 2'],
+      ['/properties/most: default must be at least 3, not 2'],
     ],
     [
       'a word',
@@ -131,7 +131,7 @@ describe('a default that does not fit its own schema', () => {
     [
       'a definition',
       withSetting({ $ref: '#/$defs/size', default: 0 }, SIZES),
-      ['/properties/most: default must be at least 1, and is 0'],
+      ['/properties/most: default must be at least 1, not 0'],
     ],
     [
       'deep inside',
