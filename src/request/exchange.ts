@@ -90,10 +90,7 @@ type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
 /** The fields of a trail line that its step writes. */
 type StepNotes = Pick<Writable<TrailEntry>, 'asked' | 'note'>
 
-/**
- * State of an exchange. The constructor sets all fields in one order, so that every exchange has the same shape. Steps get a
- * `StepHandle`.
- */
+/** State of an exchange. The constructor sets all fields in one order, so that all have one shape. Steps get a `StepHandle`. */
 export abstract class Exchange {
   readonly id: string
   readonly startedAt: number
@@ -251,10 +248,7 @@ export abstract class Exchange {
     this.usage = how.usage
   }
 
-  /**
-   * Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment in it, does not count as content
-   * that the client has seen.
-   */
+  /** Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment, is not content. */
   broke(error: unknown): void {
     const hasSeen = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
     this.end({ error, hasSeen: this.outcome === 'answered' && hasSeen() })

@@ -361,10 +361,7 @@ export class ServingThreads implements ServingSet {
     }
   }
 
-  /**
-   * Replaces a dead thread: the first within a minute at once, later ones after growing pauses. A thread that cannot listen counts as
-   * dead.
-   */
+  /** Replaces a dead thread: the first within a minute at once, later ones after growing pauses. One that cannot listen is dead. */
   async #replace(index: number): Promise<void> {
     const before = this.#deaths.ofMinute() - 1
     if (before > 0) await this.#pause(pauseMs(before))

@@ -69,11 +69,7 @@ const TOP: Row[] = [
     { more: 'admin: ▸10.0.0.5:8082' },
     'admin: other machines can reach "10.0.0.5:8082", and access to /metrics there is not set; write metrics: token, and give Prometheus an operator\'s token; or metrics: open',
   ],
-  [
-    'metrics on all interfaces',
-    { more: 'admin: ▸:8082' },
-    'admin: other machines can reach ":8082", and access to /metrics there is not set',
-  ],
+  ['metrics on all interfaces', { more: 'admin: ▸:8082' }, 'admin: other machines can reach ":8082", and access'],
   [
     'metrics by name',
     { more: 'admin: ▸gate.internal:8082' },
