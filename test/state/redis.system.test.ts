@@ -30,10 +30,10 @@ async function replica(url: string, leaseMs = 15_000, log = SILENT): Promise<Sta
 
 const replicas = (url: string, leaseMs?: number) => Promise.all([1, 2, 3].map(() => replica(url, leaseMs)))
 
-/** At once, of each replica. */
+/** One call of each replica at once. */
 const CALLERS = 8
 
-/** All of them take as fast as they can. Answers how many they got, in how long, and the longest call. */
+/** All take as fast as they can. Returns their number, the time, and the longest call. */
 async function hammer(states: readonly State[], shape: BucketShape, forMs: number) {
   const begun = performance.now()
   let [taken, longest] = [0, 0]
@@ -51,11 +51,11 @@ async function hammer(states: readonly State[], shape: BucketShape, forMs: numbe
 }
 
 const isUp = (states: readonly State[]) => states.every(state => state.health().isUp)
-/** So slow that a test takes no time in its eyes. */
+/** So slow that nothing refills during a test. */
 const slowly = (capacity: number): BucketShape => ({ capacity, refillPerMs: 1e-9 })
 
 describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
-  test('answer as those in memory do', async () => {
+  test('answer like those in memory', async () => {
     const { url } = await server()
     const { buckets } = await replica(url)
     const step = fc.record({ verb: fc.constantFrom('take', 'give'), amount: fc.nat(40) })
@@ -78,7 +78,7 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
     )
   })
 
-  test('refill with the time of the server, and say when', async () => {
+  test('refill with the time of the server, and return the waiting time', async () => {
     const { url } = await server()
     const { buckets } = await replica(url)
     const shape = { capacity: 2, refillPerMs: 1 / 200 }
@@ -91,19 +91,19 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
     expect((await buckets.take('a', shape, 1)).taken).toBe(true)
   })
 
-  test('let three replicas have one limit: at most 2 % above it', async () => {
+  test('give three replicas one limit: at most 2 % above it', async () => {
     const { url } = await server()
     const states = await replicas(url)
     const shape = { capacity: 50, refillPerMs: 0.2 }
     const { taken, ms } = await hammer(states, shape, 1_500)
     const most = shape.capacity + shape.refillPerMs * ms
     expect(taken).toBeLessThanOrEqual(most * 1.02)
-    // Fewer than that only where the machine is too busy to ask for them.
+    // Fewer only if the machine is too busy to request them.
     expect(taken).toBeGreaterThan(most * 0.5)
     expect(isUp(states)).toBe(true)
   })
 
-  test('a full one leaves nothing on the server, and an abandoned one is gone when it is full', async () => {
+  test('a full one leaves nothing on the server, and an abandoned one is removed when it is full', async () => {
     const { url, client } = await server()
     const { buckets } = await replica(url)
     await buckets.take('a', slowly(10), 4)
@@ -114,7 +114,7 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'slots on a server', () => {
-  test('are never more than the limit, whoever takes them, and all come back', async () => {
+  test('never exceed the limit over all replicas, and all are given back', async () => {
     const { url, client } = await server()
     const states = await replicas(url)
     let [inside, most] = [0, 0]
@@ -133,7 +133,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     await expect.poll(() => client.exists('tollgate:slots:a')).toBe(0)
   })
 
-  test('one who waits gets the slot that another replica gives back', async () => {
+  test('a waiting caller gets the slot that another replica gives back', async () => {
     const { url } = await server()
     const [one, two] = await replicas(url)
     const taken = (await one!.slots.enter('a', 1)) as Slot
@@ -148,14 +148,14 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     expect(((await waiting[1]) as Slot).inside).toBe(1)
   })
 
-  test('of a replica that left are free at once, of one that died when its lease is over', async () => {
+  test('of a replica that has closed are free at once, of a dead one when its lease ends', async () => {
     const { url, client } = await server()
     const [left, lives] = await Promise.all([replica(url, 400), replica(url, 400)])
     await left.slots.enter('a', 1)
     expect(await lives.slots.enter('a', 1)).toBeNull()
     await left.close()
     expect(await lives.slots.enter('a', 2)).toMatchObject({ inside: 1 })
-    // As one that dies leaves it: with a slot, and a lease that nobody renews.
+    // A dead replica leaves a slot, and a lease that is not renewed.
     const [seconds, micros] = await client.time()
     await client.hset('tollgate:slots:b', 'dead', 1)
     await client.zadd('tollgate:replicas', Number(seconds) * 1000 + Number(micros) / 1000 + 400, 'dead')
@@ -163,7 +163,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     await expect.poll(async () => (await lives.slots.enter('b', 1))?.inside).toBe(1)
   })
 
-  test('are said again to a server that has lost them', async () => {
+  test('are declared again to a server that has lost them', async () => {
     const redis = await server()
     const [one, two] = await replicas(redis.url)
     const held = (await one!.slots.enter('a', 2)) as Slot
@@ -178,7 +178,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'texts on a server', () => {
-  test('are those of all replicas; answers only of those with the same configuration', async () => {
+  test('are shared by all replicas; answers only by those with the same configuration', async () => {
     const { url } = await server()
     const [one, two] = await replicas(url)
     one!.kv.set('a', 'ä\n', 60_000)
@@ -196,7 +196,7 @@ describeWith(WITHOUT_REDIS, 'texts on a server', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'all that a replica writes', () => {
-  test('is under keys that begin with tollgate: and have an end, which its lease comes before', async () => {
+  test('has keys that begin with tollgate: and expire, after its lease', async () => {
     const leaseMs = 15_000
     const { url, client } = await server()
     const { buckets, slots, kv, versions } = await replica(url, leaseMs)
@@ -216,7 +216,7 @@ describeWith(WITHOUT_REDIS, 'all that a replica writes', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'versions on a server', () => {
-  test('a change is seen at once by all replicas, also one that was made while the server was lost', async () => {
+  test('a change is visible to all replicas at once, also one that was made while the server was lost', async () => {
     const redis = await server()
     const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
     const seen = await two.versions.get('a')
@@ -237,7 +237,7 @@ describeWith(WITHOUT_REDIS, 'versions on a server', () => {
     await expect.poll(() => two.versions.get('a')).not.toBe(before)
   })
 
-  test('a change whose answer comes too late is told again', async () => {
+  test('a change whose answer comes too late is sent again', async () => {
     const redis = await server()
     const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
     const before = await two.versions.get('a')
@@ -251,7 +251,7 @@ describeWith(WITHOUT_REDIS, 'versions on a server', () => {
     expect(await redis.client.pttl(key!)).toBeGreaterThan(0)
   })
 
-  test('all changes that were made while the server was lost are told, however many', async () => {
+  test('all changes that were made while the server was lost are sent, however many', async () => {
     const redis = await server()
     const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
     const names = Array.from({ length: 10_000 }, (_, index) => `a/${index}`)
@@ -265,12 +265,12 @@ describeWith(WITHOUT_REDIS, 'versions on a server', () => {
     redis.goOn()
     await expect.poll(() => isUp([one, two])).toBe(true)
     expect(await one.versions.get(names.at(-1)!)).not.toBe(local)
-    const isTold = async () => (await read()).every((value, index) => value !== before[index])
-    await expect.poll(isTold).toBe(true)
+    const isSent = async () => (await read()).every((value, index) => value !== before[index])
+    await expect.poll(isSent).toBe(true)
     expect(isUp([one, two])).toBe(true)
   })
 
-  test('no number comes back: neither after a second loss nor from a server that has forgotten the last change', async () => {
+  test('no number is repeated: neither after a second loss nor by a server that has lost the last change', async () => {
     const redis = await server()
     const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
     const seen = [await two.versions.get('a')]
@@ -290,7 +290,7 @@ describeWith(WITHOUT_REDIS, 'versions on a server', () => {
   })
 })
 
-/** What happens to the server, and how it is mended. */
+/** A fault of the server, and its repair. */
 const LOSSES: [string, (redis: RedisServer) => Promise<unknown>, (redis: RedisServer) => Promise<unknown>][] = [
   ['killed', redis => redis.kill(), redis => redis.restart()],
   ['stopped', async redis => redis.stop(), async redis => redis.goOn()],
@@ -305,7 +305,7 @@ const LOSSES: [string, (redis: RedisServer) => Promise<unknown>, (redis: RedisSe
 
 const slow = new Set<RedisServer>()
 
-/** It answers for 5 ms in every 85, until it is taken out of the set. */
+/** It answers for 5 ms in every 85, until it is removed from the set. */
 async function slowDown(redis: RedisServer): Promise<void> {
   slow.add(redis)
   while (slow.has(redis)) {
@@ -318,7 +318,7 @@ async function slowDown(redis: RedisServer): Promise<void> {
 
 describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
   test.each(LOSSES)(
-    '%s: each limits by its share, nobody waits for more than one call, and it comes back',
+    '%s: each replica uses its share, no caller waits for more than one call, and the server is used again',
     async (_how, lose, mend) => {
       const redis = await server()
       const lines: string[] = []
@@ -334,9 +334,9 @@ describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
       await lose(redis)
       const { taken, ms, longest } = await lost
       expect(states.every(state => state.health().lost > 0)).toBe(true)
-      // Whoever asked as the server was lost may be let in by a share, though the server has counted that already.
+      // A call at the moment of the loss may be granted by a share, although the server has counted it already.
       expect(taken).toBeLessThanOrEqual((shape.capacity + shape.refillPerMs * ms) * 1.02 + states.length * CALLERS)
-      // A call has 50 ms, and the loss may add 60; a busy machine is given five times as much.
+      // A call has 50 ms, and the loss may add 60; a busy machine gets five times as much.
       expect(longest).toBeLessThan(5 * (50 + 60))
       expect(await states[0]!.kv.get('kept')).toBe('text')
       expect((await states[0]!.slots.enter('a', 9))?.inside).toBe(1)
@@ -350,7 +350,7 @@ describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
     },
   )
 
-  test('a share of a small limit is one, and what fits the whole bucket fits the share', async () => {
+  test('a share of a small limit is one, and a request that fits the whole bucket fits the share', async () => {
     const redis = await server()
     const [one] = await replicas(redis.url, 500)
     await sleep(150)
@@ -367,31 +367,31 @@ describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'after a loss', () => {
-  test('the server knows what was taken from the shares, as far as it has not refilled', async () => {
+  test('the server gets the units that were taken from the shares and have not refilled', async () => {
     const redis = await server()
     const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
     await sleep(150)
     redis.stop()
-    // Lost at the first call; then half of ten are there for each.
+    // The server is lost at the first call; then each replica has half of ten.
     for (let i = 0; i < 6; i++) await one.buckets.take('a', slowly(10), 1)
     two.buckets.give('a', slowly(10), 0)
     redis.goOn()
     await expect.poll(() => isUp([one, two])).toBe(true)
     await one.buckets.take('a', slowly(10), 0)
-    // Five from the share; and the call that came too late may have been done all the same.
+    // Five from the share. The late call may have been done nevertheless.
     const remaining = async () => (await two.buckets.take('a', slowly(10), 0)).remaining
     await expect.poll(remaining).toBeLessThan(6)
     expect(await remaining()).toBeGreaterThan(3)
   })
 
-  test('it knows that also when a flood of addresses came meanwhile', async () => {
+  test('it gets them also after a flood of addresses', async () => {
     const redis = await server()
     const { buckets, health } = await replica(redis.url, 500)
     redis.stop()
     await buckets.take('main/few/key:key_1', slowly(10), 10)
     expect(health().isUp).toBe(false)
     for (let index = 0; index < 65_536; index++) buckets.take(`main/few/address:${index}`, slowly(10), 1)
-    // A server that goes on does the late call; a new one knows only the debt.
+    // A server that continues does the late call; a new one knows only the debt.
     await redis.restart()
     await expect.poll(() => health().isUp).toBe(true)
     expect(await buckets.take('main/few/key:key_1', slowly(10), 1)).toMatchObject({ taken: false })
@@ -399,7 +399,7 @@ describeWith(WITHOUT_REDIS, 'after a loss', () => {
 })
 
 describe('the start', () => {
-  test('without a server says so, without the password', async () => {
+  test('without a server fails with a message without the password', async () => {
     const opened = replica('redis://me:hidden@127.0.0.1:2/3')
     await expect(opened).rejects.toMatchObject({
       name: 'StateError',
@@ -428,20 +428,20 @@ describeWith(WITHOUT_REDIS, 'the start on a server that cannot be used', () => {
     expect(error).toMatchObject({ name: 'StateError', message: `the server at 127.0.0.1:${port} ${message}` })
   })
 
-  test('a database that is not there', async () => {
+  test('a missing database', async () => {
     const { port } = await server(['--databases', '2'])
     await expect(replica(`redis://127.0.0.1:${port}/7`)).rejects.toThrow('does not have that database')
   })
 })
 
-describeWith(WITHOUT_REDIS, 'a server that ends connections that nobody uses', () => {
+describeWith(WITHOUT_REDIS, 'a server that closes idle connections', () => {
   test('loses no limit, and is not lost', async () => {
     const { url, client } = await server(['--requirepass', 'a/b@c'])
-    const told: unknown[] = []
+    const lines: unknown[] = []
     const log: Log = {
-      info: (...all) => told.push(all),
-      warn: (...all) => told.push(all),
-      error: (...all) => told.push(all),
+      info: (...all) => lines.push(all),
+      warn: (...all) => lines.push(all),
+      error: (...all) => lines.push(all),
     }
     const address = url.replace('//', '//:a%2Fb%40c@')
     const states = await Promise.all([replica(`${address}/3`, 15_000, log), replica(`${address}/3`, 15_000, log)])
@@ -453,7 +453,7 @@ describeWith(WITHOUT_REDIS, 'a server that ends connections that nobody uses', (
     }
     expect(await states[0]!.buckets.take('idle', slowly(12), 1)).toMatchObject({ taken: false })
     expect(states.map(state => state.health())).toEqual([1, 2].map(() => ({ isUp: true, lost: 0 })))
-    expect(told).toEqual([])
+    expect(lines).toEqual([])
   })
 })
 

@@ -1,4 +1,4 @@
-/** The play of replicas finds what it is for: bugs that are planted in the product's source. */
+/** The replica play finds bugs that are planted in the product's source. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -14,7 +14,7 @@ const SEEDS = 60
 const STEPS = 60
 const MAX_MS = 300_000
 
-/** What a play has found; null: nothing. */
+/** The finding of a play; null: none. */
 async function play(seed: number, bug: string): Promise<string | null> {
   const { url } = await testDatabase()
   return new Promise((resolve, reject) => {
@@ -25,11 +25,11 @@ async function play(seed: number, bug: string): Promise<string | null> {
   })
 }
 
-/** Those that show in the first seed or two; `npm run test:full` looks for all. */
+/** Bugs that the first seed or two find; `npm run test:full` tries all. */
 const QUICK = [
   'recovery charges the whole hold',
   "a lease is renewed by the process's own clock",
-  'a dead replica is forgotten before its holds are settled',
+  'a dead replica is deleted before its holds are settled',
 ]
 
 onPostgres(() => {
@@ -42,7 +42,7 @@ onPostgres(() => {
       for (; found === null && seed < first + SEEDS; seed++) found = await play(seed, name)
       expect(found, `${SEEDS} seeds from ${first} on did not find it`).not.toBe(null)
       console.log(`${name}: found by the seed ${seed - 1}, number ${seed - first}: ${found!.split('\n')[0]}`)
-      // It is the bug that was found: without it the same seed holds.
+      // The planted bug caused it: without it the same seed passes.
       expect(await play(seed - 1, 'none')).toBe(null)
     },
     MAX_MS,

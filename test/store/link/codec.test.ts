@@ -157,15 +157,18 @@ describe(`with any values (TOLLGATE_SEED=${SEED})`, () => {
 })
 
 describe('sizes', () => {
-  test.each([0, 1, 1000, 21_000, 30_000, 100_000, 1_000_000])('%i characters of three bytes are decoded completely', length => {
-    const on = way()
-    const long = '\u20ac'.repeat(length)
-    const asked = { id: 1, name: 'hold' as const, request: holdRecord(aHold({ accountId: 'acc_1', model: long })) }
-    const ended = { id: 2, name: 'settle' as const, request: settleRecord(aSettle()).with(SETTLE_AT.trail, long) }
-    const other = { id: 3, name: 'setPlan' as const, request: { id: 'acc_1', plan: long } }
-    for (const each of [asked, ended, other]) expect(ask(on, each)).toStrictEqual(each)
-    expect(reply(on, other, { plan: long }).result).toStrictEqual({ plan: long })
-  })
+  test.each([0, 1, 1000, 21_000, 30_000, 100_000, 1_000_000])(
+    '%i characters of three bytes are decoded completely',
+    length => {
+      const on = way()
+      const long = '\u20ac'.repeat(length)
+      const asked = { id: 1, name: 'hold' as const, request: holdRecord(aHold({ accountId: 'acc_1', model: long })) }
+      const ended = { id: 2, name: 'settle' as const, request: settleRecord(aSettle()).with(SETTLE_AT.trail, long) }
+      const other = { id: 3, name: 'setPlan' as const, request: { id: 'acc_1', plan: long } }
+      for (const each of [asked, ended, other]) expect(ask(on, each)).toStrictEqual(each)
+      expect(reply(on, other, { plan: long }).result).toStrictEqual({ plan: long })
+    },
+  )
 
   test('a value without room leaves nothing, neither here nor at the port, and is put when there is room', () => {
     const on = way(256)
@@ -229,7 +232,7 @@ test.each([
   ),
   new TypeError('no'),
   Object.assign(new RangeError('no'), { code: 'ERR_OUT_OF_RANGE' }),
-])('%s keeps its class, its message and SQLite's codes', error => {
+])('%s keeps its class, its message and the codes of SQLite', error => {
   const carry = carried(way(), to => writeFailure(to, { id: 3, name: 'credit', request: null }, error), readReply)
   expect(carry).toMatchObject({ id: 3, result: undefined, error })
   expect(carry.error).toBeInstanceOf(error.constructor)
