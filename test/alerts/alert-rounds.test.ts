@@ -1,11 +1,11 @@
-/** Rounds of a process in which something fails. */
+/** Rounds of a process with a failing part. */
 import { expect, test } from 'vitest'
 import type { Log } from '#contract'
 import { startAlertRounds } from '../../src/alerts/alert-rounds.ts'
 import { testStore } from '../store/helpers.ts'
 import { anAlert, aWebhook, startReceiver } from './receiver.ts'
 
-test('a look that fails holds back neither webhooks nor figures, and the log says it once', async () => {
+test('a failing check blocks neither webhooks nor figures, and is logged once', async () => {
   const store = await testStore()
   const receiver = await startReceiver()
   const config = { lowBalance: null, keepMs: 86_400_000, webhooks: [aWebhook(receiver.url)] }
@@ -27,7 +27,7 @@ test('a look that fails holds back neither webhooks nor figures, and the log say
     attempted: () => {},
   })
   check(0)
-  // The webhook is known, so the next alert is for it.
+  // The webhook is known now, so it gets the next alert.
   await expect.poll(() => store.alerts.due([{ name: 'ops', events: [] }], store.clock.ms)).toEqual([])
   await store.alerts.put([{ ...anAlert(), at: (store.clock.ms += 1) }])
   let atMs = 0

@@ -1,4 +1,4 @@
-/** Trouble that a process sees: one alert for each episode. */
+/** Trouble in a process: one alert for each episode. */
 import { expect, test } from 'vitest'
 import { Episodes, type ProviderState } from '../../src/alerts/episodes.ts'
 
@@ -14,7 +14,7 @@ test.each<
   ['all is well', [[provider(['well']), null]], [[]]],
   ['a provider without targets', [[provider([]), null]], [[]]],
   [
-    'a target that fails, is tried, fails again, and is well before it fails anew',
+    'a target that fails, is tried, fails again, and recovers before it fails anew',
     ['ejected', 'half_open', 'ejected', 'limited', 'well', 'ejected'].map(state => [provider([state, 'well']), null]),
     [['breaker_open p/0'], [], [], [], [], ['breaker_open p/0']],
   ],
@@ -41,7 +41,7 @@ test.each<
     [['credential_refused p 1'], ['credential_refused p 2'], [], [], ['credential_refused p 1']],
   ],
   [
-    'files that are edited while they are wrong',
+    'files that are edited while they are invalid',
     [
       [provider(['well']), 'one'],
       [provider(['well']), 'two'],

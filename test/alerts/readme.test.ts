@@ -1,4 +1,4 @@
-/** The page about alerts says what webhooks get, and when. */
+/** The page about alerts describes what webhooks get, and when. */
 import { expect, test } from 'vitest'
 import { parseDuration } from '#contract'
 import { Episodes } from '../../src/alerts/episodes.ts'
@@ -13,7 +13,7 @@ import { anAlert, aWebhook, startReceiver } from './receiver.ts'
 const PAGE = read('src/alerts/README.md')
 const ACCOUNT = { account: 'acc_01MCC5RM00000FSC5GTS9RJTT7', accountName: 'acme' }
 
-/** The fields of each kind, as they are written. */
+/** The fields of each kind in the page. */
 async function written(): Promise<Map<string, string[]>> {
   const store = await testStore()
   const accountId = await fund(store, 100n)

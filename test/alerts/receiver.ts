@@ -1,4 +1,4 @@
-/** A receiver of webhooks on loopback, and alerts on their way to it. */
+/** A receiver of webhooks on loopback, and test alerts. */
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -11,7 +11,7 @@ export interface Received {
   readonly body: string
 }
 
-/** Its answer; `hang`: it does not answer. `isEndless`: its answer has a status, a piece and no end. */
+/** Its answer; `hang`: none. `isEndless`: a status and a piece, without an end. */
 export type Behaviour =
   | { readonly status: number; readonly headers?: Record<string, string>; readonly isEndless?: true }
   | 'hang'
@@ -20,7 +20,7 @@ export interface Receiver {
   readonly url: string
   readonly received: Received[]
   behaves(behaviour: Behaviour): void
-  /** Those that it took, by their `webhook-id`. */
+  /** The accepted alerts, by their `webhook-id`. */
   ids(): readonly string[]
 }
 

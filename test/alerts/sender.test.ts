@@ -1,4 +1,4 @@
-/** Alerts on their way to real receivers, from a real store, by a clock that is set by hand. */
+/** Alerts to real receivers, from a real store, with a manual clock. */
 import { describe, expect, test } from 'vitest'
 import type { Log } from '#contract'
 import { deliver } from '../../src/alerts/deliver.ts'
@@ -14,9 +14,9 @@ interface Way {
   readonly sender: Sender
   readonly log: string[]
   readonly results: string[]
-  /** Sends what is due now. */
+  /** Sends due alerts now. */
   round(): Promise<void>
-  /** The same again and again, while so much time passes. */
+  /** Repeats that while so much time passes. */
   pass(ms: number): Promise<void>
 }
 
@@ -54,7 +54,7 @@ const put = (store: TestStore, ...ids: string[]) =>
 const listed = async (store: TestStore) => (await store.alerts.list({ limit: 50 })).items
 
 describe('a receiver', () => {
-  test('that is down for an hour loses no alert, and gets none twice without the same id', async () => {
+  test('that is down for an hour loses no alert, and gets repetitions under the same id only', async () => {
     const store = await testStore()
     const receiver = await startReceiver()
     const way = await wayTo(store, [aWebhook(receiver.url)])
@@ -73,11 +73,11 @@ describe('a receiver', () => {
     expect(
       (await listed(store)).flatMap(({ deliveries }) => deliveries.map(each => each.deliveredAt === null)),
     ).toEqual(ids.map(() => false))
-    const said = way.log.map(line => line.replace(/ \{.*/, ''))
-    expect(said).toEqual(['an alert could not be sent and will be retried', 'alerts are sent again'])
+    const messages = way.log.map(line => line.replace(/ \{.*/, ''))
+    expect(messages).toEqual(['an alert could not be sent and will be retried', 'alerts are sent again'])
   })
 
-  test('gets an alert again, under its id, after a death between the attempt and its mark', async () => {
+  test('gets an alert again under its id after a death between the attempt and its record', async () => {
     const store = await testStore()
     const receiver = await startReceiver()
     const dying = { ...store.alerts, mark: () => Promise.reject(new Error('killed')) }
@@ -93,7 +93,7 @@ describe('a receiver', () => {
     expect(receiver.received).toHaveLength(2)
   })
 
-  test('that is slow, or refuses one alert, holds back neither another receiver nor later alerts', async () => {
+  test('that is slow, or refuses one alert, blocks neither another receiver nor later alerts', async () => {
     const store = await testStore()
     const [slow, quick] = [await startReceiver(), await startReceiver()]
     slow.behaves('hang')
@@ -107,7 +107,7 @@ describe('a receiver', () => {
     expect(failures.sort()).toEqual(['no answer in time', 'no answer in time', null, null].sort())
   })
 
-  test('that refuses for three days is given up, and can be sent it again', async () => {
+  test('that refuses an alert for three days gets it again only on request', async () => {
     const store = await testStore()
     const receiver = await startReceiver()
     receiver.behaves({ status: 410 })
@@ -130,7 +130,7 @@ describe('a receiver', () => {
     expect(way.results.at(-1)).toBe('ops delivered')
   })
 
-  test('is left alone as long as it asks', async () => {
+  test('gets nothing for as long as it requests', async () => {
     const store = await testStore()
     const receiver = await startReceiver()
     receiver.behaves({ status: 429, headers: { 'retry-after': '7200' } })
@@ -172,7 +172,7 @@ describe('a receiver', () => {
   })
 })
 
-test('an end in the middle of an attempt leaves it to the next owner', async () => {
+test('a shutdown during an attempt leaves the alert to the next owner', async () => {
   const store = await testStore()
   const receiver = await startReceiver()
   receiver.behaves('hang')
@@ -184,14 +184,14 @@ test('an end in the middle of an attempt leaves it to the next owner', async () 
   expect((await listed(store))[0]!.deliveries).toMatchObject([{ attempts: 1, failure: null, deliveredAt: null }])
 })
 
-test('a receiver may say by a date when to try again', async () => {
+test('a receiver may request a retry by a date', async () => {
   const receiver = await startReceiver()
   receiver.behaves({ status: 503, headers: { 'retry-after': 'Fri, 15 Jan 2027 08:01:00 GMT' } })
   const attempted = await deliver(aWebhook(receiver.url), anAlert(), { nowMs: anAlert().at })
   expect(attempted).toEqual({ failure: 'HTTP 503', isRefused: false, retryAfterMs: MINUTE_MS, answer: '' })
 })
 
-test('a receiver that does not end its answer has taken the alert all the same', async () => {
+test('a receiver that does not end its answer has accepted the alert', async () => {
   const receiver = await startReceiver()
   receiver.behaves({ status: 200, isEndless: true })
   const attempted = await deliver(aWebhook(receiver.url), anAlert(), { nowMs: anAlert().at, timeoutMs: 300 })

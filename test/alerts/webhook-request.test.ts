@@ -1,4 +1,4 @@
-/** The request to a webhook: its body, and a signature as the words of Standard Webhooks 1.0 have it. */
+/** The request to a webhook: its body, and a signature by Standard Webhooks. */
 import { createHmac } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { alertText } from '../../src/alerts/alert-text.ts'
@@ -23,7 +23,7 @@ test.each([SECRET, `whsec_${SECRET}`])('the signature is of the id, the time in 
   })
 })
 
-test('a message whose signature the reference libraries have published', () => {
+test('a message with a published signature of the reference libraries', () => {
   const signed = 'msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{"test": 2432232314}'
   expect(signature(`whsec_${SECRET}`, signed)).toBe('v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=')
 })
@@ -72,7 +72,7 @@ test('the body has the account, amounts in dollars, times in ISO 8601 and a sent
   })
 })
 
-test('Slack gets one sentence, in which names write no mentions and no links', () => {
+test('Slack gets one sentence, in which names cannot make mentions or links', () => {
   const alert = anAlert({ kind: 'low_balance', account: 'acc_1', accountName: '<!channel> & co', data: LOW })
   expect(JSON.parse(webhookRequest({ format: 'slack', secret: null }, alert, NOW_MS).body)).toEqual({
     text: 'The credit of account &lt;!channel&gt; &amp; co is below $5.00: $4.20 is left.',

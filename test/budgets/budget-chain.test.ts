@@ -1,4 +1,4 @@
-/** Which budgets count a request, and the names of their rows. */
+/** The budgets that apply to a request, and the names of their rows. */
 import { describe, expect, test } from 'vitest'
 import type { Budget, Exchange, Plan } from '#contract'
 import { chainOf, createBudgets } from '../../src/budgets/budget-chain.ts'
@@ -75,7 +75,7 @@ test.each([
   expect(partsOf(found!.budget)).toEqual({ place: 'plan x', name: 'mine', every: 'day', subject })
 })
 
-test('a budget is another one with another period, name or place, and the same with another amount or zone', () => {
+test('a budget has another row with another period, name or place, but not with another amount or zone', () => {
   const nameOf = (more: Partial<Budget>, place = 'plan x') =>
     chainOf([budget(more)], place, { account, key }, NOW)[0]!.budget
   const same = [nameOf({}), nameOf({ amount: 7n }), nameOf({ zone: 'Asia/Tokyo' }), nameOf({ at: [], then: 'small' })]

@@ -1,4 +1,4 @@
-/** The rest of budgets, by the rows that real holds write. */
+/** The remaining amounts of budgets, from rows of real holds. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Budget, formatMoney, parseMoney } from '#contract'
 import { chainOf, ofOwners, type Spender } from '../../src/budgets/budget-chain.ts'
@@ -67,7 +67,7 @@ const rulesOf = (plan: readonly Budget[]): BudgetRules =>
     ['policy standard/credits', OF_POLICY],
   ])
 
-/** The first page, as long as the list is. */
+/** All pages in one. */
 function budgetsLeft(
   rules: BudgetRules | null = rulesOf(PLAN),
   keys = store.reads.listKeys(account),
@@ -91,7 +91,7 @@ describe('the list', () => {
     expect(budgetsLeft(NO_PLAN)).toEqual([])
   })
 
-  test('has those that are not used yet, and no values of tags', async () => {
+  test('has unused budgets, and no values of tags', async () => {
     await setBudget('account', account, 'month', '100', 'Europe/Berlin')
     await setBudget('key', app, 'life', '5')
     expect(shown(budgetsLeft())).toEqual([
@@ -115,7 +115,7 @@ describe('the list', () => {
     expect(life).toMatchObject({ key: { id: app, name: 'app' }, zone: 'UTC', start: 0, end: null })
   })
 
-  test('counts what is spent and what is held, and shows the rows of callers, tags and policies', async () => {
+  test('counts spent and held amounts, and has the rows of callers, tags and policies', async () => {
     await setBudget('account', account, 'month', '100')
     await spend({ amount: '1.5', charged: '0.5', tags: { customer: 'a/b' } })
     await spend({ key: job, amount: '1' })
@@ -135,7 +135,7 @@ describe('the list', () => {
     expect(left[2]).toMatchObject({ per: 'account', zone: 'UTC', marks: [80, 100], then: 'refuse', every: 'day' })
   })
 
-  test('is never below 0, and says the amount of now', async () => {
+  test('is never below 0, and has the current limit', async () => {
     await setBudget('account', account, 'month', '100')
     await spend({ amount: '1', charged: '1' })
     await setBudget('account', account, 'month', '0.25')
@@ -147,8 +147,8 @@ describe('the list', () => {
   const removed = () => store.setBudget({ of: 'account', name: account, every: 'day', budget: null })
   test.each<[what: string, change: () => unknown, plan: readonly Budget[], row: string]>([
     ['a budget that was removed', () => removed(), PLAN, 'account, account day'],
-    ['a budget that the plan has no more', () => {}, PLAN.slice(0, 3), TAG],
-    ['a zone that the budget had before', () => {}, [{ ...PLAN[3]!, zone: 'UTC' }], TAG],
+    ['a budget that was removed from the plan', () => {}, PLAN.slice(0, 3), TAG],
+    ['a former zone of the budget', () => {}, [{ ...PLAN[3]!, zone: 'UTC' }], TAG],
   ])('has no row of %s', async (_, change, plan, row) => {
     await setBudget('account', account, 'day', '100')
     await spend({ amount: '1', charged: '1', tags: { customer: 'x' } })
@@ -158,7 +158,7 @@ describe('the list', () => {
     expect(rows(plan)).not.toContain(row)
   })
 
-  test('has what is used of another plan, which a token may name', async () => {
+  test('has the used budgets of another plan, which a token may name', async () => {
     await spend({ amount: '1', charged: '1', tags: { customer: 'x' } })
     await store.setPlan(account, 'free')
     expect(shown(budgetsLeft(rulesOf(PLAN)))).toEqual([
@@ -170,7 +170,7 @@ describe('the list', () => {
     ])
   })
 
-  test('without a gateway has the rows of plans and policies as the ledger knows them', async () => {
+  test('without a gateway has the rows of plans and policies from the ledger', async () => {
     await setBudget('account', account, 'month', '100')
     await spend({ amount: '1', charged: '1', tags: { customer: 'x' } })
     const left = budgetsLeft(null)
@@ -185,14 +185,14 @@ describe('the list', () => {
     expect(left.at(-1)).toMatchObject({ zone: null, marks: null, then: null, left: parseMoney('8') })
   })
 
-  test('in the next period all of it is there again', async () => {
+  test('in the next period the whole amount is available again', async () => {
     await setBudget('account', account, 'hour', '7')
     await spend({ amount: '1', charged: '1' })
     clock.ms += HOUR_MS
     expect(shown(budgetsLeft(NO_PLAN))[0]).toEqual(['account', 'account hour', null, '7.0'])
   })
 
-  test('of a key that was revoked only what it has used', async () => {
+  test('of a revoked key only its used budgets', async () => {
     await setBudget('key', app, 'week', '7')
     await setBudget('key', job, 'week', '7')
     await spend({ amount: '1', charged: '1', plan: [] })
@@ -203,7 +203,7 @@ describe('the list', () => {
   })
 })
 
-test('a key sees its own budgets and those of its account, and neither other keys nor values of tags', async () => {
+test('a key sees its own budgets and those of its account, but neither other keys nor values of tags', async () => {
   await setBudget('account', account, 'month', '100')
   await setBudget('key', app, 'week', '7')
   await setBudget('key', job, 'week', '6')

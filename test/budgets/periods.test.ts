@@ -28,7 +28,7 @@ describe.each<[every: (typeof EVERY)[number], zone: string, time: string, start:
   test(`is from ${start} to ${end}`, () => {
     const period = { start: at(start), end: at(end) }
     expect(periodAt(every, zone, at(time))).toEqual(period)
-    // The first and the last moment of it, and the ones beside.
+    // Its first and its last moment, and those beside.
     expect(periodAt(every, zone, period.start)).toEqual(period)
     expect(periodAt(every, zone, period.end - 1)).toEqual(period)
     expect(periodAt(every, zone, period.end).start).toBe(period.end)
@@ -36,7 +36,7 @@ describe.each<[every: (typeof EVERY)[number], zone: string, time: string, start:
   })
 })
 
-test('a life has no end', () => {
+test('a period for life has no end', () => {
   expect(periodAt('life', 'Europe/Berlin', at('2026-03-29T12:00:00Z'))).toEqual({ start: 0, end: null })
 })
 
@@ -44,7 +44,7 @@ test('an unknown zone throws', () => {
   expect(() => periodAt('day', 'Europe/Atlantis', 0)).toThrow(RangeError)
 })
 
-test('every moment is in one period, and periods follow one another without a gap', () => {
+test('every moment is in one period, and periods follow each other without a gap', () => {
   const zones = ['UTC', 'Europe/Berlin', 'America/St_Johns', 'Australia/Lord_Howe', 'Africa/Cairo', 'Pacific/Apia']
   const cases = fc.tuple(
     fc.constantFrom(...EVERY.filter(every => every !== 'life')),

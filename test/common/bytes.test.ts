@@ -7,7 +7,7 @@ const counts = countsOf('corpus')
 
 const MIB = 1024 * 1024
 
-test('gives the bytes in their order, however they were cut', () => {
+test('returns the bytes in order, however they were cut', () => {
   const seed = Date.now() % 1_000_000
   console.log(`seed ${seed}`)
   const random = seeded(seed)
@@ -38,7 +38,7 @@ test('a single piece is not copied', () => {
 
 test.each<[name: string, act: (collector: ByteCollector) => void]>([
   ['taken', collector => expect(collector.take().toString()).toBe('a'.repeat(2 * MIB))],
-  ['forgotten', collector => collector.clear()],
+  ['cleared', collector => collector.clear()],
 ])('pieces that are its own are freed when they are %s', (_name, act) => {
   for (const owns of [true, false]) {
     const collector = new ByteCollector(owns)
@@ -54,7 +54,7 @@ test.each([
   ['each of 1 byte', [1], 2 * MIB],
   ['a large one after each small one', [1, 4096], 2 * MIB],
   ['large ones of a size that does not fill a block', [5000], 2 * MIB],
-])('what is held of 1 MiB in pieces, %s', (_name, sizes, atMost) => {
+])('the memory for 1 MiB in pieces, %s', (_name, sizes, atMost) => {
   const collector = new ByteCollector()
   const pieces = sizes.map(size => Buffer.alloc(size))
   for (let index = 0; collector.size < MIB; index++) collector.add(pieces[index % pieces.length]!)
@@ -69,7 +69,7 @@ test('a small view of something large does not keep it', () => {
   expect(collector.take().buffer.byteLength).toBe(1024)
 })
 
-test('what is forgotten is gone', () => {
+test('cleared bytes are dropped', () => {
   const collector = new ByteCollector()
   collector.add(Buffer.from('before'))
   collector.clear()
@@ -85,7 +85,7 @@ test('16 MiB in pieces of 1 byte take no memory besides the bytes', () => {
   for (let at = 0; at < 16 * MIB; at++) collector.add(byte)
   const after = process.memoryUsage()
   const grown = after.heapUsed + after.arrayBuffers - heldBefore.heapUsed - heldBefore.arrayBuffers
-  // The promise is 17 MiB. The rest is garbage of the test, which has not been collected yet.
+  // The limit is 17 MiB. The rest is uncollected garbage of the test.
   expect(grown).toBeLessThan(64 * MIB)
   expect(collector.take()).toHaveLength(16 * MIB)
 })

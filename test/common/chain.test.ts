@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Chain, type Link } from '../../src/common/chain.ts'
 
-test('has the order and the size of a set, whoever leaves and however often', () => {
+test('has the order and the size of a set after any removals', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.constantFrom('add', 'remove', 'clear'), fc.nat(20))), deeds => {
       const chain = new Chain<number>()
@@ -29,13 +29,13 @@ test('has the order and the size of a set, whoever leaves and however often', ()
 test.each<[name: string, go: (chain: Chain<string>, visit: (value: string) => void) => void]>([
   ['for of', (chain, visit) => [...chain].forEach(visit)],
   ['forEach', (chain, visit) => chain.forEach(visit)],
-])('who leaves while the others are gone through does not end that (%s)', (name, go) => {
+])('a removal during an iteration does not end it (%s)', (name, go) => {
   const chain = new Chain<string>()
   const links = ['a', 'b', 'c', 'd', 'e'].map(value => chain.add(value))
   const seen: string[] = []
   go(chain, value => {
     seen.push(value)
-    // Itself, and the next two.
+    // The current one, and the next two.
     if (value === 'a') for (const link of links.slice(0, 3)) chain.remove(link)
   })
   if (name === 'forEach') expect(seen).toEqual(['a', 'd', 'e'])
@@ -43,7 +43,7 @@ test.each<[name: string, go: (chain: Chain<string>, visit: (value: string) => vo
   expect([...chain]).toEqual(['d', 'e'])
 })
 
-test('who has left leads to nobody', () => {
+test('a removed node has no references', () => {
   const chain = new Chain<object>()
   const first = chain.add({})
   chain.add({})

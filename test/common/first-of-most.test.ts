@@ -11,7 +11,7 @@ test.each([
   expect(firstOfMost(items, ownerOf)).toBe(first)
 })
 
-test('a million owners, each with one, and one with two', () => {
+test('a million owners with one item, and one with two', () => {
   const items = Array.from({ length: 1_000_000 }, (_, index) => String(index))
   expect(firstOfMost([...items, '7'], item => item)).toBe('7')
 })

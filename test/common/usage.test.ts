@@ -4,8 +4,8 @@ import { normalise, readUsage } from '../../src/common/usage.ts'
 
 type Counts = readonly [prompt: number, cached: number, written: number, completion: number, reasoning: number]
 
-const countsIn = (said: object): Counts | null => {
-  const usage = normalise(readUsage(said), 'reported')
+const countsIn = (raw: object): Counts | null => {
+  const usage = normalise(readUsage(raw), 'reported')
   if (usage === null) return null
   const { input = 0, cached_input = 0, cache_write = 0, output = 0, reasoning = 0 } = usage
   return [input, cached_input, cache_write, output, reasoning]
@@ -13,10 +13,10 @@ const countsIn = (said: object): Counts | null => {
 
 const plain = { prompt_tokens: 1000, completion_tokens: 50, total_tokens: 1050 }
 
-test.each<[name: string, said: object, counts: Counts | null]>([
+test.each<[name: string, raw: object, counts: Counts | null]>([
   ['OpenAI', { ...plain, prompt_tokens_details: { cached_tokens: 900 } }, [1000, 900, 0, 50, 0]],
   ['OpenAI, with a write', { ...plain, prompt_tokens_details: { cache_write_tokens: 900 } }, [1000, 0, 900, 50, 0]],
-  ['OpenAI, with thoughts', { ...plain, completion_tokens_details: { reasoning_tokens: 40 } }, [1000, 0, 0, 50, 40]],
+  ['OpenAI, with reasoning', { ...plain, completion_tokens_details: { reasoning_tokens: 40 } }, [1000, 0, 0, 50, 40]],
   [
     'the Responses API',
     {
@@ -62,43 +62,43 @@ test.each<[name: string, said: object, counts: Counts | null]>([
     [1850, 900, 0, 50, 0],
   ],
   [
-    'xAI: thoughts are in the total and the details only',
+    'xAI: reasoning is in the total and the details only',
     { ...plain, total_tokens: 1090, completion_tokens_details: { reasoning_tokens: 40 } },
     [1000, 0, 0, 90, 40],
   ],
-  ['Google: thoughts are in the total only', { ...plain, total_tokens: 1090 }, [1000, 0, 0, 90, 0]],
+  ['Google: reasoning is in the total only', { ...plain, total_tokens: 1090 }, [1000, 0, 0, 90, 0]],
   [
-    'Google, with a cache beside what the total has more',
+    'Google, with a cache beside the larger total',
     { ...plain, total_tokens: 1090, prompt_tokens_details: { cached_tokens: 900 } },
     [1000, 900, 0, 90, 0],
   ],
   [
-    'thoughts that are more than the answer',
+    'more reasoning than completion',
     { ...plain, completion_tokens_details: { reasoning_tokens: 400 } },
     [1000, 0, 0, 450, 400],
   ],
-  ['sound in a prompt', { ...plain, total_tokens: 1090, prompt_audio_seconds: 3 }, [1040, 0, 0, 50, 0]],
+  ['audio in a prompt', { ...plain, total_tokens: 1090, prompt_audio_seconds: 3 }, [1040, 0, 0, 50, 0]],
   [
-    'Perplexity: thoughts and citations outside',
+    'Perplexity: reasoning and citations outside',
     { ...plain, citation_tokens: 200, num_search_queries: 28, reasoning_tokens: 950 },
     [1200, 0, 0, 1000, 950],
   ],
   ['counts as texts', { prompt_tokens: '1000', completion_tokens: '50' }, [1000, 0, 0, 50, 0]],
   ['no completion', { prompt_tokens: 1000 }, null],
   ['nothing', {}, null],
-])('%s', (_name, said, counts) => {
-  expect(countsIn(said)).toEqual(counts)
+])('%s', (_name, raw, counts) => {
+  expect(countsIn(raw)).toEqual(counts)
 })
 
 test('searches of Perplexity are searches', () => {
   expect(normalise(readUsage({ ...plain, num_search_queries: 28 }), 'reported')).toMatchObject({ search: 28 })
 })
 
-test.each([null, undefined, 7, 'many', []])('%j: not a usage', said => {
-  expect(readUsage(said)).toBeNull()
+test.each([null, undefined, 7, 'many', []])('%j: not a usage', raw => {
+  expect(readUsage(raw)).toBeNull()
 })
 
-test('what has been read is read the same again, and is a sum', () => {
+test('a converted usage stays the same, and is a sum', () => {
   const count = fc.oneof(fc.nat({ max: 2000 }), fc.constantFrom(undefined, null, -3, 0.5, '7', 'x'))
   const names = [
     ...['prompt_tokens', 'completion_tokens', 'input_tokens', 'output_tokens', 'total_tokens', 'reasoning_tokens'],
@@ -106,7 +106,7 @@ test('what has been read is read the same again, and is a sum', () => {
     ...['citation_tokens', 'num_search_queries', 'prompt_audio_seconds'],
   ]
   const details = fc.option(fc.record({ cached_tokens: count, cache_write_tokens: count, reasoning_tokens: count }))
-  const said = fc.record(
+  const raw = fc.record(
     {
       ...Object.fromEntries(names.map(name => [name, count])),
       prompt_tokens_details: details,
@@ -115,7 +115,7 @@ test('what has been read is read the same again, and is a sum', () => {
     { requiredKeys: [] },
   )
   fc.assert(
-    fc.property(said, value => {
+    fc.property(raw, value => {
       const once = readUsage(value)
       const again = readUsage(once)
       expect(again).toEqual(once)

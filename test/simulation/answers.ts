@@ -1,26 +1,26 @@
-/** What a virtual provider says: whole answers and streams, honest and hostile, as pieces of bytes cut anywhere. */
+/** Answers of a virtual provider: whole answers and streams, honest and hostile, as pieces of bytes cut anywhere. */
 import type { Random } from './random.ts'
 
-/** What the gateway asked for. */
-export interface Asked {
+/** The gateway's request. */
+export interface RequestShape {
   readonly stream: boolean
   readonly choices: number
   readonly cap: number
 }
 
-/** One event of a stream, or a whole answer, with what it says. */
+/** One event of a stream, or a whole answer, with its content. */
 export interface Item {
   readonly text: string
   readonly contents: readonly { readonly index: number; readonly text: string }[]
   /** The choices that it ends. */
   readonly finishes: readonly number[]
-  /** As it stands in the JSON; undefined: it has none. */
+  /** As in the JSON; undefined: it has none. */
   readonly usage?: unknown
-  /** Nothing behind it counts: `[DONE]`, or something that is no answer. */
+  /** Nothing behind it counts: `[DONE]`, or something that is not an answer. */
   readonly last?: 'done' | 'broken'
 }
 
-/** What the provider does next. */
+/** The provider's next action. */
 export interface Move {
   readonly afterMs: number
   /** Sends these; the items end within them. */
@@ -30,17 +30,17 @@ export interface Move {
   readonly end?: 'complete' | Error
 }
 
-/** A plan, and its name for the log. */
+/** A plan, with its name for the log. */
 export interface Script {
   readonly name: string
   readonly moves: readonly Move[]
-  /** For ever, after the moves. */
+  /** Repeated for ever after the moves. */
   readonly endless?: (nth: number) => Move
 }
 
 const WORDS = ['so ', 'it ', 'über ', 'goes ', '日本 ', 'on\\n', 'and ', '"quoted" ', 'far far far away ', '🙂']
 
-/** The usages of which nobody should believe everything. */
+/** Usages that must not be trusted completely. */
 const HOSTILE: readonly unknown[] = [
   { prompt_tokens: -5, completion_tokens: 7, total_tokens: 2 },
   { prompt_tokens: 1e308, completion_tokens: 1e308, total_tokens: 1e308 },
@@ -60,11 +60,11 @@ const JSON_HEAD = { 'content-type': 'application/json' }
 const STREAM_HEAD = { 'content-type': 'text/event-stream' }
 
 export function reset(code: string): Error {
-  return Object.assign(new Error(`the provider is gone (${code})`), { code })
+  return Object.assign(new Error(`the provider closed the connection (${code})`), { code })
 }
 
-/** How a provider answers this time. */
-export function drawScript(asked: Asked, random: Random): Script {
+/** Draws the provider's behaviour for this request. */
+export function drawScript(asked: RequestShape, random: Random): Script {
   const connectMs = random.whole(1, 40)
   const kind = random.next()
   if (kind < 0.05) {
@@ -78,7 +78,7 @@ export function drawScript(asked: Asked, random: Random): Script {
   return asked.stream ? streamScript(asked, random, headAfterMs) : wholeScript(asked, random, headAfterMs)
 }
 
-function headMove({ stream }: Asked, afterMs: number): Move {
+function headMove({ stream }: RequestShape, afterMs: number): Move {
   return { afterMs, head: { status: 200, headers: stream ? STREAM_HEAD : JSON_HEAD } }
 }
 
@@ -127,8 +127,8 @@ function drawUsage(tokens: number, random: Random): { readonly usage?: unknown; 
   }
 }
 
-/** The pieces of an answer's text: for each choice some, in any order. */
-function drawContents({ choices, cap }: Asked, random: Random): { index: number; text: string }[] {
+/** The pieces of an answer's text: some for each choice, in any order. */
+function drawContents({ choices, cap }: RequestShape, random: Random): { index: number; text: string }[] {
   const most = random.chance(0.1) ? 0 : Math.min(cap, 30)
   return Array.from({ length: most === 0 ? 0 : random.whole(1, most) }, () => ({
     index: random.whole(0, choices - 1),
@@ -136,7 +136,7 @@ function drawContents({ choices, cap }: Asked, random: Random): { index: number;
   }))
 }
 
-function wholeScript(asked: Asked, random: Random, headAfterMs: number): Script {
+function wholeScript(asked: RequestShape, random: Random, headAfterMs: number): Script {
   const pieces = drawContents(asked, random)
   const contents = Array.from({ length: asked.choices }, (_, index) => ({
     index,
@@ -182,7 +182,7 @@ function wholeScript(asked: Asked, random: Random, headAfterMs: number): Script 
   return { name: `whole, ${drawn.name}`, moves: [...moves, { afterMs: random.whole(0, 20), end: 'complete' }] }
 }
 
-function streamScript(asked: Asked, random: Random, headAfterMs: number): Script {
+function streamScript(asked: RequestShape, random: Random, headAfterMs: number): Script {
   const contents = drawContents(asked, random)
   const pace = random.pick([2, 20, 100, 400])
   const gapMs = () => random.whole(0, 2 * pace)
@@ -197,7 +197,7 @@ function streamScript(asked: Asked, random: Random, headAfterMs: number): Script
   const odd = random.next()
   if (odd < 0.16) return brokenStream(head, items, random, gapMs, odd)
   if (odd < 0.19) {
-    // A cap of 64 is passed by one of these, one of 1,000 by some ten.
+    // One of these exceeds a cap of 64, about ten exceed one of 1,000.
     const text = 'x'.repeat(2_000)
     return {
       name: 'stream without end',
@@ -223,18 +223,18 @@ function streamScript(asked: Asked, random: Random, headAfterMs: number): Script
   const hasDone = random.chance(0.9)
   if (hasDone) tail.push(DONE)
   if (hasDone && random.chance(0.05)) tail.push(event({ contents: [{ index: 0, text: 'more' }], finishes: [] }))
-  // The usage is late now and then: longer than anybody waits for it who has left.
+  // Sometimes the usage is late: later than the gateway waits for it after a disconnect.
   const pauseMs = random.pick([0, 10, 10, 500, 1_900, 3_000])
   const [first, ...rest] = cut(tail, random, () => random.whole(0, 30))
   const moves = [head, ...cut(items, random, gapMs)]
   if (first) moves.push({ ...first, afterMs: first.afterMs + pauseMs }, ...rest)
   const name = `stream, ${drawn.name}${hasDone ? '' : ', no [DONE]'}`
-  // A body that does not end behind [DONE]: nobody waits for it for long.
+  // A body that does not end behind [DONE]: the gateway does not wait for it for long.
   if (hasDone && random.chance(0.1)) return { name: `${name}, no end`, moves }
   return { name, moves: [...moves, { afterMs: random.whole(0, 20), end: 'complete' }] }
 }
 
-/** A stream that goes wrong after some of its items. */
+/** A stream that breaks after some of its items. */
 function brokenStream(head: Move, all: readonly Item[], random: Random, gapMs: () => number, odd: number): Script {
   const items = all.slice(0, random.whole(0, all.length))
   const script = (name: string, more: readonly Item[], end?: 'complete' | Error): Script => ({
@@ -257,7 +257,7 @@ function brokenStream(head: Move, all: readonly Item[], random: Random, gapMs: (
   )
 }
 
-/** Items as pieces of bytes: alone, together with the next ones, or cut anywhere, also within a letter. */
+/** Items as pieces of bytes: alone, together with the next ones, or cut anywhere, even within a character. */
 function cut(items: readonly Item[], random: Random, gapMs: () => number): Move[] {
   const moves: Move[] = []
   let carried = Buffer.alloc(0)

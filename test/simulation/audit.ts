@@ -1,4 +1,4 @@
-/** The invariants: looked at while it runs, and once more when all is over. */
+/** The invariants: checked during the run, and once more at its end. */
 import type { VerifyReport } from '../../src/store/store.ts'
 import type { Books, HoldRow, SettleRow } from './books.ts'
 import type { Client } from './client.ts'
@@ -26,7 +26,7 @@ export class Audit {
   readonly #world: World
   readonly #evidence: Evidence
   readonly #witnesses: Witnesses
-  /** The least that was granted, by account: what the store has acknowledged, without all that it was asked to take. */
+  /** The minimum of grants, by account: acknowledged by the store, without unacknowledged ones. */
   readonly #granted = new Map<string, bigint>()
   #isDirty = false
   #isAudited = false
@@ -41,7 +41,7 @@ export class Audit {
     this.#granted.set(account, (this.#granted.get(account) ?? 0n) + amount)
   }
 
-  /** After each COMMIT, when its turn is over. */
+  /** Called after each COMMIT, at the end of its turn. */
   onCommit(): void {
     if (this.#isDirty) return
     this.#isDirty = true
@@ -52,12 +52,12 @@ export class Audit {
     })
   }
 
-  /** I7: nothing is asked of a provider before its hold is on disk; and nothing for somebody who has left. */
+  /** I7: no request is sent to a provider before its hold is on disk, and none for a disconnected client. */
   onAsked(request: ProviderRequest): void {
     this.#checkHeld(request)
     const client = this.#evidence.clients[request.client]!
     if (client.end === 'left' && !client.leftBlocked)
-      this.#fail(client, 'is asked for at the provider after it has left')
+      this.#fail(client, 'is sent to the provider after it has disconnected')
   }
 
   onSent(request: ProviderRequest): void {
@@ -75,25 +75,25 @@ export class Audit {
     if (held !== expected) this.#fail(client, `holds ${held}; it can cost ${expected}`)
   }
 
-  /** I9: who sees the end of an answer sees it after its charge was committed or spooled. */
+  /** I9: the end of an answer is delivered only after its charge was committed or spooled. */
   onComplete(client: Client): void {
     const exchange = client.seen().headers['x-request-id'] ?? ''
     const settle = this.#evidence.books().promise(exchange)
-    if (!settle) this.#fail(client, 'I9: has all of its answer, and nothing is settled')
+    if (!settle) this.#fail(client, 'I9: has all of its answer, but nothing is settled')
     else if (settle.outcome !== 'answered')
-      this.#fail(client, `has all of its answer, and it is settled as ${settle.outcome}`)
+      this.#fail(client, `has all of its answer, but is settled as ${settle.outcome}`)
     const cost = client.seen().headers['x-tollgate-cost']
     const amount =
       settle && `${settle.amount / 1_000_000_000n}.${String(settle.amount % 1_000_000_000n).padStart(9, '0')}`
     if (!client.plan.stream && cost !== amount)
-      this.#fail(client, `is told that it costs ${cost}; it is charged ${amount}`)
+      this.#fail(client, `received the cost ${cost}, but is charged ${amount}`)
   }
 
   onOver(key: string): void {
     this.#witnesses.overAt.set(key, this.#world.now)
   }
 
-  /** The audit at the end, in a process of its own after recovery. */
+  /** The final audit, in a process of its own after recovery. */
   ledger(report: VerifyReport): void {
     this.#isAudited = true
     for (const { invariant, subject, message } of report.violations) {
@@ -108,9 +108,9 @@ export class Audit {
     )
     for (const { account, posted, held, owed, open, credits } of books.balances()) {
       const granted = this.#granted.get(accounts.get(account)!) ?? 0n
-      if (credits < granted) this.#world.fail(`account ${account} was granted ${granted}, and has got ${credits}`)
-      if (held !== 0n || open !== 0n) this.#world.fail(`I2: account ${account} holds ${held}, and ${open} is open`)
-      if (posted !== owed) this.#world.fail(`I3: account ${account} has posted ${posted}; its events say ${owed}`)
+      if (credits < granted) this.#world.fail(`account ${account} was granted ${granted}, but got ${credits}`)
+      if (held !== 0n || open !== 0n) this.#world.fail(`I2: account ${account} holds ${held}, but ${open} is open`)
+      if (posted !== owed) this.#world.fail(`I3: account ${account} has posted ${posted}; its events add up to ${owed}`)
     }
     const holds = books.holds()
     const settles = Map.groupBy(books.settles(), ({ id }) => id)
@@ -130,10 +130,10 @@ export class Audit {
       this.#exchange(client, hold, settle)
     }
     for (const id of settles.keys()) this.#world.fail(`I7: ${id} is settled without a hold`)
-    this.#everybodyIsHeld(holds)
+    this.#checkHolds(holds)
   }
 
-  /** After the last event. */
+  /** Called after the last event. */
   finish(): void {
     if (!this.#isAudited) this.#world.fail('it ended without its audit: something never resolved')
     for (const client of this.#evidence.clients) this.#witnesses.client(client)
@@ -142,16 +142,17 @@ export class Audit {
     this.#world.throwViolation()
   }
 
-  #everybodyIsHeld(holds: readonly HoldRow[]): void {
+  #checkHolds(holds: readonly HoldRow[]): void {
     const held = new Set(holds.map(({ id }) => id))
     for (const { requests } of this.#evidence.providers) {
       for (const { exchange, client } of requests) {
-        if (!held.has(exchange)) this.#fail(this.#evidence.clients[client]!, 'was sent upstream, and its hold is gone')
+        if (!held.has(exchange))
+          this.#fail(this.#evidence.clients[client]!, 'was sent upstream, but its hold is missing')
       }
     }
   }
 
-  /** One exchange that was held: how it ended, and what it is charged. */
+  /** Checks one exchange with a hold: how it ended, and its charge. */
   #exchange(client: Client, hold: HoldRow, settle: SettleRow): void {
     const world = this.#world
     world.count(`source ${settle.source}`)
@@ -160,9 +161,9 @@ export class Audit {
     if (requests.length > 1) this.#fail(client, `was sent upstream ${requests.length} times`)
     const [request] = requests
     if (!request) {
-      if (settle.amount !== 0n) this.#fail(client, `is charged ${settle.amount}, and nobody was asked`)
+      if (settle.amount !== 0n) this.#fail(client, `is charged ${settle.amount}, but was not sent to a provider`)
       if (settle.source === 'recovered' && !this.#evidence.diedAt.has(client.life))
-        this.#fail(client, 'was not asked for, and its hold stayed until the next start')
+        this.#fail(client, 'was not sent to a provider, but its hold stayed until the next start')
       return
     }
     const about = caseOf(client, Number(request.body['max_completion_tokens']))
@@ -186,7 +187,7 @@ export class Audit {
     }
   }
 
-  /** Whether the gateway gave up what had gone out because its client had left, and for no other reason. */
+  /** Whether the gateway aborted a sent request only because its client had disconnected. */
   #wasAbandoned(client: Client, about: Case, request: ProviderRequest, { outcome }: SettleRow): boolean {
     const { end, endedAt, askedAt, sentAt, headAt, pieceAt, status, handed } = request
     if (end !== 'aborted' || sentAt === null || (status !== null && status !== 200)) return false
@@ -195,14 +196,14 @@ export class Audit {
     if (!hasLeft || !(outcome === 'client_left' || outcome === 'cut')) return false
     const items = handed.map(({ item }) => item)
     if (about.stream && sumOf(items, about).isBroken) return false
-    // Who is given up at once is not late.
+    // A request that is aborted at once is not late.
     if (endedAt === leftAt) return true
     const lastMs = pieceAt ?? (about.stream ? null : headAt)
     const isSilent = lastMs === null ? endedAt! - askedAt > TIMEOUTS.firstByteMs : endedAt! - lastMs > TIMEOUTS.idleMs
     return !isSilent && endedAt! - askedAt <= TIMEOUTS.totalMs
   }
 
-  /** Whether it may have ended so. */
+  /** Whether it may have ended like that. */
   #outcome(client: Client, about: Case, request: ProviderRequest, { outcome }: SettleRow): void {
     const sum = sumOf(
       request.handed.map(({ item }) => item),
@@ -217,13 +218,13 @@ export class Audit {
       this.#fail(client, `counts as answered; the provider: ${request.script.name}`)
     if (outcome === 'failed' && isGood) this.#fail(client, `counts as failed; the provider: ${request.script.name}`)
     if (outcome === 'client_left' && client.leftAt === null && client.plan.stall === null) {
-      this.#fail(client, 'counts as having left, and it has not')
+      this.#fail(client, 'counts as disconnected, but it is not')
     }
-    if (outcome === 'cut' && life.cutAt === null) this.#fail(client, 'counts as cut, and nobody was')
-    if (outcome === 'refused') this.#fail(client, 'was sent upstream and counts as refused')
+    if (outcome === 'cut' && life.cutAt === null) this.#fail(client, 'counts as cut, but no client was')
+    if (outcome === 'refused') this.#fail(client, 'was sent upstream but counts as refused')
   }
 
-  /** What a killed process left: the last checkpoint, at most five seconds old. */
+  /** The charge after a kill: the last checkpoint, at most five seconds old. */
   #recovered(client: Client, about: Case, request: ProviderRequest, hold: HoldRow, settle: SettleRow): void {
     const checkpoints = this.#evidence.books().checkpoints(hold.id)
     const last = checkpoints.at(-1)
@@ -231,10 +232,10 @@ export class Audit {
     const reached = last?.amount ?? 0n
     const amount = reached < hold.amount ? reached : hold.amount
     if (settle.amount !== amount)
-      this.#fail(client, `is recovered at ${settle.amount}; its last checkpoint says ${amount}`)
+      this.#fail(client, `is recovered at ${settle.amount}; its last checkpoint has ${amount}`)
     const diedAt = this.#evidence.diedAt.get(request.life)
     if (diedAt === undefined) {
-      this.#fail(client, 'is recovered, and its process was not killed')
+      this.#fail(client, 'is recovered, but its process was not killed')
       return
     }
     let before = -1
@@ -249,13 +250,14 @@ export class Audit {
         request.handed.filter(({ at }) => at <= ms).map(({ item }) => item),
         about,
       ).counted
-    if (before > countedAt(diedAt)) this.#fail(client, `has a checkpoint of ${before} tokens that nobody sent`)
+    if (before > countedAt(diedAt))
+      this.#fail(client, `has a checkpoint of ${before} tokens that the provider did not send`)
     const isDiskGood = !this.#evidence.scenario.mishaps.some(
       ({ what }) => what === 'disk' || what === 'crash at commit',
     )
     const least = Math.min(ceilingOf(about), countedAt(diedAt - CHECKPOINT_MS - SLACK_MS))
     if (about.stream && isDiskGood && least > 0 && before < least) {
-      this.#fail(client, `had ${least} tokens five seconds before the end; its checkpoint says ${before}`)
+      this.#fail(client, `had ${least} tokens five seconds before the end; its checkpoint has ${before}`)
     }
   }
 

@@ -1,4 +1,4 @@
-/** The ledger as a reader of the database sees it: SQL of the simulation's own, not the store's. */
+/** The ledger as a reader of the database sees it, with SQL of the simulation's own. */
 import type { Database, Statement } from '../../src/store/engine/database.ts'
 import { readSpool } from './disk.ts'
 import type { Place } from './engines.ts'
@@ -46,7 +46,7 @@ export class Books {
       SELECT account, posted, held FROM balance WHERE posted < 0 OR held < 0 OR posted - held < 0`)
   }
 
-  /** The amount of an exchange's hold that is committed and open. */
+  /** The amount of an exchange's committed, open hold. */
   openHold(exchange: string): bigint | undefined {
     return this.#dispatchable.get(exchange)?.['amount'] as bigint | undefined
   }
@@ -55,13 +55,13 @@ export class Books {
     return this.#settled.get(exchange) as unknown as SettleRow | undefined
   }
 
-  /** The same, also where it is only in the spool: it is on disk. */
+  /** The same, including settles that are only in the spool, which is on disk. */
   promise(exchange: string): Pick<SettleRow, 'amount' | 'outcome'> | undefined {
     const spooled = () => readSpool(this.#place.beside).find(({ settle }) => settle?.exchange === exchange)?.settle
     return this.settle(exchange) ?? spooled()
   }
 
-  /** An account whose balance cannot be. */
+  /** An account with an impossible balance. */
   wrongBalance(): string | undefined {
     if (this.#isClosed) return undefined
     const row = this.#wrong.get()
@@ -80,14 +80,14 @@ export class Books {
     ).all() as unknown as SettleRow[]
   }
 
-  /** In the order in which they were written. */
+  /** In the order of writing. */
   checkpoints(exchange: string): CheckpointRow[] {
     return this.#prepare('SELECT amount, completion_tokens, at FROM checkpoint WHERE exchange = ? ORDER BY seq').all(
       exchange,
     ) as unknown as CheckpointRow[]
   }
 
-  /** What each account has left, and what its events say that it should have. */
+  /** The balance of each account, and the balance by its events. */
   balances(): { account: string; posted: bigint; held: bigint; owed: bigint; open: bigint; credits: bigint }[] {
     return this.#prepare(`
       SELECT account, posted, held,

@@ -1,13 +1,13 @@
-/** A client: sends its request, reads what it likes of the answer, leaves when it likes, and remembers what it saw. */
+/** A client: sends its request, reads some of the answer, disconnects when it likes, and records what it saw. */
 import { Wire } from '../../src/simulate/connection.ts'
 import type { ClientPlan } from './scenario.ts'
 import type { World } from './world.ts'
 
-/** How the connection ended, as the client sees it. */
+/** How the connection ended, from the client's view. */
 export type ConnectionEnd = 'left' | 'closed' | 'process ended' | 'no connection'
 
-/** What the client made of what came. */
-export interface Seen {
+/** The client's reading of the received bytes. */
+export interface ReceivedAnswer {
   readonly status: number | null
   readonly headers: Readonly<Record<string, string>>
   /** Whether it is framed to its end. */
@@ -17,7 +17,7 @@ export interface Seen {
 
 export interface ClientParts {
   readonly world: World
-  /** It has seen the end of a good answer, at this very moment. */
+  /** Called at the moment when it has seen the end of a good answer. */
   onComplete(client: Client): void
 }
 
@@ -29,9 +29,9 @@ export class Client {
   end: ConnectionEnd | null = null
   endedAt: number | null = null
   leftAt: number | null = null
-  /** It had not taken what was written when it left: then nobody notices before it takes it. */
+  /** It had not read what was written when it disconnected: the disconnect is noticed only after a read. */
   leftBlocked = false
-  /** In which life of the gateway it came. */
+  /** The number of the gateway's life in which it came. */
   life = 0
   /** When all of its request was sent. */
   sentAt: number | null = null
@@ -98,7 +98,7 @@ export class Client {
     this.wire.leave(this.plan.leaveBy)
   }
 
-  /** Its connection is gone with the gateway's process; or it never came to be one. */
+  /** Its connection ended with the gateway's process, or was never accepted. */
   cut(how: 'process ended' | 'no connection'): void {
     this.wire?.cut()
     this.#over(how)
@@ -112,7 +112,7 @@ export class Client {
     return this.#text
   }
 
-  seen(): Seen {
+  seen(): ReceivedAnswer {
     const at = this.#text.indexOf('\r\n\r\n')
     if (at < 0) return { status: null, headers: {}, isWhole: false, body: '' }
     const [statusLine, ...lines] = this.#text.slice(0, at).split('\r\n')
@@ -129,7 +129,7 @@ export class Client {
   }
 
   #data(bytes: Buffer): void {
-    // Who has left looks at nothing any more.
+    // A disconnected client sees nothing any more.
     if (this.end) return
     this.#text += bytes.toString('latin1')
     this.#bytes += bytes.length

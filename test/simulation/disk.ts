@@ -1,26 +1,26 @@
-/** The store's connections, with a disk that fails when it is told to, and a process that can end at a COMMIT. */
+/** The store's connections, with a disk that fails on request, and a process that can end at a COMMIT. */
 import { existsSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
 import type { Database, DatabaseOptions, Statement } from '../../src/store/engine/database.ts'
 import { createSpool, type SpooledLine } from '../../src/store/money/spool.ts'
 import { hookStatement, hookTransactions } from '../helpers/transactions.ts'
 import type { Engine } from './engines.ts'
 
-/** What the next writes meet. */
+/** The fault of the next writes. */
 export type DiskFault =
   /** The transaction cannot begin. */
   | 'begin'
-  /** Nothing more can be written but what is reserved: the disk is full. */
+  /** The disk is full: only reserved space can be written. */
   | 'full'
-  /** Nothing at all can be written, the spool neither. */
+  /** Nothing can be written, not even the spool. */
   | 'read-only'
   /** COMMIT fails and has not happened. */
   | 'before'
-  /** COMMIT fails and has happened all the same. */
+  /** COMMIT fails but has happened. */
   | 'after'
 
 export interface Disk {
   readonly engine: Engine
-  /** Asked before each write; null: it works. */
+  /** Called before each write; null: no fault. */
   fault(): DiskFault | null
   /** The process ends at the next COMMIT, before or after it has happened. */
   crashAt: 'before' | 'after' | null
@@ -29,10 +29,10 @@ export interface Disk {
   readonly connections: Database[]
 }
 
-/** Thrown into a process that is dead: what it still does has no effect. */
+/** Thrown into a dead process: its later actions have no effect. */
 const DEAD = 'the process has ended'
 
-/** What the store calls in place of its own, see `Connector`. */
+/** Replaces the store's own function, see `Connector`. */
 export function openDatabase(path: string, options: DatabaseOptions | undefined, disk: Disk): Database {
   const { engine } = disk
   const database = engine.open(path, options)
@@ -53,7 +53,7 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
       if (disk.fault() === 'full') throw engine.failure('full')
       return run()
     })
-    // What goes with the COMMIT is refused with it.
+    // Statements that are sent with the COMMIT are refused with it.
     return laterAll ? { ...hooked, laterAll } : hooked
   }
 
@@ -80,7 +80,7 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
   }
 }
 
-/** A folder in the place of the spool: a real error of a real file system, whoever asks. `beside` as in `Place`. */
+/** A folder in the place of the spool: a real error of a real file system, also for root. `beside` as in `Place`. */
 export function refuseSpool(beside: string): void {
   const spool = `${beside}.spool`
   if (existsSync(spool)) renameSync(spool, asideOf(beside))
@@ -97,7 +97,7 @@ function asideOf(beside: string): string {
   return `${beside}.spool.aside`
 }
 
-/** What is in the spool, whoever may write it now. */
+/** The content of the spool, even if it cannot be written now. */
 export function readSpool(beside: string): readonly SpooledLine[] {
   const aside = asideOf(beside)
   return createSpool(existsSync(aside) ? aside : `${beside}.spool`).read()

@@ -1,4 +1,4 @@
-/** The engines that a simulated store can have: where it lies, what is left of it after a kill, and how its disk fails. */
+/** The engines of a simulated store: where it is, what a kill leaves, and how its disk fails. */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, type Database, openDatabase } from '../../src/store/engine/database.ts'
@@ -11,26 +11,26 @@ import type { DiskFault } from './disk.ts'
 /** Where a process has its store. */
 export interface Place {
   readonly url: string
-  /** In PostgreSQL, for what a process has of its own. */
+  /** In PostgreSQL, for the process's own files. */
   readonly folder?: string
-  /** Of the files beside the store, without their ends. */
+  /** The path of the files beside the store, without suffixes. */
   readonly beside: string
-  /** Past the store, to read. */
+  /** A separate connection for reads. */
   connect(): Database
-  /** kill -9: where the next process finds what was committed, and nothing else of this one. */
+  /** kill -9: where the next process finds the committed data, and nothing else of this one. */
   left(): Place
 }
 
 export interface Engine {
-  /** Of the store that all seeds begin with, before its first one. */
+  /** Of the template of all seeds, before the first one. */
   readonly template: string
   readonly open: typeof openDatabase
-  /** A copy of the template; the one before is gone. */
+  /** A copy of the template; the former copy is removed. */
   fresh(): Place
   failure(fault: DiskFault): Error
-  /** Which statements a full disk refuses. */
+  /** Statements that a full disk refuses. */
   readonly writes: RegExp
-  /** Whether some of them go with their COMMIT. */
+  /** Whether some of them are sent with their COMMIT. */
   readonly defers: boolean
   clear(): void
 }
@@ -56,7 +56,7 @@ export function sqliteEngine(folder: string): Engine {
     template: `sqlite:${template}`,
     open(path, options) {
       const database = openDatabase(path, options)
-      // What power loss would do is another test's business; here nothing of it can be seen.
+      // Power loss is the subject of another test; it makes no difference here.
       database.exec('PRAGMA synchronous = OFF')
       return database
     },

@@ -1,4 +1,4 @@
-/** What all seeds of a process share: a checked configuration, and a store with accounts and keys to copy. */
+/** Shared by all seeds of a process: a checked configuration, and a template store with accounts and keys. */
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,12 +12,12 @@ import { ACCOUNTS, KEYS, MODELS, type SimulatedKey } from './scenario.ts'
 
 const SECRET = 'a secret for the simulation, and for nothing else'
 
-/** In memory where there is such a place: the disk is not what is looked at. */
+/** In memory if possible, because the disk is not tested here. */
 const PARENT = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 export const TIMEOUTS = { firstByteMs: 8_000, idleMs: 5_000, totalMs: 60_000 }
 
-/** A client that takes nothing for so long is cut. */
+/** A client that reads nothing for this long is cut. */
 export const STALL_MS = 6_000
 
 export interface Ground {
@@ -27,7 +27,7 @@ export interface Ground {
   readonly engine: Engine
 }
 
-/** @param server the address of PostgreSQL's; null: the store is a file */
+/** @param server the address of PostgreSQL; null: the store is a file */
 export async function prepareGround(server: string | null): Promise<Ground> {
   const folder = mkdtempSync(join(PARENT, 'tollgate-simulation-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))

@@ -1,4 +1,4 @@
-/** One process of the gateway, from its start to its end: the real store, gateway, application and parser. */
+/** One process of the gateway, from its start to its end, with the real store, gateway, application and parser. */
 import { formatMoney, type Log, refuse } from '#contract'
 import { createClientApp, createListener, type Listener } from '../../src/app.ts'
 import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
@@ -26,11 +26,11 @@ export interface LifeParts {
   readonly configuration: Configuration
   readonly disk: Disk
   readonly provider: Provider
-  /** It takes requests. */
+  /** It accepts requests. */
   onUp(): void
-  /** An exchange is over, all but the last bytes on their way; by its idempotency key. */
+  /** An exchange has ended, except for its last bytes; by its idempotency key. */
   onOver(key: string): void
-  /** It has ended in good order. */
+  /** It has shut down in order. */
   onClosed(): void
 }
 
@@ -39,7 +39,7 @@ const RESERVED = 64
 
 const SILENT: Log = { info() {}, warn() {}, error() {} }
 
-/** The deadlineClock goes round so often: rounds are most of what happens, and nothing waits for less than this. */
+/** The interval of the deadline clock. Rounds are most of the events, and nothing waits for less than this. */
 const ROUND_MS = 100
 
 export class Life {
@@ -48,11 +48,11 @@ export class Life {
   store!: LocalStore
   gateway!: Gateway
   recovered: RecoveryReport | null = null
-  /** Deadlines that the deadlineClock looks at. */
+  /** Deadlines that the deadline clock watches. */
   watched = 0
-  /** When the patience with its streams was over. */
+  /** When its streams were cut. */
   cutAt: number | null = null
-  /** When its process ended in good order. */
+  /** When its process had shut down in order. */
   endedAt: number | null = null
   #generation!: Generation
   #listener!: Listener
@@ -62,7 +62,7 @@ export class Life {
     this.parts = parts
   }
 
-  /** Opens everything in no time at all; then recovery takes its time. */
+  /** Opens everything without virtual time; then recovery takes its time. */
   async start(): Promise<void> {
     const { world, place, secret, configuration, disk, provider } = this.parts
     const { clock } = world
@@ -109,11 +109,11 @@ export class Life {
       stepGraceMs: 5_000,
       reportStep: ({ step, mistake, error }) => this.#mistake(`step ${step}: ${mistake}`, error),
       reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
-      record: (exchange, told) => {
+      record: (exchange, sent) => {
         if (!this.isAlive) return
         const { idempotencyKey } = exchange
         this.parts.onOver(idempotencyKey ?? '')
-        const { status, outcome, code, charge } = summaryOf(exchange, told, clock)
+        const { status, outcome, code, charge } = summaryOf(exchange, sent, clock)
         const charged = charge && formatMoney(charge.amount)
         world.note(`gateway: ${idempotencyKey} is over: ${outcome} ${status} ${code ?? ''} charged ${charged}`)
         world.count(`code ${code ?? 'none'}`)
@@ -141,7 +141,7 @@ export class Life {
     this.#listener.server.emit('connection', wire)
   }
 
-  /** kill -9: what was committed is left, and the rest is as if it had never been. */
+  /** kill -9: committed data stay, and everything else is lost. */
   die(): Place {
     const { world, place } = this.parts
     world.note(`life ${this.parts.number} is killed`)
@@ -152,17 +152,17 @@ export class Life {
     return left
   }
 
-  /** Lets go of what a process's end would have freed: Node's parsers keep everything alive that they belong to. */
+  /** Frees what the end of a process would free: Node's parsers keep everything alive that they belong to. */
   forget(): void {
     for (const wire of this.#wires) (wire as { parser?: { close(): void } | null }).parser?.close()
-    // Undefined in a life that could not start: its error must be the one that is seen.
+    // Undefined in a life that could not start; its own error must be shown.
     void (this.#generation as Generation | undefined)?.dispose()
   }
 
-  /** SIGTERM, and the patience that is left then. */
+  /** SIGTERM, with a time until streams are cut. */
   stop(cutAfterMs: number): void {
     const { world } = this.parts
-    world.note(`life ${this.parts.number} is told to stop; the cut comes in ${cutAfterMs} ms`)
+    world.note(`life ${this.parts.number} gets SIGTERM; its streams are cut in ${cutAfterMs} ms`)
     this.state = 'stopping'
     this.gateway.drain()
     const cut = world.after(cutAfterMs, () => {
@@ -171,13 +171,13 @@ export class Life {
       this.cutAt = world.now
       this.gateway.cut()
       this.#listener.cutBodies(refuse('shutting_down', { retryAfterMs: 1000 }))
-      // A cut is over within the grace of steps, the hurry of clients and the patience of a settle.
+      // A cut ends within the grace of steps, the timeout of clients and the retries of a settle.
       world.after(15_000, () => {
         if (this.state === 'stopping') world.fail('the gateway is not idle 15 s after its cut')
       })
     })
     void this.gateway.idle().then(async () => {
-      // Longer than any disk here is out of order.
+      // Longer than any fault of a disk lasts here.
       await this.store.safe()
       cut.cancelled = true
       if (this.isAlive) void this.#close()
@@ -194,7 +194,7 @@ export class Life {
     this.parts.onClosed()
   }
 
-  /** Until it succeeds: who starts the gateway again does that too. */
+  /** Repeats it until it succeeds, like a supervisor. */
   async #recover(): Promise<void> {
     const { world } = this.parts
     for (;;) {
@@ -246,7 +246,7 @@ export class Life {
         if (!this.isAlive) return
         world.note(`log: ${message}`)
         world.count(`log ${message}`)
-        // The only mistake that a disk can make of a step.
+        // The only error that a disk can cause in a step.
         if (!/it is spooled|it waits in memory|spool cannot be reserved/.test(message))
           world.fail(`${message}: ${JSON.stringify(fields)}`)
       },

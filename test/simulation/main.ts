@@ -1,13 +1,13 @@
 /**
- * Runs seeds in a process of its own, whose time and chance are the simulation's.
+ * Runs seeds in a process of its own, with the simulation's time and randomness.
  *
- *     node test/simulation/main.ts --from 1 --count 1000
- *     node test/simulation/main.ts --seed 123            one seed, with its event log
- *     node test/simulation/main.ts --from 1 --count 100 --twice
- *     node test/simulation/main.ts --seed 123 --postgres postgres://postgres@127.0.0.1:5432/postgres
+ * - `node test/simulation/main.ts --from 1 --count 1000`
+ * - `node test/simulation/main.ts --seed 123            one seed, with its event log`
+ * - `node test/simulation/main.ts --from 1 --count 100 --twice`
+ * - `node test/simulation/main.ts --seed 123 --postgres postgres://postgres@127.0.0.1:5432/postgres`
  *
- * With TOLLGATE_PLANT=name in the environment a bug is planted in the product first (planted.ts). The last line is a
- * JSON report; the exit code is 1 when an invariant did not hold.
+ * With TOLLGATE_PLANT=name in the environment a bug is planted in the product first (planted.ts). The last line is a JSON report; the
+ * exit code is 1 if an invariant was broken.
  */
 import { parseArgs } from 'node:util'
 import { installChanges } from './plant.ts'
@@ -28,7 +28,7 @@ const LAST_LINES = 40
 
 installWorld()
 installChanges(process.env['TOLLGATE_PLANT'])
-// Only now: what is imported takes its time and its chance from what is there.
+// Imported only now, because modules take time and randomness at import.
 const { prepareGround } = await import('./ground.ts')
 const { runSeed } = await import('./seed.ts')
 

@@ -1,6 +1,6 @@
 /**
- * What an exchange must be charged, worked out a second time from the README's table "What is charged": from what the
- * provider handed over and how the exchange ended, and from nothing that the gateway has counted.
+ * The expected charge of an exchange, computed independently from the README's table "What is charged". It uses the items of the provider
+ * and the end of the exchange, and no count of the gateway.
  */
 import type { Item } from './answers.ts'
 import type { Client } from './client.ts'
@@ -11,7 +11,7 @@ export interface Tariff {
   readonly input: bigint
   readonly cachedInput: bigint
   readonly output: bigint
-  /** For the search that each request makes, in nano-dollars; left out: it makes none. */
+  /** The price in nano-dollars of the search that each request makes; left out: it makes none. */
   readonly search?: bigint
 }
 
@@ -19,7 +19,7 @@ export interface Case {
   readonly tariff: Tariff
   readonly context: number
   readonly reasoning: boolean
-  /** What the target may think beyond the cap. */
+  /** The reasoning tokens that the target may use beyond the cap. */
   readonly outsideCap: number
   /** Whether a prompt alone costs nothing. */
   readonly forgives: boolean
@@ -29,7 +29,7 @@ export interface Case {
   readonly cap: number
   /** The length of the client's body. */
   readonly bytes: number
-  /** The bytes of its only message's text. */
+  /** The bytes of the text in its only message. */
   readonly promptBytes: number
 }
 
@@ -38,9 +38,9 @@ export interface Expected {
   readonly source: string
 }
 
-/** What was handed over, added up. */
+/** Delivered items, added up. */
 export interface Sum {
-  /** What is counted of an answer for which nobody reports. */
+  /** The counted tokens of an answer without reported usage. */
   readonly counted: number
   readonly isStarted: boolean
   readonly hasFinish: boolean
@@ -49,13 +49,13 @@ export interface Sum {
   readonly isBroken: boolean
   readonly isDone: boolean
   readonly usage: unknown
-  /** The usage came when every choice had finished. */
+  /** The usage came after every choice had finished. */
   readonly usageIsLast: boolean
-  /** Another one came behind it that said nothing. */
+  /** Another usage without numbers came behind it. */
   readonly isPartial: boolean
 }
 
-/** What is known of a client's exchange, with the cap that was sent to the provider. */
+/** The case of a client's exchange, with the cap that was sent to the provider. */
 export function caseOf(client: Client, cap: number): Case {
   const { plan, body } = client
   const { messages } = JSON.parse(body.toString()) as { messages: { content: string }[] }
@@ -70,7 +70,7 @@ export function caseOf(client: Client, cap: number): Case {
   }
 }
 
-/** What has to be set aside: the dearest that it can cost. */
+/** The amount to hold: the highest possible cost. */
 export function holdOf(about: Case): bigint {
   const { tariff } = about
   const dearest = tariff.cachedInput > tariff.input ? tariff.cachedInput : tariff.input
@@ -78,7 +78,7 @@ export function holdOf(about: Case): bigint {
   return roundUp(tokens) + (tariff.search ?? 0n)
 }
 
-/** The most that the prompt can be: what a search finds nobody knows. */
+/** The largest possible prompt. The size of search results is unknown. */
 function promptOf({ tariff, context, bytes }: Case): number {
   return tariff.search === undefined ? Math.min(context, bytes + 16) : context
 }
@@ -97,29 +97,30 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
   let isDone = false
   const begun = new Set<number>()
   const finished = new Set<number>()
-  let goesOn = false
-  const isComplete = () => !goesOn && finished.size >= about.choices && [...begun].every(index => finished.has(index))
+  let continues = false
+  const isComplete = () =>
+    !continues && finished.size >= about.choices && [...begun].every(index => finished.has(index))
   for (const item of items) {
     if (item.last === 'broken') isBroken = true
     if (item.last === 'done') isDone = true
     if (item.last) break
     for (const { index, text } of item.contents) {
-      // Content behind a finish counts, and only [DONE] shows that it was all.
-      if (finished.has(index)) goesOn = true
+      // Content behind a finish counts, and only [DONE] shows that it was complete.
+      if (finished.has(index)) continues = true
       begun.add(index)
       pieces++
       bytes += Buffer.byteLength(text)
     }
     for (const index of item.finishes) finished.add(index)
-    // One that says nothing takes nothing back.
-    if (typeof item.usage === 'object' && item.usage !== null && !isSaying(item.usage) && isSaying(usage))
+    // A usage without numbers replaces nothing.
+    if (typeof item.usage === 'object' && item.usage !== null && !hasNumbers(item.usage) && hasNumbers(usage))
       isPartial = true
     else if (typeof item.usage === 'object' && item.usage !== null) {
       isPartial = false
       usage = item.usage
       usageIsLast = isComplete()
     }
-    // Whoever goes on so far beyond the cap is cut.
+    // An answer that exceeds the cap so far is cut.
     if (about.stream && (pieces > 2 * ceilingOf(about) + 64 || bytes > 16 * ceilingOf(about) + 4096)) isBroken = true
     if (isBroken) break
   }
@@ -128,15 +129,15 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
   return { counted, ...has, isBroken, isDone, usage, usageIsLast, isPartial }
 }
 
-/** How a request ended at its provider. */
+/** The end of a request at its provider. */
 export interface RequestEnd {
-  /** For a whole answer: whether the gateway had all of it. */
+  /** For a whole answer: whether the gateway received all of it. */
   readonly wasTaken: boolean
-  /** It had gone out, and the gateway gave it up for no other reason than that its client had left. */
+  /** It was sent, and the gateway aborted it only because its client disconnected. */
   readonly wasAbandoned: boolean
 }
 
-/** @param outcome how it ended for the client */
+/** @param outcome of the exchange for the client */
 export function chargeOf(about: Case, outcome: string, items: readonly Item[], end: RequestEnd): Expected {
   const { wasTaken, wasAbandoned } = end
   const released = { amount: 0n, source: 'released' }
@@ -153,36 +154,36 @@ export function chargeOf(about: Case, outcome: string, items: readonly Item[], e
   if (!about.stream && (!wasTaken || !(isAnswered || outcome === 'client_left') || sum.isBroken)) return released
   if (about.stream && !isAnswered && outcome !== 'client_left' && !sum.isStarted) return released
 
-  const said = numbersOf(sum.usage)
+  const reported = numbersOf(sum.usage)
   const source = about.reasoning ? 'estimated_low' : 'estimated'
-  // A whole answer's pieces are its choices' messages, and it counts as begun however empty they are.
-  if (said === null && about.stream && !sum.isStarted) return isAnswered ? insurance : released
-  if (said === null) {
+  // The pieces of a whole answer are the messages of its choices. It counts as begun even if they are empty.
+  if (reported === null && about.stream && !sum.isStarted) return isAnswered ? insurance : released
+  if (reported === null) {
     if (!sum.hasFinish && sum.counted === 0) return insurance
     return priced(about, guessed, 0, sum.counted, source)
   }
   const isLast = (isAnswered || sum.usageIsLast) && !sum.isPartial
-  const isTrusted = isLast ? said.completion > 0 : said.completion >= sum.counted
+  const isTrusted = isLast ? reported.completion > 0 : reported.completion >= sum.counted
   if (isTrusted || sum.counted === 0) {
-    if (!sum.hasFinish && said.completion === 0) return insurance
-    return priced(about, said.prompt, said.cached, said.completion, 'reported')
+    if (!sum.hasFinish && reported.completion === 0) return insurance
+    return priced(about, reported.prompt, reported.cached, reported.completion, 'reported')
   }
-  return priced(about, said.prompt > 0 ? said.prompt : guessed, said.cached, sum.counted, source)
+  return priced(about, reported.prompt > 0 ? reported.prompt : guessed, reported.cached, sum.counted, source)
 }
 
-function isSaying(usage: unknown): boolean {
-  const said = numbersOf(usage)
-  return said !== null && (said.prompt > 0 || said.completion > 0)
+function hasNumbers(usage: unknown): boolean {
+  const reported = numbersOf(usage)
+  return reported !== null && (reported.prompt > 0 || reported.completion > 0)
 }
 
-/** Null when it has no numbers. Digits in a text are one, and more cached than prompt are beside the prompt. */
+/** Null without numbers. A text of digits counts as a number; cached tokens above the prompt are beside it. */
 function numbersOf(usage: unknown): { prompt: number; completion: number; cached: number } | null {
   if (typeof usage !== 'object' || usage === null) return null
-  const said = usage as Record<string, unknown>
+  const reported = usage as Record<string, unknown>
   const numberIn = (value: unknown) => (typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value)
-  const [prompt, completion] = [numberIn(said['prompt_tokens']), numberIn(said['completion_tokens'])]
+  const [prompt, completion] = [numberIn(reported['prompt_tokens']), numberIn(reported['completion_tokens'])]
   if (typeof prompt !== 'number' || typeof completion !== 'number') return null
-  const { cached_tokens: cached = 0 } = (said['prompt_tokens_details'] ?? {}) as { cached_tokens?: number }
+  const { cached_tokens: cached = 0 } = (reported['prompt_tokens_details'] ?? {}) as { cached_tokens?: number }
   return { prompt: cached > prompt && prompt >= 0 ? prompt + cached : prompt, completion, cached }
 }
 
@@ -203,7 +204,7 @@ function priced(about: Case, prompt: number, cached: number, completion: number,
   return { amount, source: isClamped && source === 'reported' ? 'clamped' : source }
 }
 
-/** What a checkpoint must say that was written when so many tokens had been counted. */
+/** The amount of a checkpoint after so many counted tokens. */
 export function checkpointOf(about: Case, counted: number): bigint {
   return priced(about, Math.ceil(about.promptBytes / 4) + 4, 0, counted, 'estimated').amount
 }

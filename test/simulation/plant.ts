@@ -1,6 +1,7 @@
 /**
- * Changes the product's source while it is loaded: a planted bug, and one figure that only costs the simulation time.
- * Installed before anything of the product is imported.
+ * Changes the product's source while it is loaded: a planted bug, and one number that only costs the simulation time. Installed before
+ * any
+ * import of the product.
  */
 import { registerHooks } from 'node:module'
 import { fileURLToPath } from 'node:url'
@@ -15,21 +16,21 @@ export interface Change {
 
 const ROOT = new URL('../../', import.meta.url)
 
-/** Every start makes room for so many buckets at once; a run has a handful, and some three starts. */
+/** Every start allocates space for that many buckets at once; a run has a handful, and about three starts. */
 const FEWER_BUCKETS: Change = { file: 'src/state/buckets.ts', old: 'MAX_NAMES = 65_536', new: 'MAX_NAMES = 64' }
 
-/** @param name of a planted bug, see planted.ts. Throws when there is none of that name. */
+/** @param name of a planted bug, see planted.ts. Throws for an unknown name. */
 export function installChanges(name: string | undefined): void {
   const changes = [FEWER_BUCKETS]
   if (name) {
     const planted = [...PLANTED, ...PLANTED_IN_POSTGRES].find(each => each.name === name)
-    if (!planted) throw new Error(`There is no planted bug "${name}".`)
+    if (!planted) throw new Error(`The planted bug "${name}" does not exist; see planted.ts.`)
     changes.push(...planted.changes)
   }
   changeWhileLoading(changes)
 }
 
-/** Changes of the source of what is imported from now on. */
+/** Changes the source of later imports. */
 export function changeWhileLoading(changes: readonly Change[]): void {
   registerHooks({
     load(url, context, nextLoad) {
@@ -41,11 +42,11 @@ export function changeWhileLoading(changes: readonly Change[]): void {
   })
 }
 
-/** Throws when the old text is not there, or more than once: then the bug has to be planted anew. */
+/** Throws if the old text is missing or occurs more than once: then the bug must be planted anew. */
 export function apply(source: string, change: Change): string {
   const parts = source.split(change.old)
   if (parts.length === 2) return parts.join(change.new)
   throw new Error(
-    `${fileURLToPath(new URL(change.file, ROOT))} has ${parts.length - 1} times, and not once:\n${change.old}`,
+    `${fileURLToPath(new URL(change.file, ROOT))} must contain this exactly once, but does ${parts.length - 1} times:\n${change.old}`,
   )
 }

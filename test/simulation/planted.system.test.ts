@@ -1,4 +1,4 @@
-/** The simulation finds bugs: each is planted in the code that it runs, and some seed breaks an invariant. */
+/** The simulation finds bugs: each is planted in the code, and some seed breaks an invariant. */
 import { readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { describe, expect, test } from 'vitest'
@@ -11,7 +11,7 @@ const full = isFull('simulation')
 
 const ROOT = new URL('../../', import.meta.url)
 
-/** One of each kind that shows in its first seeds: what is owed, what is sent, what is let out. */
+/** One of each kind that is found by its first seeds: charging, sending, delivering. */
 const QUICK = [
   'no-settle-on-leaving',
   'dispatch-before-hold',
@@ -31,7 +31,7 @@ describe('planted bugs', () => {
       const source = readFileSync(new URL(change.file, ROOT), 'utf8')
       const planted = apply(source, change)
       expect(planted).not.toBe(source)
-      // Node.js must be able to read it.
+      // Node.js must be able to parse it.
       expect(() => stripTypeScriptTypes(planted)).not.toThrow()
     }
   })
@@ -43,7 +43,7 @@ describe('planted bugs', () => {
       const { report } = await simulate(['--from', '1', '--count', '1000', ...where], name)
       console.log(`${name}: found by seed ${report.failed}`)
       expect(report.failed, `${report.ran} seeds did not find it`).not.toBe(null)
-      // It is the bug that was found: without it the same seed holds.
+      // The planted bug caused it: without it the same seed passes.
       const { report: sound, text } = await simulate(['--from', String(report.failed), '--count', '1', ...where])
       expect(sound.failed, text).toBe(null)
     })

@@ -1,13 +1,13 @@
 /**
- * Bugs that the simulation has to find: each is a change of the product's source that a careless hand could make. One
- * that it does not find within a thousand seeds shows that the simulation is blind there.
+ * Bugs that the simulation must find: each is a small careless change of the product's source. A bug that a thousand seeds do not find
+ * shows a gap in the simulation.
  */
 
 export interface PlantedBug {
   readonly name: string
-  /** What it breaks. */
+  /** The broken behaviour. */
   readonly what: string
-  /** Texts that stand exactly once in their files, and what they become. */
+  /** Texts that occur exactly once in their files, and their replacements. */
   readonly changes: readonly { readonly file: string; readonly old: string; readonly new: string }[]
 }
 
@@ -39,28 +39,28 @@ const one = (name: string, what: string, file: string, old: string, changed: str
 export const PLANTED: readonly PlantedBug[] = [
   one(
     'no-settle-on-leaving',
-    'who leaves leaves a hold behind',
+    'a client that disconnects leaves a hold behind',
     CREDITS,
     'return settle(books, settlement(exchange, charge, code))',
     "if (exchange.outcome === 'client_left') return\n        return settle(books, settlement(exchange, charge, code))",
   ),
   one(
     'settled-twice',
-    'a settle that is asked for again posts again',
+    'a repeated settle posts again',
     LEDGER,
     "if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'",
     'putSettle(request, held.account, now)',
   ),
   one(
     'no-credit-check',
-    'a hold is written whatever is left',
+    'a hold is written without enough credit',
     LEDGER,
     'if (available(balance) >= amount) return null',
     'if (available(balance) >= 0n) return null',
   ),
   one(
     'dispatch-before-hold',
-    'the request goes out while its hold is being written',
+    'the request is sent while its hold is being written',
     SET_ASIDE,
     'return books.ledger.hold({',
     'return (given => (void books.ledger.hold(given).catch(() => {}), Promise.resolve({ held: true, available: 0n })))({',
@@ -74,91 +74,91 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   one(
     'price-as-float',
-    'money goes through a number',
+    'money is converted to a number',
     PRICE,
     '(sum + DENOMINATOR - 1n) / DENOMINATOR',
     'BigInt(Math.round(Number(sum) / Number(DENOMINATOR)))',
   ),
   one(
     'refund-forgotten',
-    'what is settled stays held',
+    'a settled amount stays held',
     LEDGER,
     'balance.held -= held.amount',
     'balance.held -= 0n * held.amount',
   ),
   one(
     'recovery-forgets-holds-without-checkpoints',
-    'a hold of a dead process without a checkpoint stays',
+    "a dead process's hold without a checkpoint stays open",
     RECOVERY,
     'const holds = await reads.left(dead)',
     'const holds = (await reads.left(dead)).filter(({ checkpoint }) => checkpoint)',
   ),
   one(
     'first-checkpoint-wins',
-    'a killed stream is charged where it began',
+    'a killed stream is charged at its first checkpoint',
     RECOVERY,
     'ORDER BY seq DESC LIMIT 1',
     'ORDER BY seq LIMIT 1',
   ),
   one(
     'abort-not-passed',
-    'the provider goes on for somebody who has left',
+    'the provider continues for a client that has disconnected',
     ATTEMPT,
     'this.#over()\n    this.#abortTransport?.()\n  }',
     'this.#over()\n  }',
   ),
   one(
     'done-behind-error',
-    'an answer that failed looks finished',
+    'a failed answer looks complete',
     STREAM,
     'this.#client.endStream(this.#format.fail(refusal))',
     'this.#client.endStream(Buffer.concat([this.#format.fail(refusal), DONE]))',
   ),
   one(
     'finish-before-settle',
-    'the end of an answer leaves before its charge is on disk',
+    'the end of an answer is sent before its charge is on disk',
     CHAT,
     'if (!isWhole) return new StreamReply(',
     'if (!isWhole) exchange.stream?.finish(null)\n      if (!isWhole) return new StreamReply(',
   ),
   one(
     'failed-commit-is-done',
-    'a COMMIT that failed is answered as done',
+    'a failed COMMIT is reported as done',
     GROUP,
     'doubt(group, results)\n      tryAgain(group, error)\n      return',
     'doubt(group, results)\n      work.rollback()',
   ),
   one(
     'spool-not-replayed',
-    'what was spooled is forgotten at the next start',
+    'spooled settles are lost at the next start',
     RECOVERY,
     'for (let lines = spool.read(); lines.length > done; lines = spool.read()) {',
     'for (let lines = spool.read(); lines.length > done; done = lines.length) {\n    break',
   ),
   one(
     'memory-forgets',
-    'what neither the database nor the spool takes is forgotten',
+    'settles that neither the database nor the spool accepts are lost',
     BACKLOG,
     'if (!isOnDisk) this.#charges.set(request.exchange, request)',
     '',
   ),
   one(
     'doubt-forgotten',
-    'a hold of which nobody knows whether it was written stays',
+    'a hold that may have been written stays open',
     BACKLOG,
     'this.#doubts.set(request.exchange, request)',
     '',
   ),
   one(
     'let-out-unwritten',
-    'the end of an answer leaves although only memory has its charge',
+    'the end of an answer is sent although its charge is in memory only',
     SETTLE,
     "log.error(owed, 'failed to write a settle and to spool it; it waits in memory')",
     "{\n      log.error(owed, 'failed to write a settle and to spool it; it waits in memory')\n      return\n    }",
   ),
   one(
     'no-first-byte-deadline',
-    'a provider that says nothing is waited for',
+    'a silent provider is waited for',
     ATTEMPT,
     '} else if (now - this.#startedMs > timeouts.firstByteMs) {',
     '} else if (now - this.#startedMs > 1e9) {',
@@ -172,98 +172,98 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   one(
     'usage-not-clamped',
-    'a provider may claim more output than it was allowed',
+    'a provider may report more output than its cap',
     CHARGE,
     'WHOLES.includes(unit) ? (most[unit] ?? 0) : MAX_COUNT',
     "WHOLES.includes(unit) && unit !== 'output' ? (most[unit] ?? 0) : MAX_COUNT",
   ),
   one(
     'silent-end',
-    'a stream that broke off ends as if it had been all',
+    'a broken stream ends as if it were complete',
     GATEWAY,
     'if (reply) reply.fail(refusal)',
     "if (reply) client.endStream(Buffer.from('\\n'))",
   ),
   one(
-    'dispatch-for-nobody',
-    'the request goes out for a client that has left meanwhile',
+    'dispatch-after-disconnect',
+    'the request is sent for a client that has disconnected meanwhile',
     CHAT,
     'if (exchange.stopped) {\n      this.#resolve(stoppedReply(exchange))\n      return\n    }\n    if (chat.stream)',
     'if (chat.stream)',
   ),
   one(
     'usage-not-awaited',
-    'who leaves behind the finish reason costs the operator the usage',
+    'a client that disconnects after the finish reason costs the operator the usage',
     PUMP,
     'if (this.parts.meter.complete) this.awaitUsage()\n    else if',
     'if',
   ),
   one(
     'content-behind-the-finish',
-    'what a provider says behind the finish reason is delivered and not charged',
+    'content behind the finish reason is delivered and not charged',
     'src/request/answer/meter.ts',
     "if (this.#choices[index] === 'finished') this.#goesOn = true\n    else",
     "if (this.#choices[index] === 'finished') return\n    else",
   ),
   one(
     'finish-in-the-middle',
-    'a stream that goes on behind its finish reason and breaks off is a whole answer',
+    'a stream that continues behind its finish reason and breaks counts as a complete answer',
     'src/request/answer/meter.ts',
     'if (!this.finished || this.#goesOn || this',
     'if (!this.finished || this',
   ),
   one(
     'prompt-for-nothing',
-    'who leaves before the first token has had the prompt read for nothing',
+    'a client that disconnects before the first token gets the prompt for free',
     PUMP,
     'if (meter.left && !meter.finished && this.source?.isBillable) meter.abandoned = true',
     '',
   ),
   one(
     'prompt-of-what-was-not-sent',
-    'who leaves while its request waits for a connection pays for the prompt',
+    'a client that disconnects while its request waits for a connection pays for the prompt',
     ATTEMPT,
     "return this.isSent && this.#phase !== 'error'",
     "return this.#phase !== 'error'",
   ),
   one(
     'stall-without-end',
-    'a client that takes nothing keeps its exchange for ever',
+    'a client that stops reading keeps its exchange for ever',
     CLIENT,
     'if (now - this.#blockedSince > this.#stallMs) this.#response.destroy()',
     'if (now - this.#blockedSince > 1e9) this.#response.destroy()',
   ),
   one(
     'broken-stream-ends-cleanly',
-    'a stream that went wrong ends without a word',
+    'a failed stream ends without an error',
     STREAM,
     'this.#client.endStream(this.#format.fail(refusal))',
     'this.#client.endStream(Buffer.alloc(0))',
   ),
   one(
     'settle-of-the-hold',
-    'whatever was used, the whole hold is charged when the answer was counted',
+    'the whole hold is charged instead of the counted usage',
     CHARGE,
     "return { ...charge, overrun: 0n, source: ending.reasoning ? 'estimated_low' : 'estimated' }",
     "return { ...charge, amount: bounds.hold, overrun: 0n, source: ending.reasoning ? 'estimated_low' : 'estimated' }",
   ),
   one(
     'grant-acknowledged-too-early',
-    'a top-up is told before it is written',
+    'a top-up is acknowledged before it is written',
     WRITES,
     "const granted = await writer.op('credit', grant)",
     "void writer.op('credit', grant).catch(() => {})\n      const granted = true",
   ),
   one(
     'cancelled-late',
-    'a client that leaves is drained although the policy says cancel',
+    'the answer of a disconnected client is drained although the policy requests cancel',
     PUMP,
     "else if (this.parts.onDisconnect === 'drain' && this.source?.isSent)",
     'else if (this.source?.isSent)',
   ),
 ]
 
-/** The same, for a store in PostgreSQL: in what only such a store does. */
+/** The same, for a store in PostgreSQL: bugs in what only such a store does. */
 export const PLANTED_IN_POSTGRES: readonly PlantedBug[] = [
   one(
     'refusal-taken-for-a-hold',
@@ -274,7 +274,7 @@ export const PLANTED_IN_POSTGRES: readonly PlantedBug[] = [
   ),
   one(
     'checkpoint-of-the-tokens',
-    'what a stream has reached is written as tokens and not as money',
+    'a checkpoint has tokens instead of money',
     BATCHES,
     'id: exchange, amount: String(amount),',
     'id: exchange, amount: String(usage.output ?? 0),',
@@ -288,7 +288,7 @@ export const PLANTED_IN_POSTGRES: readonly PlantedBug[] = [
   ),
   one(
     'former-forgotten',
-    'a replica that starts again leaves the holds of its former process to others',
+    'a restarted replica leaves the holds of its former process to others',
     STORE,
     'known !== null && isReplica(first, known) ? known.id : null',
     'known !== null && isReplica(first, known) ? null : null',

@@ -1,27 +1,24 @@
-/**
- * The provider behind a virtual road: does what its scripts say, and keeps the books of what it was asked, what it
- * handed over and when it was given up.
- */
+/** The virtual provider: follows its scripts, and records its requests, the delivered items and the time of each abort. */
 import type { QueuedHandler, Transport, UpstreamRequest } from '../../src/providers/transport.ts'
 import { drawScript, type Item, type Script } from './answers.ts'
 import type { Entry, World } from './world.ts'
 
-/** The provider's own page about one request. */
+/** The provider's record of one request. */
 export interface ProviderRequest {
   readonly exchange: string
-  /** The client's own name for it, from the prompt. */
+  /** The client's name of it, from the prompt. */
   readonly client: number
   readonly body: Record<string, unknown>
   readonly script: Script
   readonly life: number
   readonly askedAt: number
-  /** When it went out; null while it waits for a connection. */
+  /** When it was sent; null while it waits for a connection. */
   sentAt: number | null
-  /** What the gateway has taken, with the moment. */
+  /** Items that the gateway has taken, with their times. */
   readonly handed: { readonly item: Item; readonly at: number }[]
   headAt: number | null
   status: number | null
-  /** When the last piece was handed over. */
+  /** When the last piece was delivered. */
   pieceAt: number | null
   /** The gateway took nothing for a while. */
   wasPaused: boolean
@@ -32,7 +29,7 @@ export interface ProviderRequest {
 export interface ProviderParts {
   readonly world: World
   readonly life: number
-  /** Called before anything of the request is believed. */
+  /** Called before anything of the request is used. */
   onAsked(request: ProviderRequest): void
   onSent(request: ProviderRequest): void
   /** After a piece with these items was taken. */
@@ -53,7 +50,7 @@ export function createProvider(parts: ProviderParts): Provider {
   return {
     requests,
     dispatch(request, handler) {
-      // A dead process asks nobody.
+      // A dead process sends no request.
       if (isHungUp) return
       const run = new Run(parts, requestOf(request, parts), handler, () => runs.delete(run))
       requests.push(run.request)
@@ -68,17 +65,17 @@ export function createProvider(parts: ProviderParts): Provider {
 }
 
 function requestOf({ headers, body }: UpstreamRequest, { world, life }: ProviderParts): ProviderRequest {
-  const said = JSON.parse(body.toString()) as Record<string, unknown>
-  const [message] = said['messages'] as { content: string }[]
+  const json = JSON.parse(body.toString()) as Record<string, unknown>
+  const [message] = json['messages'] as { content: string }[]
   const asked = {
-    stream: said['stream'] === true,
-    choices: Number(said['n'] ?? 1),
-    cap: Number(said['max_completion_tokens']),
+    stream: json['stream'] === true,
+    choices: Number(json['n'] ?? 1),
+    cap: Number(json['max_completion_tokens']),
   }
   return {
     exchange: headers['x-request-id']!,
     client: Number(/^client (\d+)/.exec(message!.content)?.[1]),
-    body: said,
+    body: json,
     script: drawScript(asked, world.random),
     life,
     askedAt: world.now,
@@ -118,12 +115,12 @@ class Run {
     this.#handler.onConnect(() => this.over('aborted'))
     if (this.request.end) return
     this.#handler.onQueued?.()
-    // Mostly there is a free connection; sometimes one has to be waited for.
+    // Usually there is a free connection; sometimes the request must wait for one.
     const waitMs = world.random.chance(0.1) ? world.random.whole(100, 3_000) : world.random.whole(0, 3)
     this.#entry = world.after(waitMs, () => this.#send())
   }
 
-  /** Ends it; nothing more is told to the gateway. */
+  /** Ends it; the gateway gets no more events. */
   over(how: NonNullable<ProviderRequest['end']>): void {
     const { request } = this
     if (request.end) return
@@ -141,7 +138,7 @@ class Run {
     this.#wait()
   }
 
-  /** Arms the next move; when there is none, it is silent for ever. */
+  /** Schedules the next move; without one it stays silent. */
   #wait(): void {
     const { moves, endless } = this.request.script
     const move = moves[this.#next] ?? endless?.(this.#next)
@@ -172,7 +169,7 @@ class Run {
     const { world, onHanded } = this.#parts
     for (const item of items) this.request.handed.push({ item, at: world.now })
     this.request.pieceAt = world.now
-    // A copy: the real road's buffers are not kept either.
+    // A copy, because the real transport reuses its buffers too.
     if (!this.#handler.onData(Buffer.from(bytes))) this.#isPaused = this.request.wasPaused = true
     onHanded(this.request, items)
   }

@@ -1,17 +1,17 @@
-/** Chance from a seed: the same seed gives the same run. */
+/** Random numbers from a seed: the same seed gives the same run. */
 
 export interface Random {
   /** In [0, 1). */
   next(): number
   /** A whole number from `least` to `most`, both included. */
   whole(least: number, most: number): number
-  /** True so often: 0.25 is every fourth time. */
+  /** True with this probability. */
   chance(share: number): boolean
   pick<Value>(values: readonly Value[]): Value
   bytes(size: number): Uint8Array
 }
 
-/** @param seed 32 bits (mulberry32: small, quick, and good enough to choose with) */
+/** @param seed 32 bits (mulberry32: small, fast, and good enough for choices) */
 export function createRandom(seed: number): Random {
   let state = seed >>> 0
   const next = () => {

@@ -10,11 +10,11 @@ export interface Report {
   /** The seed that broke an invariant, or null. */
   readonly failed: number | null
   readonly seconds: number
-  /** How often each kind of event happened. */
+  /** The count of each kind of event. */
   readonly tally: Readonly<Record<string, number>>
 }
 
-/** Runs seeds in a process of their own, for its time and chance are theirs. */
+/** Runs seeds in a process of their own, because time and randomness are replaced in it. */
 export function simulate(parameters: readonly string[], plant?: string): Promise<{ report: Report; text: string }> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, ...(plant === undefined ? {} : { TOLLGATE_PLANT: plant }) }
@@ -45,5 +45,5 @@ export const ALL_ENGINES = [
   },
 ]
 
-/** Those of the layer that runs. */
+/** The engines of the current layer. */
 export const ENGINES = ALL_ENGINES.filter(({ layers }) => layers.includes(process.env['TOLLGATE_LAYER'] ?? 'unit'))

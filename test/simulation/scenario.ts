@@ -1,9 +1,9 @@
-/** What a seed makes of a run: who comes when with what, and what goes wrong meanwhile. */
+/** Scenarios: a seed determines the clients, their times and requests, and the faults meanwhile. */
 import type { DiskFault } from './disk.ts'
 import type { Tariff } from './oracle.ts'
 import type { Random } from './random.ts'
 
-/** The catalog, as the oracle knows it; `gateway.yaml` is written from it. */
+/** The catalog for the oracle; `gateway.yaml` is written from it. */
 export interface SimulatedModel {
   readonly tariff: Tariff
   readonly context: number
@@ -20,7 +20,7 @@ export const MODELS: Readonly<Record<string, SimulatedModel>> = {
     reasoning: false,
     outsideCap: 0,
   },
-  // Parts of a nano-dollar: what rounding is about.
+  // Parts of a nano-dollar, for rounding.
   odd: {
     tariff: { input: 37_512_345n, cachedInput: 9_378_087n, output: 123_456_789n },
     context: 300,
@@ -35,7 +35,7 @@ export const MODELS: Readonly<Record<string, SimulatedModel>> = {
     reasoning: true,
     outsideCap: 50,
   },
-  // Each request of it searches the web.
+  // Each of its requests searches the web.
   searcher: {
     tariff: { input: 50_000_000n, cachedInput: 10_000_000n, output: 300_000_000n, search: 12_345n },
     context: 2048,
@@ -47,7 +47,7 @@ export const MODELS: Readonly<Record<string, SimulatedModel>> = {
 
 export const PATHS = ['/v1/chat/completions', '/drain/v1/chat/completions', '/free/v1/chat/completions'] as const
 export const ACCOUNTS = ['ann', 'ben', 'cem'] as const
-/** The first two are of the first account, and so on. */
+/** The first two belong to the first account, and so on. */
 export const KEYS = ['ann-1', 'ann-2', 'ben-1', 'ben-2', 'cem-1'] as const
 
 export interface SimulatedKey {
@@ -66,15 +66,15 @@ export interface ClientPlan {
   readonly stream: boolean
   readonly includeUsage: boolean
   readonly choices: number
-  /** Null: it asks for none. */
+  /** Null: it requests none. */
   readonly cap: number | null
   readonly words: number
-  /** In what pieces the request is sent: up to which share of it, after how long. */
+  /** The pieces of the request: the share that is sent, and after how long. */
   readonly pieces: readonly { readonly afterMs: number; readonly upTo: number }[]
   readonly leaveBy: 'fin' | 'reset'
   readonly leaveAfterMs: number | null
   readonly leaveAfterBytes: number | null
-  /** Leaves when the provider has finished and not yet told its usage. */
+  /** Disconnects when the provider has finished but not yet reported its usage. */
   readonly leaveAtFinish: boolean
   readonly stall: { readonly afterMs: number; readonly forMs: number } | null
 }
@@ -93,7 +93,7 @@ export interface Scenario {
   readonly credits: readonly { readonly account: string; readonly amount: bigint }[]
   readonly clients: readonly ClientPlan[]
   readonly mishaps: readonly (Mishap & { readonly atMs: number })[]
-  /** When the last gateway is told to stop. */
+  /** When the last gateway is asked to stop. */
   readonly stopAtMs: number
   readonly cutAfterMs: number
 }
@@ -110,7 +110,7 @@ export function drawScenario(random: Random, keys: readonly SimulatedKey[]): Sce
   for (let nth = 0; nth < 2; nth++) {
     maybe(0.5, () => {
       const fault = random.pick<DiskFault>(['begin', 'full', 'before', 'after', 'read-only', 'read-only'])
-      // Mostly longer than a settle is tried: then it is known to memory only.
+      // Usually longer than a settle is retried: then it is in memory only.
       if (fault === 'read-only') return { what: 'disk', fault, share: 1, forMs: random.pick([300, 6_000, 6_000]) }
       return { what: 'disk', fault, share: random.pick([0.3, 0.9, 1]), forMs: random.pick([50, 300, 2_000, 6_000]) }
     })
@@ -131,12 +131,12 @@ export function drawScenario(random: Random, keys: readonly SimulatedKey[]): Sce
   }
 }
 
-/** A few holds' worth. */
+/** Enough for a few holds. */
 function drawAmount(random: Random): bigint {
   return BigInt(random.pick([60_000, 300_000, 700_000, 2_000_000, 5_000_000]) + random.whole(0, 999))
 }
 
-/** Granted, or taken. */
+/** Granted or removed credit. */
 function drawChange(random: Random): bigint {
   const amount = drawAmount(random)
   return amount % 3n === 0n ? -amount : amount
@@ -149,7 +149,7 @@ function drawClient(index: number, random: Random, keys: readonly SimulatedKey[]
   const cuts = slowly ? [random.next() * 0.9, 1] : [1]
   return {
     index,
-    // Some at once, some alone.
+    // Some with others, some alone.
     atMs: random.chance(0.5) ? random.whole(1, 4) * 4_000 + random.whole(0, 30) : random.whole(10, SPAN_MS),
     key: random.pick(keys),
     path: random.pick(PATHS),

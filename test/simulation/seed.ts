@@ -1,4 +1,4 @@
-/** One seed: a run from the first start to the last audit. Resolves with what happened, or throws the first violation. */
+/** One seed: a run from the first start to the last audit. Resolves with the result, or throws the first violation. */
 import { createHash } from 'node:crypto'
 import { Audit } from './audit.ts'
 import { Books } from './books.ts'
@@ -17,7 +17,7 @@ export interface SeedResult {
   /** Of the whole event log. */
   readonly hash: string
   readonly tally: ReadonlyMap<string, number>
-  /** Null when every invariant held. */
+  /** Null if every invariant held. */
   readonly violation: Error | null
 }
 
@@ -36,7 +36,7 @@ export async function runSeed(seed: number, ground: Ground): Promise<SeedResult>
   return { seed, lines: world.lines, hash, tally: world.tally, violation }
 }
 
-/** How long after a life has ended nothing of it may be left. */
+/** How long after the end of a process none of its timers may be left. */
 const QUIET_AFTER_MS = 7_000
 
 class Run {
@@ -53,7 +53,7 @@ class Run {
   #place: Place
   #outage: { readonly fault: NonNullable<ReturnType<Disk['fault']>>; readonly share: number; until: number } | null =
     null
-  /** Beside which the spool cannot be written. */
+  /** Beside it the spool cannot be written. */
   #lockedSpool: string | null = null
   #isEnding = false
   #grants = 0
@@ -122,13 +122,13 @@ class Run {
     return this.#lives.at(-1)!
   }
 
-  /** The process of the last life is gone, and with it its files' handles. */
+  /** The process of the last life has ended, and with it its file handles. */
   #closeConnections(): void {
     for (const database of this.#disk.connections.splice(0)) {
       try {
         database.close()
       } catch {
-        // Closed by the store itself.
+        // The store has closed it itself.
       }
     }
     this.#books?.close()
@@ -178,9 +178,9 @@ class Run {
   #onClosed(life: Life): void {
     const deaths = this.#diedAt.size
     this.#world.after(QUIET_AFTER_MS, () => {
-      // A crash takes the timers of all lives with it, also of the one that has ended.
+      // A crash ends the timers of all lives, also of an ended one.
       if (life.watched > 0 && this.#diedAt.size === deaths)
-        this.#world.fail(`life ${life.parts.number} has ended, and ${life.watched} deadlines watch on`)
+        this.#world.fail(`life ${life.parts.number} has ended, but ${life.watched} deadlines are still watched`)
     })
     if (!this.#isEnding) this.#world.after(this.#world.random.whole(10, 500), () => this.#startLife())
     else if (life.parts.number < this.#lastNumber) this.#world.after(10, () => this.#startLife())
@@ -190,7 +190,7 @@ class Run {
   /** The life that only audits. */
   #lastNumber = Number.POSITIVE_INFINITY
 
-  /** Everybody has come; whoever is here may finish. */
+  /** All clients have come; those present may finish. */
   #end(): void {
     const life = this.#life
     if (life.state !== 'up') {
@@ -241,7 +241,7 @@ class Run {
     }
   }
 
-  /** Of a disk that is read-only now the spool cannot be written either. */
+  /** On a disk that is read-only now, the spool cannot be written either. */
   #lockSpool(): void {
     const isReadOnly = this.#outage?.fault === 'read-only' && this.#world.now <= this.#outage.until
     const locked = isReadOnly ? this.#place.beside : null
@@ -280,7 +280,7 @@ class Run {
     this.#lockedSpool = null
     this.#place = life.die()
     this.#lockSpool()
-    // Timers of a life that has ended before go too, and what it was still about to give up.
+    // Timers of an ended life are removed too, with its pending aborts.
     for (const provider of this.#providers) provider.hangUp()
     for (const client of this.#clients) {
       if (client.life === life.parts.number && client.wire) client.cut('process ended')

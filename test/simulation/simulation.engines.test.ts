@@ -1,6 +1,7 @@
 /**
- * The exchange and the ledger, simulated: each seed is some thirty exchanges with everything that can happen to them,
- * and after each of them the invariants have to hold. Again: TOLLGATE_SEED=123 runs one seed and shows its event log.
+ * The exchange and the ledger, simulated: each seed has about thirty exchanges with all kinds of faults, and the invariants must hold
+ * after
+ * each. To repeat: TOLLGATE_SEED=123 runs one seed and shows its event log.
  */
 import { expect, test } from 'vitest'
 import { countsOf } from '../helpers/counts.ts'
@@ -9,7 +10,7 @@ import { ENGINES, simulate } from './run.ts'
 
 const counts = countsOf('simulation')
 
-/** How many seeds run, and how many of them twice. */
+/** The number of seeds, and of those that run twice. */
 const SEEDS: Readonly<Record<string, readonly [seeds: number, twice: number]>> = {
   SQLite: [counts(8, 2_000), counts(1, 50)],
   PostgreSQL: [counts(8, 150), counts(1, 10)],
@@ -17,7 +18,7 @@ const SEEDS: Readonly<Record<string, readonly [seeds: number, twice: number]>> =
 /** Seeds of one process. Exchanges that a simulated kill interrupts stay in its memory, 0.35 MB a seed. */
 const AT_MOST = 1000
 
-/** Events that every long run must meet: without them it would not test them. */
+/** Events that every long run must include: otherwise it would not test them. */
 const ENDINGS = [
   'outcome answered',
   'outcome client_left',
@@ -72,7 +73,7 @@ const ENDINGS = [
 
 const seed = process.env['TOLLGATE_SEED']
 
-/** Of which everything above has to have happened. */
+/** The number of seeds in which all of these must happen. */
 const MANY = 40
 
 for (const { engine, missing, parameters } of seed ? ENGINES : [])
@@ -104,7 +105,7 @@ for (const { engine, missing, parameters } of seed ? [] : ENGINES) {
       if (seeds >= MANY) expect(ENDINGS.filter(each => !tally[each])).toEqual([])
     })
 
-    test('the same seed is the same run, to the byte', async () => {
+    test('the same seed gives the same run, to the byte', async () => {
       const count = ['--from', '1', '--count', String(twice)]
       const { report, text } = await simulate([...count, '--twice', ...(await parameters())])
       if (report.failed !== null) throw new Error(text)

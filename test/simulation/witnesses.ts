@@ -1,4 +1,4 @@
-/** What the clients and the providers saw, when all is over: honest endings, and nobody kept busy for nothing. */
+/** Final checks of the clients' and providers' records: honest endings, and no provider is kept busy for nothing. */
 import type { Evidence } from './audit.ts'
 import type { Client } from './client.ts'
 import { STALL_MS, TIMEOUTS } from './ground.ts'
@@ -6,15 +6,15 @@ import { type Case, caseOf, sumOf } from './oracle.ts'
 import type { ProviderRequest } from './provider.ts'
 import type { World } from './world.ts'
 
-/** Two rounds of the deadlineClock and a moment. */
+/** Two rounds of the deadline clock, and a moment. */
 export const SLACK_MS = 300
-/** After a cut a client is waited for so long at most. */
+/** Maximum wait for a client after a cut. */
 const HURRY_MS = 2_000
 
 export class Witnesses {
   readonly #world: World
   readonly #evidence: Evidence
-  /** When an exchange was over but for its last bytes, by its idempotency key. */
+  /** When an exchange was complete except for its last bytes, by its idempotency key. */
   readonly overAt = new Map<string, number>()
 
   constructor(world: World, evidence: Evidence) {
@@ -22,14 +22,14 @@ export class Witnesses {
     this.#evidence = evidence
   }
 
-  /** What was asked of a provider for a client: at most one request. */
+  /** The requests to a provider for a client: at most one. */
   requestsOf(client: Client): ProviderRequest[] {
     return this.#evidence.providers.flatMap(({ requests }) =>
       requests.filter(each => each.client === client.plan.index),
     )
   }
 
-  /** What the client saw: one ending, and an honest one. */
+  /** The client's view: one ending, and an honest one. */
   client(client: Client): void {
     const { plan, end, endedAt } = client
     this.#world.count(`client ${end}`)
@@ -37,13 +37,13 @@ export class Witnesses {
     const life = this.#evidence.lives[client.life]
     const cutAt = life?.cutAt ?? 0
     const patience = Math.max((overAt ?? 0) + STALL_MS, cutAt + HURRY_MS) + SLACK_MS
-    // Bytes that the kernel has taken outlive the process.
+    // Bytes in the kernel outlive the process.
     const waitedUntil = Math.min(endedAt ?? 0, life?.endedAt ?? Number.POSITIVE_INFINITY)
     if (overAt !== undefined && waitedUntil > patience) {
-      this.#fail(client, `took nothing for ${waitedUntil - overAt} ms and was waited for`)
+      this.#fail(client, `read nothing for ${waitedUntil - overAt} ms and was waited for`)
     }
     if (end === null) {
-      this.#fail(client, 'was never told how it ended')
+      this.#fail(client, 'never received an ending')
       return
     }
     if (end !== 'closed') return
@@ -58,7 +58,8 @@ export class Witnesses {
     if (status !== 200) {
       const error = isWhole ? (JSON.parse(body) as { error?: object }).error : undefined
       const keys = Object.keys(error ?? {}).sort()
-      if (keys.join() !== 'code,message,param,type' && !isExcused) this.#fail(client, `got ${status} without its words`)
+      if (keys.join() !== 'code,message,param,type' && !isExcused)
+        this.#fail(client, `got ${status} without an error body`)
       return
     }
     if (!plan.stream) {
@@ -83,7 +84,7 @@ export class Witnesses {
       .filter(text => text.startsWith('data: '))
       .map(text => text.slice('data: '.length))
     const dones = events.filter(data => data === '[DONE]').length
-    // What a stalled client was cut in the middle of.
+    // The remainder of a stalled client's answer was cut.
     const parsed = events.filter(data => data !== '[DONE]').flatMap(data => parseOr(data))
     const errors = parsed.filter(each => each.error).length
     const choices = parsed.flatMap(each => each.choices ?? [])
@@ -92,7 +93,7 @@ export class Witnesses {
     if (dones + errors === 0 && !isExcused) this.#fail(client, 'saw its stream end in silence')
     if (dones === 1 && finished.size === 0) this.#fail(client, 'saw [DONE] without a finish reason')
     if (errors === 1 && finished.size >= client.plan.choices) this.#fail(client, 'saw a finish reason and an error')
-    if (dones + errors === 0 && isWhole) this.#fail(client, 'saw a clean end of nothing')
+    if (dones + errors === 0 && isWhole) this.#fail(client, 'saw a clean end of an empty answer')
     if (errors === 1 && !isWhole && !isExcused) this.#fail(client, 'saw its stream break behind the error')
     if (dones === 1) this.#world.count('streams done')
     if (errors === 1) this.#world.count('streams with an error')
@@ -104,22 +105,22 @@ export class Witnesses {
     this.#content(client, contents, dones === 1)
   }
 
-  /** What it read is what the provider said, in its order; all of it when it is told so. */
-  #content(client: Client, contents: readonly (readonly [number, string])[], isAll: boolean): void {
+  /** The client read the provider's contents in order; all of them if its answer was marked as complete. */
+  #content(client: Client, received: readonly (readonly [number, string])[], isAll: boolean): void {
     const [request] = this.requestsOf(client)
     if (!request) {
-      this.#fail(client, 'was answered by nobody')
+      this.#fail(client, 'got an answer without a request to a provider')
       return
     }
     const items = request.handed.map(({ item }) => item)
     const end = items.findIndex(item => item.last)
-    const said = (end < 0 ? items : items.slice(0, end)).flatMap(({ contents }) => contents)
+    const provided = (end < 0 ? items : items.slice(0, end)).flatMap(({ contents }) => contents)
     for (let index = 0; index < client.plan.choices; index++) {
-      const saw = contents
+      const saw = received
         .filter(([each]) => each === index)
         .map(([, text]) => text)
         .join('')
-      const sent = said
+      const sent = provided
         .filter(each => each.index === index)
         .map(each => each.text)
         .join('')
@@ -128,7 +129,7 @@ export class Witnesses {
     }
   }
 
-  /** What the provider saw: nobody kept it busy for nothing. */
+  /** The provider's view: it was not kept busy for nothing. */
   request(request: ProviderRequest): void {
     const client = this.#evidence.clients[request.client]!
     const { askedAt, sentAt, headAt, pieceAt, endedAt, handed, body } = request
@@ -146,10 +147,10 @@ export class Witnesses {
       else within(askedAt, TIMEOUTS.firstByteMs, 'no answer came')
     }
     within(askedAt, TIMEOUTS.totalMs, 'it took very long')
-    // The answer is over then, whoever is there; the body gets a second to end too.
+    // The answer has ended then, even for a present client; the body gets a second to end too.
     const doneAt = handed.find(({ item }) => item.last === 'done')?.at
     if (doneAt !== undefined) {
-      within(doneAt, 1_000, 'it had said [DONE]')
+      within(doneAt, 1_000, 'it had sent [DONE]')
       return
     }
     const { leftAt } = client
@@ -166,7 +167,7 @@ export class Witnesses {
     else within(leftAt, 1_000 - SLACK_MS, 'its client left')
   }
 
-  /** Its usage was worth waiting for: nobody gave the provider up before the time for that was over. */
+  /** The usage was worth waiting for: no provider was aborted before its time had passed. */
   #patience(client: Client, about: Case, request: ProviderRequest, until: number): void {
     const { end, endedAt, askedAt, headAt, pieceAt, status, handed } = request
     const isCut = this.#evidence.lives[request.life]!.cutAt !== null
@@ -177,9 +178,9 @@ export class Witnesses {
     )
     const lastMs = pieceAt ?? (about.stream ? null : headAt)
     const isLate = lastMs === null ? endedAt! - askedAt > TIMEOUTS.firstByteMs : endedAt! - lastMs > TIMEOUTS.idleMs
-    // Finished while it was read on: from then on there are two seconds for the usage.
+    // It finished while it was still read: from then on there are two seconds for the usage.
     if (sum.isBroken || isLate || (sum.isComplete && endedAt! >= lastMs! + 1_000)) return
-    this.#fail(client, `was given up ${until - endedAt!} ms too early: its usage might still have come`)
+    this.#fail(client, `was aborted ${until - endedAt!} ms too early: its usage might still have come`)
   }
 
   #fail(client: Client, message: string): void {

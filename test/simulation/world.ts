@@ -1,13 +1,14 @@
 /**
- * Virtual time. Everything that happens is an entry in one queue, ordered by its moment and then by when it was
- * asked for; between two entries everything runs to its rest (promises, ticks), so that the order depends on the seed
- * alone. The product's timers, its clocks and its chance are this world's while one is running.
+ * Virtual time. Every event is an entry in one queue, ordered by its time and then by the order of its creation. Between two entries
+ * everything runs to completion (promises, ticks), so that the order depends on the seed alone. The product's timers, clocks and
+ * randomness
+ * belong to this world while one runs.
  */
 import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import { createRandom, type Random } from './random.ts'
 
-/** An invariant that does not hold, or an error that nobody expected. */
+/** A broken invariant, or an unexpected error. */
 export class Violation extends Error {
   override readonly name = 'Violation'
 }
@@ -22,7 +23,7 @@ export interface Entry {
 /** 2027-01-15, in milliseconds since the epoch. */
 const EPOCH_MS = 1_800_000_000_000
 
-/** What a run may take of virtual time; beyond it something waits for ever. */
+/** Maximum virtual time of a run. Beyond it something waits for ever. */
 const MAX_RUN_MS = 600_000
 
 const realImmediate = setImmediate
@@ -30,15 +31,15 @@ const realImmediate = setImmediate
 export class World {
   readonly seed: number
   readonly random: Random
-  /** Beside the other one, so that how many ids are made changes nothing else. */
+  /** Separate from the other one, so that the number of ids affects nothing else. */
   readonly idRandom: Random
   readonly lines: string[] = []
-  /** Monotonic milliseconds since the beginning. */
+  /** Monotonic milliseconds since the start. */
   now = 0
-  /** How far the wall clock has been set wrong. */
+  /** The error of the wall clock. */
   skewMs = 0
   readonly clock = { now: () => EPOCH_MS + Math.floor(this.now) + this.skewMs }
-  /** What has happened how often. */
+  /** The counts of events. */
   readonly tally = new Map<string, number>()
   #queue: Entry[] = []
   #order = 0
@@ -59,7 +60,7 @@ export class World {
     this.tally.set(what, (this.tally.get(what) ?? 0) + times)
   }
 
-  /** The first violation ends the run. */
+  /** Records the first violation, which ends the run. */
   fail(message: string, cause?: unknown): void {
     if (this.#violation) return
     this.note(`VIOLATION ${message}`)
@@ -73,7 +74,7 @@ export class World {
     return entry
   }
 
-  /** Runs until nothing is left to happen. */
+  /** Runs until no entry is left. */
   async run(): Promise<void> {
     current = this
     try {
@@ -82,7 +83,7 @@ export class World {
         if (!entry) break
         if (entry.cancelled) continue
         this.now = entry.at
-        if (this.now > MAX_RUN_MS) this.fail('it does not come to its end')
+        if (this.now > MAX_RUN_MS) this.fail('it does not end')
         if (this.#violation) break
         await entry.run()
         await rest()
@@ -97,12 +98,12 @@ export class World {
     if (this.#violation) throw this.#violation
   }
 
-  /** The process has ended: its timers with it. */
+  /** The process has ended, and with it its timers. */
   dropTimers(): void {
     for (const timer of this.#timers) timer.stop()
   }
 
-  /** How many timers of the product are running. */
+  /** The number of running timers of the product. */
   get timers(): number {
     return this.#timers.size
   }
@@ -113,7 +114,7 @@ export class World {
     return timer
   }
 
-  // A binary heap: seeds have some ten thousand entries.
+  // A binary heap: seeds have about ten thousand entries.
   #push(entry: Entry): void {
     const queue = this.#queue
     let place = queue.push(entry) - 1
@@ -149,12 +150,12 @@ function isBefore(a: Entry, b: Entry): boolean {
   return a.at < b.at || (a.at === b.at && a.order < b.order)
 }
 
-/** Until all promises and ticks have run. */
+/** Resolves when all promises and ticks have run. */
 function rest(): Promise<void> {
   return new Promise(resolve => realImmediate(resolve))
 }
 
-/** What `setTimeout` and `setInterval` return. */
+/** Returned by `setTimeout` and `setInterval`. */
 class VirtualTimer {
   readonly #world: World
   readonly #run: () => void
@@ -185,7 +186,7 @@ class VirtualTimer {
     if (this.#entry) this.#entry.cancelled = true
   }
 
-  /** As Node's: begins anew, also when it has run. */
+  /** Like Node's: restarts the timer, even after it has run. */
   refresh(): this {
     this.stop()
     this.start()
@@ -203,7 +204,7 @@ class VirtualTimer {
 
 let current: World | null = null
 
-/** Gives the product the running world's time and chance, for the rest of this process. Before the product is loaded. */
+/** Gives the product the running world's time and randomness, for the rest of this process. Call it before the product is loaded. */
 export function installWorld(): void {
   const real = { setTimeout, setInterval, clearTimeout, clearInterval }
   const starter =
@@ -224,7 +225,7 @@ export function installWorld(): void {
   })
   const now = performance.now.bind(performance)
   performance.now = () => current?.now ?? now()
-  // Also what is made before the first seed is the same in every process.
+  // Also before the first seed, so that every process starts the same.
   const before = createRandom(0)
   Object.assign(crypto, {
     randomBytes: (size: number) => Buffer.from((current?.idRandom ?? before).bytes(size)),

@@ -19,7 +19,7 @@ const shape = fc
 const step = fc.record({ laterMs: fc.nat(5000), amount: fc.nat(50) })
 
 describe('properties', () => {
-  test('in any window no more is granted than the capacity and what the window refills', () => {
+  test("in any window at most the capacity and the window's refill are granted", () => {
     fc.assert(
       fc.property(shape, fc.array(step, { maxLength: 60 }), (shape, steps) => {
         const taken: { at: number; amount: number }[] = []
@@ -43,7 +43,7 @@ describe('properties', () => {
     )
   })
 
-  test('who waits as long as told is admitted at the first try, and not a millisecond was too many', () => {
+  test('a caller that waits the returned time is admitted at once, and the time is minimal', () => {
     fc.assert(
       fc.property(shape, fc.array(step, { minLength: 1, maxLength: 60 }), (shape, steps) => {
         let level: Level | undefined
@@ -97,7 +97,7 @@ describe('properties', () => {
 const TEN: BucketShape = { capacity: 10, refillPerMs: 0.001 }
 
 describe('a bucket for ten, one a second', () => {
-  test('more than it can ever hold: refused, with the time in which an empty one fills', () => {
+  test('more than its capacity is refused, with the time to fill an empty bucket', () => {
     const refused: Grant = { taken: false, remaining: 10, retryAfterMs: 10_000, resetMs: 0 }
     expect(take(undefined, TEN, 11, 0).grant).toEqual(refused)
     expect(take(undefined, TEN, 10, 0).grant.taken).toBe(true)
@@ -111,7 +111,7 @@ describe('a bucket for ten, one a second', () => {
     expect(() => give(undefined, TEN, amount, 0)).toThrow(RangeError)
   })
 
-  test('one that refills once an hour lets nobody in two milliseconds early', () => {
+  test('one that refills once an hour admits no caller two milliseconds early', () => {
     const shape = { capacity: 278, refillPerMs: 1 / 3_600_000 }
     const { level } = take(undefined, shape, 200, 0)
     const { retryAfterMs } = take(level, shape, 79, 0).grant
@@ -119,12 +119,12 @@ describe('a bucket for ten, one a second', () => {
     expect(take(level, shape, 79, retryAfterMs).grant.taken).toBe(true)
   })
 
-  test('one that never refills answers with a number all the same', () => {
+  test('one that never refills still returns a finite time', () => {
     const { level } = take(undefined, { capacity: 1, refillPerMs: 0 }, 1, 0)
     expect(take(level, { capacity: 1, refillPerMs: 0 }, 1, 9).grant.retryAfterMs).toBe(Number.MAX_SAFE_INTEGER)
   })
 
-  test('emptied, it says when the next one is there', async () => {
+  test('an empty one returns the time of the next unit', async () => {
     const clock = testClock()
     const buckets = createBuckets(clock)
     for (let left = 9; left >= 0; left--) {
@@ -145,7 +145,7 @@ describe('a bucket for ten, one a second', () => {
     expect(await buckets.take('key_2', TEN, 1)).toMatchObject({ taken: true, remaining: 9 })
   })
 
-  test('an estimate is corrected: back up to the brim, or down into debt', async () => {
+  test('an estimate is corrected up to the capacity, or down into debt', async () => {
     const clock = testClock()
     const buckets = createBuckets(clock)
     await buckets.take('key_1', TEN, 4)
@@ -162,7 +162,7 @@ describe('a bucket for ten, one a second', () => {
     expect(await buckets.take('key_1', TEN, 1)).toMatchObject({ taken: true })
   })
 
-  test('a clock that steps back gives nothing and stops nothing', async () => {
+  test('a clock that steps back refills nothing and stops no refill', async () => {
     const clock = testClock()
     const buckets = createBuckets(clock)
     await buckets.take('key_1', TEN, 10)
@@ -172,20 +172,20 @@ describe('a bucket for ten, one a second', () => {
     expect(await buckets.take('key_1', TEN, 1)).toMatchObject({ taken: true })
   })
 
-  test('a smaller capacity after a reload holds at once', async () => {
+  test('a smaller capacity after a reload applies at once', async () => {
     const buckets = createBuckets(testClock())
     await buckets.take('key_1', TEN, 1)
     expect(await buckets.take('key_1', { ...TEN, capacity: 3 }, 1)).toMatchObject({ taken: true, remaining: 2 })
   })
 
-  test('a flood of addresses makes no key forgotten', async () => {
+  test('a flood of addresses evicts no key', async () => {
     const buckets = createBuckets(testClock(), 2)
     await buckets.take('main/burst/requests/key:key_1', TEN, 10)
     for (let index = 0; index < 100; index++) await buckets.take(`main/burst/requests/address:10.0.0.${index}`, TEN, 1)
     expect(await buckets.take('main/burst/requests/key:key_1', TEN, 1)).toMatchObject({ taken: false })
   })
 
-  test('a name forgotten for newer ones starts full: memory stays bounded', async () => {
+  test('an evicted name starts full: memory stays bounded', async () => {
     const buckets = createBuckets(testClock(), 2)
     await buckets.take('a', TEN, 10)
     await buckets.take('b', TEN, 10)

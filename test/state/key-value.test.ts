@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createKeyValue } from '../../src/state/key-value.ts'
 import { testClock } from '../store/helpers.ts'
 
-test('a text is there until its time is over, or it is deleted, or another one is set', async () => {
+test('a text exists until it expires, is deleted or is replaced', async () => {
   const clock = testClock()
   const texts = createKeyValue(clock, 10_000)
   expect(await texts.get('a')).toBeUndefined()
@@ -21,7 +21,7 @@ test('a text is there until its time is over, or it is deleted, or another one i
 })
 
 describe('memory', () => {
-  test('is bounded: the text that was used longest ago makes room', async () => {
+  test('is bounded: the least recently used text is evicted', async () => {
     const texts = createKeyValue(testClock(), 3 * (2 * 101 + 256))
     for (const name of ['a', 'b', 'c']) texts.set(name, 'x'.repeat(100), 1000)
     await texts.get('a')
@@ -34,7 +34,7 @@ describe('memory', () => {
     ])
   })
 
-  test('is not given to a text that is larger than all of it; the one before it is gone too', async () => {
+  test('is not used for a text that exceeds all of it, and the former text is removed too', async () => {
     const texts = createKeyValue(testClock(), 1000)
     texts.set('a', 'one', 1000)
     texts.set('a', 'x'.repeat(1000), 1000)

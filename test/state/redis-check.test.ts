@@ -1,4 +1,4 @@
-/** Servers that are none, or of another age: what they answer is written here. */
+/** Servers that are not state servers, or too old, with answers from this test. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
@@ -7,7 +7,7 @@ import { openRedisState } from '../../src/state/redis-state.ts'
 const clock = { now: () => 0 }
 const log = { info() {}, warn() {}, error() {} }
 
-/** Answers each command; without an answer it is silent. */
+/** Answers each command; null: no answer. */
 async function answering(answer: (command: string) => string | null): Promise<number> {
   const server = createServer(socket => {
     socket.on('error', () => {})

@@ -82,7 +82,7 @@ async function timeOf(client: RedisServer['client']): Promise<number> {
   return Number(seconds) * 1000 + Number(micros) / 1000
 }
 
-/** At once, of each replica. */
+/** One call of each replica at once. */
 const CALLERS = 8
 
 /**
@@ -107,11 +107,11 @@ async function hammer(states: readonly State[], shape: BucketShape, isEnough: (t
 }
 
 const isUp = (states: readonly State[]) => states.every(state => state.health().isUp)
-/** So slow that a test takes no time in its eyes. */
+/** So slow that nothing refills during a test. */
 const slowly = (capacity: number): BucketShape => ({ capacity, refillPerMs: 1e-9 })
 
 describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
-  test('answer as those in memory do', async () => {
+  test('answer like those in memory', async () => {
     const { url } = await server()
     const { buckets } = await replica(url)
     const step = fc.record({ verb: fc.constantFrom('take', 'give'), amount: fc.nat(40) })
@@ -166,7 +166,7 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
     expect(isUp(states)).toBe(true)
   })
 
-  test('a full one leaves nothing on the server, and an abandoned one is gone when it is full', async () => {
+  test('a full one leaves nothing on the server, and an abandoned one is removed when it is full', async () => {
     const { url, client } = await server()
     const { buckets } = await replica(url)
     await buckets.take('a', slowly(10), 4)
@@ -216,7 +216,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     expect(((await waiting[1]) as Slot).inside).toBe(1)
   })
 
-  test('of a replica that left are free at once, of one that died when its lease is over', async () => {
+  test('of a replica that has closed are free at once, of a dead one when its lease ends', async () => {
     const { url, client } = await server()
     const [left, lives] = await Promise.all([replica(url), replica(url)])
     await left.slots.enter('a', 1)
@@ -233,7 +233,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     expect(await timeOf(client)).toBeGreaterThanOrEqual(overMs)
   })
 
-  test('are said again to a server that has lost them', async () => {
+  test('are declared again to a server that has lost them', async () => {
     const redis = await server()
     const [one, two] = await replicas(redis)
     const held = (await one!.slots.enter('a', 2)) as Slot
@@ -265,7 +265,7 @@ describeWith(WITHOUT_REDIS, 'texts on a server', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'all that a replica writes', () => {
-  test('is under keys that begin with tollgate: and have an end, which its lease comes before', async () => {
+  test('has keys that begin with tollgate: and expire, after its lease', async () => {
     const leaseMs = 15_000
     const { url, client } = await server()
     const { buckets, slots, kv, versions } = await replica(url, { leaseMs })
@@ -334,8 +334,8 @@ describeWith(WITHOUT_REDIS, 'versions on a server', () => {
     goOn()
     await expect.poll(() => isUp([one, two])).toBe(true)
     expect(await one.versions.get(names.at(-1)!)).not.toBe(local)
-    const isTold = async () => (await read()).every((value, index) => value !== before[index])
-    await expect.poll(isTold).toBe(true)
+    const isSent = async () => (await read()).every((value, index) => value !== before[index])
+    await expect.poll(isSent).toBe(true)
     expect(isUp([one, two])).toBe(true)
   })
 
@@ -359,7 +359,7 @@ describeWith(WITHOUT_REDIS, 'versions on a server', () => {
   })
 })
 
-/** What happens to the server, and how it is mended. */
+/** A fault of the server, and its repair. */
 const LOSSES: [string, (redis: RedisServer) => Promise<unknown>, (redis: RedisServer) => Promise<unknown>][] = [
   ['killed', redis => redis.kill(), redis => redis.restart()],
   ['stopped', async redis => redis.stop(), async redis => redis.goOn()],
@@ -374,7 +374,7 @@ const LOSSES: [string, (redis: RedisServer) => Promise<unknown>, (redis: RedisSe
 
 const slow = new Set<RedisServer>()
 
-/** It answers for 5 ms in every 85, until it is taken out of the set. */
+/** It answers for 5 ms in every 85, until it is removed from the set. */
 async function slowDown(redis: RedisServer): Promise<void> {
   slow.add(redis)
   while (slow.has(redis)) {
@@ -387,7 +387,7 @@ async function slowDown(redis: RedisServer): Promise<void> {
 
 describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
   test.each(LOSSES)(
-    '%s: each limits by its share, nobody waits for more than one call, and it comes back',
+    '%s: each replica uses its share, no caller waits for more than one call, and the server is used again',
     async (_how, lose, mend) => {
       const { redis, now, begin, end } = await losable()
       const lines: string[] = []
@@ -467,7 +467,7 @@ describeWith(WITHOUT_REDIS, 'after a loss', () => {
     goOn()
     await expect.poll(() => isUp([one, two])).toBe(true)
     await one.buckets.take('a', slowly(10), 0)
-    // Five from the share; and the call that came too late may have been done all the same.
+    // Five from the share. The late call may have been done nevertheless.
     const remaining = async () => (await two.buckets.take('a', slowly(10), 0)).remaining
     await expect.poll(remaining).toBeLessThan(6)
     expect(await remaining()).toBeGreaterThan(3)
@@ -480,7 +480,7 @@ describeWith(WITHOUT_REDIS, 'after a loss', () => {
     await buckets.take('main/few/key:key_1', slowly(10), 10)
     expect(health().isUp).toBe(false)
     for (let index = 0; index < 65_536; index++) buckets.take(`main/few/address:${index}`, slowly(10), 1)
-    // A server that goes on does the late call; a new one knows only the debt.
+    // A server that continues does the late call; a new one knows only the debt.
     await redis.restart()
     end()
     await expect.poll(() => health().isUp).toBe(true)
@@ -489,7 +489,7 @@ describeWith(WITHOUT_REDIS, 'after a loss', () => {
 })
 
 describe('the start', () => {
-  test('without a server says so, without the password', async () => {
+  test('without a server fails with a message without the password', async () => {
     const opened = replica('redis://me:hidden@127.0.0.1:2/3')
     await expect(opened).rejects.toMatchObject({
       name: 'StateError',
@@ -518,20 +518,20 @@ describeWith(WITHOUT_REDIS, 'the start on a server that cannot be used', () => {
     expect(error).toMatchObject({ name: 'StateError', message: `the server at 127.0.0.1:${port} ${message}` })
   })
 
-  test('a database that is not there', async () => {
+  test('a missing database', async () => {
     const { port } = await server(['--databases', '2'])
     await expect(replica(`redis://127.0.0.1:${port}/7`)).rejects.toThrow('does not have that database')
   })
 })
 
-describeWith(WITHOUT_REDIS, 'a server that ends connections that nobody uses', () => {
+describeWith(WITHOUT_REDIS, 'a server that closes idle connections', () => {
   test('loses no limit, and is not lost', async () => {
     const { url, client } = await server(['--requirepass', 'a/b@c'])
-    const told: unknown[] = []
+    const lines: unknown[] = []
     const log: Log = {
-      info: (...all) => told.push(all),
-      warn: (...all) => told.push(all),
-      error: (...all) => told.push(all),
+      info: (...all) => lines.push(all),
+      warn: (...all) => lines.push(all),
+      error: (...all) => lines.push(all),
     }
     const address = url.replace('//', '//:a%2Fb%40c@')
     const states = await Promise.all([1, 2].map(() => replica(`${address}/3`, { log })))
@@ -543,7 +543,7 @@ describeWith(WITHOUT_REDIS, 'a server that ends connections that nobody uses', (
     }
     expect(await states[0]!.buckets.take('idle', slowly(12), 1)).toMatchObject({ taken: false })
     expect(states.map(state => state.health())).toEqual([1, 2].map(() => ({ isUp: true, lost: 0 })))
-    expect(told).toEqual([])
+    expect(lines).toEqual([])
   })
 })
 

@@ -1,4 +1,4 @@
-/** A thread that takes from shared buckets as often as it can, and tells how often it was granted; or dies with a lock. */
+/** A thread that takes from shared buckets as often as it can, and sends the number of grants; or dies with a lock. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { type BucketMemory, SharedBuckets } from '../../src/state/shared-buckets.ts'
 import { SECRET } from '../store/requests.ts'

@@ -1,4 +1,4 @@
-/** Buckets in shared memory, held against those in the memory of one thread; and many threads at once, one of which dies. */
+/** Buckets in shared memory compared with those of one thread; and many threads at once, one of which dies. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
@@ -17,7 +17,7 @@ function open(memory: BucketMemory, clock = testClock(), index = 0): SharedBucke
   return new SharedBuckets({ memory, clock, index, secret: SECRET })
 }
 
-/** @param dies whether it dies with a lock when it has taken all */
+/** @param dies whether it dies with a lock after its last take */
 function launch(memory: BucketMemory, index: number, takes: number, names: readonly string[], dies = false): Worker {
   const worker = new Worker(new URL('./shared-buckets.child.ts', import.meta.url), {
     workerData: { memory, index, takes, names, dies },
@@ -26,7 +26,7 @@ function launch(memory: BucketMemory, index: number, takes: number, names: reado
   return worker
 }
 
-test('are like those of one thread, whichever thread is asked', () => {
+test('behave like those of one thread, in every thread', () => {
   const moves = fc.array(
     fc.record({
       name: fc.constantFrom('a', 'b', 'c', '', '__proto__'),
@@ -57,14 +57,14 @@ test('are like those of one thread, whichever thread is asked', () => {
   )
 })
 
-test('a flood of addresses makes no key forgotten', () => {
+test('a flood of addresses evicts no key', () => {
   const buckets = open(createBucketMemory(1))
   expect(buckets.take('main/burst/requests/key:key_1', NEVER, 1).taken).toBe(true)
   for (let index = 0; index < 100; index++) buckets.take(`main/burst/requests/address:10.0.0.${index}`, NEVER, 1)
   expect(buckets.take('main/burst/requests/key:key_1', NEVER, 1).taken).toBe(false)
 })
 
-test('when eight that share a lock are in use, the one that was used longest ago starts full again', () => {
+test('when the eight places of a lock are in use, the least recently used bucket is evicted and starts full again', () => {
   const clock = testClock()
   const buckets = open(createBucketMemory(1), clock)
   const take = (name: string) => {
@@ -79,7 +79,7 @@ test('when eight that share a lock are in use, the one that was used longest ago
   expect(take('a')).toBe(true)
 })
 
-test('names from before the clock was set back make room first', () => {
+test('names from before the clock was set back are evicted first', () => {
   const clock = testClock()
   const buckets = open(createBucketMemory(1), clock)
   for (let name = 0; name < 8; name++) buckets.take(`before ${name}`, NEVER, 1)
@@ -88,7 +88,7 @@ test('names from before the clock was set back make room first', () => {
   for (const name of ['a', 'b', 'c']) expect(buckets.take(name, NEVER, 1).taken).toBe(false)
 })
 
-describe('what makes no sense', () => {
+describe('an invalid argument', () => {
   test.each<[string, (buckets: SharedBuckets) => unknown]>([
     ['an amount below 0', buckets => buckets.take('a', NEVER, -1)],
     ['no amount', buckets => buckets.take('a', NEVER, Number.NaN)],
@@ -102,7 +102,7 @@ describe('what makes no sense', () => {
   })
 })
 
-test('threads at once never get more than there is', async () => {
+test('concurrent threads never get more than there is', async () => {
   const memory = createBucketMemory(2)
   const names = ['a', 'b', 'c', 'd', 'e']
   const workers = [0, 1, 2, 3].map(index => launch(memory, index, counts(2_000, 100_000), names))
@@ -110,15 +110,15 @@ test('threads at once never get more than there is', async () => {
   expect(names.map((_, name) => granted.reduce((sum, each) => sum + each[name]!, 0))).toEqual(names.map(() => 1000))
 })
 
-test('a thread that dies with a lock keeps the others waiting only until it is released', async () => {
+test('a thread that dies with a lock blocks the others only until it is released', async () => {
   const memory = createBucketMemory(1)
   await once(launch(memory, 0, 10, ['a'], true), 'exit')
   expect(Atomics.load(memory.locks, 0)).toBe(1)
   const other = launch(memory, 1, 2000, ['a'])
-  const told = once(other, 'message')
+  const otherGrants = once(other, 'message')
   await once(other, 'online')
   releaseLocks(memory.locks, 1)
   expect(Atomics.load(memory.locks, 0)).toBe(1)
   releaseLocks(memory.locks, 0)
-  expect((await told)[0]).toEqual([990])
+  expect((await otherGrants)[0]).toEqual([990])
 })

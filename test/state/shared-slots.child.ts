@@ -1,4 +1,4 @@
-/** A thread that takes and gives back shared slots as often as it can, and tells the most that it ever saw inside. */
+/** A thread that takes and gives back shared slots as often as it can, and sends the largest number inside. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { SharedSlots, type SlotMemory } from '../../src/state/shared-slots.ts'
 import { SECRET } from '../store/requests.ts'
@@ -14,7 +14,7 @@ const { memory, index, names, inside, limit, rounds } = workerData as {
 const slots = new SharedSlots({ memory, index, secret: SECRET })
 let most = 0
 let entered = 0
-/** So many are kept for a while: more than one thread is inside, however few processors there are. */
+/** The number of slots that are kept for a while, so that several threads are inside with any number of processors. */
 const KEPT = 6
 const kept: number[] = []
 const leave = (place: number) => {

@@ -1,4 +1,4 @@
-/** Slots in shared memory: held against plain counting, by many threads at once, with some that wait, and one thread that dies. */
+/** Slots in shared memory: compared with plain counting, with concurrent threads, with waiting requests, and with a thread that dies. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
@@ -21,7 +21,7 @@ function open(memory: SlotMemory, index: number): SharedSlots {
 
 const placesUsed = ({ used }: SlotMemory) => used.reduce((sum, each) => sum + each, 0)
 
-test('a thread that has died gives back what it had, and its locks', () => {
+test('the slots and locks of a dead thread are released', () => {
   const memory = createSlotMemory(THREADS, 1)
   const [main, dead, other] = [open(memory, 0), open(memory, 1), open(memory, 2)]
   expect([dead.enter('a', 3), dead.enter('a', 3), other.enter('a', 3), other.enter('a', 3)]).toEqual([1, 2, 3, 0])
@@ -33,7 +33,7 @@ test('a thread that has died gives back what it had, and its locks', () => {
   expect(placesUsed(memory)).toBe(0)
 })
 
-test('the main thread does not wait for a lock whose thread has died, and does later what it could not do', async () => {
+test('the main thread does not wait for the lock of a dead thread, and retries its operation later', async () => {
   const memory = createSlotMemory(THREADS, 1)
   const [main, other] = [open(memory, 0), open(memory, 2)]
   expect(main.enter('a', 1)).toBe(1)
@@ -44,7 +44,7 @@ test('the main thread does not wait for a lock whose thread has died, and does l
   await expect.poll(() => other.enter('a', 1)).toBe(1)
 })
 
-test('when all places of a set are taken, one more name is refused until there is room', () => {
+test('when all places of a set are used, one more name is refused until a place is free', () => {
   const memory = createSlotMemory(THREADS, 1)
   const slots = open(memory, 1)
   const names = Array.from({ length: 64 }, (_, index) => `name ${index}`)
@@ -55,14 +55,14 @@ test('when all places of a set are taken, one more name is refused until there i
   expect(slots.enter('one more', 2)).toBe(1)
 })
 
-test('addresses, however many, take no place of a key', () => {
+test('addresses, however many, use no place of a key', () => {
   const slots = open(createSlotMemory(THREADS, 1), 1)
   const ofAddresses = Array.from({ length: 100 }, (_, index) => slots.enter(`main/few/address:10.0.0.${index}`, 2))
   expect(ofAddresses).toContain(0)
   expect(slots.enter('main/few/key:key_1', 2)).toBe(1)
 })
 
-test('who waits comes before who asks later, in any thread, and is told of a slot that is given back', async () => {
+test('a waiting request precedes later ones of any thread, and gets a returned slot', async () => {
   const memory = createSlotMemory(THREADS)
   const main = new LocalSlots(open(memory, 0))
   const [one, two] = [open(memory, 1), open(memory, 2)]
@@ -70,7 +70,7 @@ test('who waits comes before who asks later, in any thread, and is told of a slo
   expect([one.enter('a', 1), two.enter('a', 1)]).toEqual([1, 0])
   const first = main.wait('a', 1, QUEUE, signal)
   const second = main.wait('a', 1, QUEUE, signal)
-  // Nobody may pass those who wait, even with a higher limit.
+  // No request may pass waiting ones, even with a higher limit.
   expect(two.enter('a', 9)).toBe(0)
   expect(one.leave('a')).toBe(true)
   expect(two.enter('a', 1)).toBe(0)
@@ -83,28 +83,28 @@ test('who waits comes before who asks later, in any thread, and is told of a slo
   expect([main.size, placesUsed(memory)]).toEqual([0, 0])
 })
 
-test('who leaves the queue leaves nothing behind; a slot that was given back meanwhile is found', async () => {
+test('a request that leaves the queue leaves nothing behind; a slot that was given back meanwhile is found', async () => {
   const memory = createSlotMemory(THREADS)
   const main = new LocalSlots(open(memory, 0))
   const one = open(memory, 1)
   one.enter('a', 1)
-  const gone = new AbortController()
-  const waiting = main.wait('a', 1, QUEUE, gone.signal)
-  gone.abort()
+  const controller = new AbortController()
+  const waiting = main.wait('a', 1, QUEUE, controller.signal)
+  controller.abort()
   expect(await waiting).toBe('left')
   expect(one.leave('a')).toBe(false)
-  // It was refused, and before it came here the slot was free again.
+  // It was refused, and the slot was free again before it came here.
   const late = (await main.wait('a', 1, QUEUE, new AbortController().signal)) as Slot
   late.free()
-  // Nobody told of this one: a thread may die before it does.
+  // Without a notification: a thread may die before it sends one.
   one.enter('a', 1)
-  const untold = main.wait('a', 1, QUEUE, new AbortController().signal)
+  const waitingUnnotified = main.wait('a', 1, QUEUE, new AbortController().signal)
   expect(one.leave('a')).toBe(true)
-  ;((await untold) as Slot).free()
+  ;((await waitingUnnotified) as Slot).free()
   expect([main.size, placesUsed(memory)]).toEqual([0, 0])
 })
 
-test('count like one thread, whichever thread is asked', () => {
+test('count like one thread, in every thread', () => {
   const moves = fc.array(
     fc.record({
       name: fc.constantFrom('a', 'b', 'c', '', '__proto__'),
@@ -119,7 +119,7 @@ test('count like one thread, whichever thread is asked', () => {
       const memory = createSlotMemory(THREADS, 1)
       const threads = Array.from({ length: THREADS + 1 }, (_, index) => open(memory, index))
       const inside = new Map<string, number[]>()
-      // Where the main thread is refused, somebody waits from then on.
+      // If the main thread is refused, a request waits from then on.
       const awaited = new Set<string>()
       for (const { name, thread, limit, isLeft } of all) {
         const all = inside.get(name) ?? [0, 0, 0, 0]
@@ -148,7 +148,7 @@ test('count like one thread, whichever thread is asked', () => {
   )
 })
 
-test('threads at once are never more inside than the limit', async () => {
+test('concurrent threads never exceed the limit', async () => {
   const memory = createSlotMemory(4, 2)
   const names = ['a', 'b', 'c', 'd', 'e']
   const inside = new Int32Array(new SharedArrayBuffer(4 * names.length))
@@ -159,7 +159,7 @@ test('threads at once are never more inside than the limit', async () => {
     onTestFinished(async () => void (await worker.terminate()))
     return worker
   })
-  const told = await Promise.all(workers.map(async worker => (await once(worker, 'message'))[0] as number))
-  expect(Math.max(...told)).toBe(2)
+  const maxima = await Promise.all(workers.map(async worker => (await once(worker, 'message'))[0] as number))
+  expect(Math.max(...maxima)).toBe(2)
   expect(placesUsed(memory)).toBe(0)
 })

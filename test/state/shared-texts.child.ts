@@ -1,4 +1,4 @@
-/** A thread that sets and gets shared texts as often as it can. A text says its name again and again, and its length. */
+/** A thread that sets and gets shared texts as often as it can. A text repeats its name, and has its length. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { SharedTexts, type TextMemory } from '../../src/state/shared-texts.ts'
 import { seeded } from '../helpers/seeded.ts'

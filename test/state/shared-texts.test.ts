@@ -1,4 +1,4 @@
-/** Texts in shared memory: held against a map, by many threads at once, and when one of them dies. */
+/** Texts in shared memory: compared with a map, with concurrent threads, and with a thread that dies. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
@@ -13,11 +13,11 @@ const counts = countsOf('replicas')
 const open = (memory: TextMemory, clock = testClock(), index = 1) =>
   new SharedTexts({ memory, clock, index, secret: SECRET })
 
-/** A text of 100 letters takes so many bytes. */
+/** The bytes of a text of 100 letters. */
 const EACH = 40 + 104
 
 describe('a thread that dies', () => {
-  test('with the lock keeps others waiting for a moment, and they find nothing; then all goes on', () => {
+  test('with the lock blocks others for a moment, and they find nothing; then everything works again', () => {
     const memory = createTextMemory(10_000)
     const texts = open(memory)
     texts.set('a', 'one', 1000)
@@ -33,7 +33,7 @@ describe('a thread that dies', () => {
     expect(texts.get('a')).toBe('three')
   })
 
-  test('without it takes nothing along', () => {
+  test('without the lock has no effect', () => {
     const memory = createTextMemory(10_000)
     open(memory, testClock(), 2).set('a', 'one', 1000)
     forgetTexts(memory, 2)
@@ -45,7 +45,7 @@ test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('a time to live of %s m
   expect(() => open(createTextMemory(1000)).set('a', 'one', ttlMs)).toThrow(RangeError)
 })
 
-test('every thread finds a text until its time is over, or another one replaces or deletes it', () => {
+test('every thread finds a text until it expires, is replaced or is deleted', () => {
   const clock = testClock()
   const memory = createTextMemory(10_000)
   const [one, two] = [open(memory, clock, 1), open(memory, clock, 2)]
@@ -63,7 +63,7 @@ test('every thread finds a text until its time is over, or another one replaces 
 })
 
 describe('memory', () => {
-  test('is bounded: the oldest makes room, unless it was read since', () => {
+  test('is bounded: the oldest text is evicted, unless it was read since', () => {
     const texts = open(createTextMemory(3 * EACH))
     for (const name of ['a', 'b', 'c']) texts.set(name, 'x'.repeat(100), 1000)
     texts.get('a')
@@ -71,7 +71,7 @@ describe('memory', () => {
     expect(['a', 'b', 'c', 'd'].map(name => texts.get(name) !== undefined)).toEqual([true, false, true, true])
   })
 
-  test('is not given to a text that is larger than all of it; the one before it is gone too', () => {
+  test('is not used for a text that exceeds all of it, and the former text is removed too', () => {
     const texts = open(createTextMemory(1000))
     texts.set('a', 'one', 1000)
     texts.set('a', 'x'.repeat(1000), 1000)
@@ -80,7 +80,7 @@ describe('memory', () => {
     expect(texts.get('a')).toHaveLength(960)
   })
 
-  test('of less than a text holds none', () => {
+  test('that is smaller than a text holds none', () => {
     const texts = open(createTextMemory(1))
     texts.set('a', 'one', 1000)
     expect(texts.get('a')).toBeUndefined()
@@ -90,7 +90,7 @@ describe('memory', () => {
 const TEXT = fc.oneof(
   fc.string({ maxLength: 300 }),
   fc.string({ unit: 'binary', maxLength: 60 }),
-  // Also halves of pairs, which UTF-8 cannot write.
+  // Also halves of surrogate pairs, which UTF-8 cannot encode.
   fc.array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 60 }).map(units => String.fromCharCode(...units)),
 )
 const MOVES = fc.array(
@@ -106,9 +106,9 @@ const MOVES = fc.array(
 )
 
 test.each([
-  ['all of them, while there is room', 1_000_000, true],
-  ['none that is not the last', 1000, false],
-  ['none that is not the last, in hardly any room', 200, false],
+  ['all texts while there is room', 1_000_000, true],
+  ['no text but the last', 1000, false],
+  ['no text but the last, with little room', 200, false],
 ])('finds %s', (_, bytes, findsAll) => {
   fc.assert(
     fc.property(MOVES, moves => {
@@ -137,7 +137,7 @@ test.each([
   )
 })
 
-test('threads at once find whole texts only, and those of the name', async () => {
+test('concurrent threads find complete texts only, and those of the name', async () => {
   const memory = createTextMemory(20_000)
   const workers = [1, 2, 3, 4].map(index => {
     const workerData = { memory, index, rounds: counts(1000, 100_000) }
@@ -145,9 +145,9 @@ test('threads at once find whole texts only, and those of the name', async () =>
     onTestFinished(async () => void (await worker.terminate()))
     return worker
   })
-  const told = await Promise.all(
+  const results = await Promise.all(
     workers.map(async worker => (await once(worker, 'message'))[0] as { found: number; wrong: string[] }),
   )
-  expect(told.flatMap(({ wrong }) => wrong)).toEqual([])
-  expect(Math.min(...told.map(({ found }) => found))).toBeGreaterThan(0)
+  expect(results.flatMap(({ wrong }) => wrong)).toEqual([])
+  expect(Math.min(...results.map(({ found }) => found))).toBeGreaterThan(0)
 })

@@ -15,7 +15,7 @@ test('a slot that is freed twice is freed once', () => {
   expect(slots.size).toBe(0)
 })
 
-test('a reload with a lower limit lets nobody in until there is room; those who wait keep theirs and their turn', async () => {
+test('a reload with a lower limit admits no request until there is room; waiting ones keep their limit and their turn', async () => {
   const slots = new LocalSlots()
   const [one, two] = [slots.enter('a', 2) as Slot, slots.enter('a', 2) as Slot]
   const { signal } = new AbortController()
@@ -23,7 +23,7 @@ test('a reload with a lower limit lets nobody in until there is room; those who 
   const later = slots.wait('a', 1, { length: 9, wait: 60_000 }, signal)
   expect(getEventListeners(signal, 'abort')).toHaveLength(2)
   expect(slots.waiting).toBe(2)
-  // Nor does a higher one let anybody pass those who wait.
+  // A higher limit does not let requests pass waiting ones either.
   expect(slots.enter('a', 9)).toBeNull()
   one.free()
   const three = await waiting
@@ -36,7 +36,7 @@ test('a reload with a lower limit lets nobody in until there is room; those who 
   expect(getEventListeners(signal, 'abort')).toHaveLength(0)
 })
 
-test('of those that wait, one asks the counter of all replicas', async () => {
+test('only the first waiting request asks the counter of all replicas', async () => {
   let asked = 0
   const slots = new LocalSlots({
     async enter() {
@@ -46,10 +46,10 @@ test('of those that wait, one asks the counter of all replicas', async () => {
     leave() {},
     share: limit => limit,
   })
-  const gone = new AbortController()
-  const waiting = Array.from({ length: 20 }, () => slots.wait('a', 1, { length: 99, wait: 60_000 }, gone.signal))
+  const controller = new AbortController()
+  const waiting = Array.from({ length: 20 }, () => slots.wait('a', 1, { length: 99, wait: 60_000 }, controller.signal))
   expect(asked).toBe(1)
-  gone.abort()
+  controller.abort()
   expect(await Promise.all(waiting)).toEqual(Array(20).fill('left'))
   await expect.poll(() => slots.size).toBe(0)
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createVersions, createVersionWords } from '../../src/state/versions.ts'
 
-test('a change is seen by all who share the words, and by few other names', () => {
+test('a change is visible to all holders of the words, and affects few other names', () => {
   const words = createVersionWords()
   const [one, two] = [createVersions(words), createVersions(words)]
   const names = Array.from({ length: 1000 }, (_, index) => `main/step-${index}`)
@@ -18,7 +18,7 @@ test('a change is seen by all who share the words, and by few other names', () =
   }
 })
 
-test('names spread over the words', () => {
+test('names are spread over the words', () => {
   const { get, change } = createVersions()
   const names = Array.from({ length: 4096 }, (_, index) => `policy/${index}`)
   for (const name of names) change(name)

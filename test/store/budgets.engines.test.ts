@@ -257,7 +257,7 @@ onEveryEngine(() => {
       const day = budget('day', 100n, { marks: [80, 90, 100] })
       await hold('req_1', 79n, day)
       await settle('req_1', 79n)
-      // One large request is no sign that the budget is used up, and suppresses no alert of it.
+      // One large request does not show that the budget is used up, and suppresses no alert of it.
       expect(await hold('req_2', 90n, day)).toMatchObject({ held: false })
       expect(alerts(store)).toEqual([])
       store.clock.ms++

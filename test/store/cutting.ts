@@ -1,7 +1,7 @@
 /**
  * Connections to PostgreSQL whose writing ones go through a proxy that cuts each at some byte, in either direction. The proxy has its own
- * process: a writer may block the test's process, and a thread that has reset connections does not always end (Node.js 26 waits for a
- * request that never ends).
+ * process, because a writer may block the test's process. A thread that has reset connections does not always end: Node.js 26 waits for a
+ * request that never ends.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

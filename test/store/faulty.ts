@@ -28,17 +28,17 @@ const NAMES = [
 
 /** Words that both threads see. */
 export interface Faults {
-  /** So many writing connections cannot be opened, in threads other than the first. */
+  /** Number of writing connections that cannot be opened, in threads other than the first. */
   refuse: number
-  /** So many COMMITs fail before they happen. */
+  /** Number of COMMITs that fail before they happen. */
   before: number
-  /** So many COMMITs happen, and then report a failure. */
+  /** Number of COMMITs that happen and then report a failure. */
   after: number
   /** Added to every COMMIT, like a slow disk. */
   delayMs: number
-  /** So many COMMITs end their thread before they happen. */
+  /** Number of COMMITs that end their thread before they happen. */
   dieBefore: number
-  /** So many COMMITs happen, and end their thread before it can report that. */
+  /** Number of COMMITs that happen and end their thread before it can report that. */
   dieAfter: number
   /** `PRAGMA max_page_count` from the next transaction on, unless it is 0. */
   maxPages: number

@@ -81,9 +81,8 @@ function onEngines(engines: readonly Engine[], tests: (engine: Engine) => void):
 export type TestStoreOptions = Partial<StoreOptions> & { readonly path?: string }
 
 /**
- * A store in a file (or `url: 'memory'`) that is closed after the test. It writes in the test's own thread unless `writes` differs: the
- * start
- * of a thread takes longer than most tests, and tests of threads run both ways.
+ * A store in a file (or `url: 'memory'`) that is closed after the test. It writes in the test's own thread unless `writes` differs. The
+ * start of a thread takes longer than most tests; tests of threads run both ways.
  */
 export async function testStore(options: TestStoreOptions = {}): Promise<TestStore> {
   const clock = (options.clock as TestClock | undefined) ?? testClock()

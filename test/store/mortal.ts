@@ -1,6 +1,7 @@
 /**
- * Connections of processes that can die: of one that is dead every statement fails, and nothing of it reaches the server any more.
- * One may also not reach the server for a while, or not hear that a COMMIT was done.
+ * Connections of processes that can die. Every statement of a dead process fails, and none reaches the server. A process may also be cut
+ * off
+ * from the server for a while, or not receive the answer of a COMMIT.
  */
 import type { Connector, Database, DatabaseOptions, Statement } from '../../src/store/engine/database.ts'
 import { PostgresError } from '../../src/store/engine/postgres/blocking-io.ts'
@@ -9,7 +10,7 @@ import { hookStatement } from '../helpers/transactions.ts'
 
 const dead = new Set<number>()
 const lost = new Set<number>()
-/** How its next COMMIT fails: before it is done, or after; null: it does not. */
+/** How the next COMMIT fails: before it is done, or after; null: it succeeds. */
 type Flaw = () => 'before' | 'after' | null
 const flaws = new Map<number, Flaw>()
 const connections = new Map<number, Database[]>()
@@ -17,21 +18,21 @@ const connections = new Map<number, Database[]>()
 /** @param life a number of its own for each process */
 export const mortalConnector = (life: number): Connector => ({ module: import.meta.url, data: life })
 
-/** The server sees what a dead process's server sees: its connections are closed. */
+/** The server sees the end of a dead process: its connections are closed. */
 export function die(life: number): void {
   dead.add(life)
   for (const each of connections.get(life) ?? []) each.close()
 }
 
-/** It does not reach the server until `comeBack`. Who does this ends its connections too: of their transactions nothing is left. */
+/** Cuts it off from the server until `comeBack`. The caller also ends its connections, so that their transactions are lost. */
 export const getLost = (life: number): void => void lost.add(life)
 export const comeBack = (life: number): void => void lost.delete(life)
 
-/** Its COMMITs say that the connection was lost, some after they are done. */
+/** Its COMMITs report a lost connection, some of them after they are done. */
 export const breakCommits = (life: number, flaw: Flaw): void => void flaws.set(life, flaw)
 export const mendCommits = (life: number): void => void flaws.delete(life)
 
-/** What the store calls in place of its own, see `Connector`. */
+/** Replaces the store's own function, see `Connector`. */
 export function openDatabase(url: string, options: DatabaseOptions | undefined, life: number): Database {
   live(life)
   const database = open(url, options)
@@ -58,7 +59,7 @@ function commit(life: number, made: Statement): Statement {
         const done = made.run(...values)
         if (flaw === null) return done
       }
-      throw lostConnection(`nobody heard the answer (${flaw})`)
+      throw lostConnection(`the answer was lost (${flaw})`)
     },
   }
 }

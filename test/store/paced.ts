@@ -1,11 +1,11 @@
 /**
- * Paced chunks beside heavy charging: how late a stream's chunks are while every one of so many exchanges holds and settles.
- * It tells figures; what is asserted about them is the caller's affair.
+ * Paced chunks beside heavy charging: how late a stream's chunks are while each of many exchanges holds and settles. It returns figures;
+ * the caller checks them.
  */
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { aHold, aSettle } from './requests.ts'
 
-/** Milliseconds by which a chunk came later than it was due. */
+/** How much later than planned a chunk came, in milliseconds. */
 export interface Lateness {
   readonly p50Ms: number
   readonly p99Ms: number
@@ -15,12 +15,12 @@ export interface Lateness {
 export interface PacedOptions {
   readonly store: LocalStore
   readonly accountId: string
-  /** Before every exchange's number. */
+  /** The prefix of every exchange's number. */
   readonly prefix: string
   readonly perSecond: number
   readonly durationMs: number
   readonly now: () => number
-  /** How long this thread has waited for a core so far, in milliseconds: that part is others' doing and not counted. */
+  /** How long this thread has waited for a core so far, in milliseconds. That part is caused by others and not counted. */
   readonly waited?: () => number
 }
 

@@ -1,4 +1,4 @@
-/** The addresses and the servers that platforms give: what the client is told of them, and what a server may have set otherwise. */
+/** Addresses and servers of platforms: the configuration of the client, and settings that a server may have changed. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -20,7 +20,7 @@ test.each<[string, object]>([
   ['postgres://u@/d?host=/run/pg&port=6000', { ...PLAIN, host: '/run/pg', port: 6000 }],
   ['postgres:///d?host=/run/pg&user=u', { ...PLAIN, host: '/run/pg' }],
   ['postgres://u@h/d?options=-csearch_path%3Dx', { ...PLAIN, options: '-csearch_path=x' }],
-  // A name, by which a replica is found to be alive, and limits are the gateway's own.
+  // The name shows that a replica is alive, and the limits are the gateway's own.
   ['postgres://u@h/d?application_name=x&query_timeout=1&binary=true&pipeline=false&channel_binding=require', PLAIN],
   ['postgres://u@h/d?sslmode=disable', PLAIN],
   ['postgres://u@h/d?sslmode=require', { ...PLAIN, ssl: {} }],
@@ -31,7 +31,7 @@ test.each<[string, object]>([
   expect(clientConfig(address)).toEqual(expected)
 })
 
-test('files of certificates are read, and one that is not there is named', () => {
+test('files of certificates are read, and a missing one is named', () => {
   const ca = join(folder(), 'ca.pem')
   expect(() => clientConfig(`postgres://u@h/d?sslrootcert=${ca}`)).toThrow(`sslrootcert cannot be read: ENOENT`)
   writeFileSync(ca, 'the CA')
@@ -44,7 +44,7 @@ test.each([
   ['postgres://u:hunter2@/d?host=/run/pg', 'postgres://u@%2Frun%2Fpg/d', ['hunter2']],
   ['postgres://h/d?user=u&password=hunter2', 'postgres://u@h/d', ['hunter2']],
   ['postgres://u:hunter2%zz%40@h/d', 'postgres://u@h/d', ['hunter2%zz%40', 'hunter2%zz@']],
-])('of %s the password is known and not shown', (address, place, passwords) => {
+])('the password in %s is recognized and not shown', (address, place, passwords) => {
   expect(placeOf(address)).toBe(place)
   expect(passwordsIn(address)).toEqual(passwords)
   expect(sentenceOf(new Error(`no ${passwords[0]} for ${address}`), address)).not.toContain('hunter2')
@@ -62,7 +62,7 @@ test.each<[string | undefined, string, RegExp]>([
   ['ENOENT', 'connect ENOENT /run/pg/.s.PGSQL.5432', /cannot be reached.*folder of its socket/],
   ['0A000', 'cannot use serializable mode in a hot standby', /is read-only.*Name the primary/],
   ['53300', 'sorry, too many clients already', /has no connection left.*max_connections/],
-])('%s %s is told with what to do', (code, message, says) => {
+])('%s %s is reported with a remedy', (code, message, says) => {
   expect(knownSentence(Object.assign(new Error(message), { code }), 'postgres://u@h/d')).toMatch(says)
 })
 
@@ -83,7 +83,7 @@ onPostgres(() => {
     synchronous_commit: 'off',
   }
 
-  test.each([false, true])('what a database has set otherwise changes nothing; only reads: %s', async readOnly => {
+  test.each([false, true])('settings of a database have no effect; read-only: %s', async readOnly => {
     const { url, name, run } = await testDatabase()
     const shown = Object.keys(STRANGE).map(each => `current_setting('${each}') AS "${each}"`)
     const settings = () => {
@@ -92,7 +92,7 @@ onPostgres(() => {
       return { database, found: database.prepare(`SELECT ${shown.join(', ')}`).get() }
     }
     const { found: ordinary } = settings()
-    // All at once: who connects afterwards has them, and its statements 5 ms.
+    // All at once: later connections have them, and a timeout of 5 ms.
     await run(
       Object.entries(STRANGE)
         .map(([each, value]) => `ALTER DATABASE ${name} SET ${each} = '${value}'`)
@@ -108,7 +108,7 @@ onPostgres(() => {
     database.exec('COMMIT')
   })
 
-  test('a user who may not make tables, or has no schema for them, is told so before anything is made', async () => {
+  test('a user who may not make tables, or has no schema for them, is refused before anything is created', async () => {
     const [{ url, name, run }, stranger] = [await testDatabase(), 'stranger_of_addresses']
     await run(`DO $$ BEGIN CREATE ROLE ${stranger} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`)
     await run('REVOKE CREATE ON SCHEMA public FROM PUBLIC')

@@ -1,4 +1,4 @@
-/** What only a store in PostgreSQL has: addresses, versions of its schema, one owner, and connections that are cut. */
+/** Features of a store in PostgreSQL: addresses, versions of its schema, one owner, and connections that are cut. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
@@ -46,7 +46,7 @@ test.each([
 
 onPostgres(() => {
   describe('a connection', () => {
-    test('has values as SQLite has them', async () => {
+    test('returns values like SQLite', async () => {
       const database = openPostgres((await testDatabase()).url)
       const sql = `SELECT CAST(? AS BIGINT) AS whole, CAST(? AS BYTEA) AS bytes, CAST(? AS TEXT) AS text, TRUE AS truth,
         NULL AS nothing, sum(CAST(7 AS BIGINT)) AS summed`
@@ -63,7 +63,7 @@ onPostgres(() => {
       database.close()
     })
 
-    test('walks through more rows than it fetches at a time, also inside a transaction', async () => {
+    test('iterates over more rows than it fetches at a time, also inside a transaction', async () => {
       const database = openPostgres((await testDatabase()).url)
       const many = database.prepare('SELECT i FROM generate_series(1, 2500) AS s(i)')
       const sum = () => [...many.iterate()].reduce((total, row) => total + Number(row['i']), 0)
@@ -72,17 +72,17 @@ onPostgres(() => {
       expect([sum(), sum()]).toEqual([(2500 * 2501) / 2, (2500 * 2501) / 2])
       expect(database.inTransaction()).toBe(true)
       database.exec('COMMIT')
-      // One walk within another.
+      // An iteration within another one.
       let inner = 0
       for (const row of many.iterate()) if (Number(row['i']) % 1000 === 0) inner += sum()
       expect(inner).toBe(2500 * 2501)
-      // Left half-way.
+      // Abandoned half-way.
       for (const row of many.iterate()) if (row['i'] === 3) break
       expect(database.inTransaction()).toBe(false)
       database.close()
     })
 
-    test('that was cut fails once, with its transaction, and is opened again by what comes later', async () => {
+    test('that was cut fails once, with its transaction, and is opened again by the next statement', async () => {
       const { url, cut } = await testDatabase()
       const database = openPostgres(url)
       onTestFinished(() => database.close())
@@ -102,7 +102,7 @@ onPostgres(() => {
       expect(countOf(database, 't')).toBe(1)
     })
 
-    test('of a gateway that was cut while nobody used it is opened again, and nothing fails', async () => {
+    test('of a gateway that was cut while it was idle is opened again, and nothing fails', async () => {
       const { url, cut } = await testDatabase()
       const database = openPostgres(url, { replica: null })
       onTestFinished(() => database.close())
@@ -116,7 +116,7 @@ onPostgres(() => {
         await wait(50)
         put!.run()
         expect(countOf(database, 't')).toBe(2 * round)
-        // What goes with the next statement goes with it again, and is answered.
+        // Deferred statements are sent again with the next statement, and are answered.
         begin!.run()
         const rows = database.prepare('SELECT 7 AS seven').laterAll!()
         await cut()
@@ -127,9 +127,9 @@ onPostgres(() => {
     })
 
     test.each([
-      ['that has not begun: nothing of it is sent', 'BEGIN; SELECT 1 / 0', () => {}],
+      ['that has not begun: nothing is sent', 'BEGIN; SELECT 1 / 0', () => {}],
       [
-        'with a statement that still waits: it is not sent',
+        'with a deferred statement: it is not sent',
         'BEGIN',
         (database: Database) => {
           database.prepare('SELECT 1').get()
@@ -137,7 +137,7 @@ onPostgres(() => {
         },
       ],
       [
-        'whose connection is lost: nothing is left of it',
+        'whose connection is lost: nothing of it remains',
         'BEGIN',
         (database: Database, cut: () => void) => {
           database.prepare('SELECT 1').get()
@@ -159,7 +159,7 @@ onPostgres(() => {
       expect(database.inTransaction()).toBe(false)
     })
 
-    test("a broken constraint is the caller's mistake, and not the server's", async () => {
+    test("a broken constraint is the caller's mistake, not the server's", async () => {
       const database = openPostgres((await testDatabase()).url)
       database.exec('CREATE TABLE t (i BIGINT PRIMARY KEY)')
       const put = database.prepare('INSERT INTO t VALUES (1)')
@@ -169,8 +169,8 @@ onPostgres(() => {
     })
   })
 
-  describe('what cannot be used is told in a sentence, without the password', () => {
-    test('nobody listens, a wrong password, no such database, no user', async () => {
+  describe('an unusable store is reported in a sentence without the password', () => {
+    test('no server, a wrong password, an unknown database, an unknown user', async () => {
       const { port } = await testServer()
       const at = `127.0.0.1:${port}`
       for (const [url, message] of [
@@ -180,7 +180,7 @@ onPostgres(() => {
         ],
         [`postgres://${LOCKED.user}:hunter2@${at}/postgres`, /refuses the user or the password: .*Correct `store`\.$/],
         [`postgres://postgres:hunter2@${at}/nowhere`, /does not exist: .*Create it: createdb/],
-        [`postgres://nobody:hunter2@${at}/postgres`, /refuses the user or the password/],
+        [`postgres://unknown:hunter2@${at}/postgres`, /refuses the user or the password/],
       ] as const) {
         const opening = open(url)
         await expect(opening).rejects.toBeInstanceOf(StoreError)
@@ -189,7 +189,7 @@ onPostgres(() => {
       }
     })
 
-    test('a database that is read-only, or of another encoding', async () => {
+    test('a database that is read-only or has another encoding', async () => {
       const [readOnly, latin] = [
         await testDatabase(),
         await testDatabase(`template0 ENCODING LATIN1 ${LIBC} LC_COLLATE "C" LC_CTYPE "C"`),
@@ -221,7 +221,7 @@ onPostgres(() => {
   })
 
   describe('the schema', () => {
-    test('of a new store is made once, however often it is opened', async () => {
+    test('of a new store is created once, however often it is opened', async () => {
       const { url, run } = await testDatabase()
       const first = openPostgres(url)
       expect(migratePostgres(first)).toBe(NEWEST)
@@ -231,7 +231,7 @@ onPostgres(() => {
       expect(applied).toEqual(MIGRATIONS.map((file, index) => ({ version: String(index + 1), file })))
     })
 
-    test('a start waits for another first start that has made only a part of it', async () => {
+    test('a start waits for another first start that has created only a part of it', async () => {
       const { url, run } = await testDatabase()
       const other = openPostgres(url)
       other.prepare('SELECT pg_advisory_lock(?)').get(WRITE_LOCK + 1n)
@@ -245,13 +245,13 @@ onPostgres(() => {
       expect((await ended)[0]).toBe(0)
     })
 
-    test('has the one secret of two first starts at once', async () => {
+    test('has one secret after two simultaneous first starts', async () => {
       const { url } = await testDatabase()
       await (await open(url)).close()
       const first = openPostgres(url)
       onTestFinished(() => first.close())
       const found = { secret: SECRET, place: '' }
-      // Between the look of one and its writing, another one has written.
+      // Another start has written it between the read and the write of this one.
       const late: Database = {
         ...first,
         prepare: sql =>
@@ -286,14 +286,14 @@ onPostgres(() => {
       await expect(open(url)).rejects.toThrow(message)
     })
 
-    test("another program's tables are left alone", async () => {
+    test("another program's tables are not changed", async () => {
       const { url, run } = await testDatabase()
       await run('CREATE TABLE customer (id BIGINT)')
       await expect(open(url)).rejects.toThrow('tables of another program (customer)')
       expect(await run("SELECT to_regclass('tollgate_schema') AS found")).toEqual([{ found: null }])
     })
 
-    test('a migration that fails leaves nothing behind, and is told by its name', async () => {
+    test('a failing migration leaves nothing behind, and is reported by its name', async () => {
       const [{ url }, dir] = [await testDatabase(), join(folder(), 'migrations')]
       mkdirSync(dir)
       writeFileSync(join(dir, '001-one.sql'), 'CREATE TABLE one (i BIGINT)')
@@ -311,7 +311,7 @@ onPostgres(() => {
       expect(migratePostgres(database, { folder: dir })).toBe(2)
     })
 
-    test('a migration that waits for a reader makes nobody else wait for long', async () => {
+    test('a migration that waits for a reader does not block others for long', async () => {
       const [{ url, run }, dir] = [await testDatabase(), join(folder(), 'migrations')]
       const store = await openStore({ url, secret: SECRET, clock: testClock(), folder: folder(), writes: 'thread' })
       onTestFinished(() => store.close())
@@ -326,7 +326,7 @@ onPostgres(() => {
       onTestFinished(() => reader.close())
       reader.exec(reader.dialect.snapshot)
       reader.prepare('SELECT count(*) FROM event').get()
-      // In a process of its own, because it waits in its thread.
+      // In a process of its own, because it blocks its thread.
       const child = spawn(process.execPath, [join(import.meta.dirname, 'migrate.child.ts'), url, dir], {
         stdio: 'inherit',
       })
@@ -354,7 +354,7 @@ onPostgres(() => {
       expect(store.reads.verify().violations).toEqual([])
     })
 
-    test('one that is old is told to whoever only reads', async () => {
+    test('an old one is reported to a read-only connection', async () => {
       const database = openPostgres((await testDatabase()).url, { readOnly: true })
       expect(() => migratePostgres(database, { canWrite: false })).toThrow(
         /has schema 0, .* has schema \d+\. Start the gateway/,
@@ -364,7 +364,7 @@ onPostgres(() => {
   })
 
   test.each(['here', 'thread'] as const)(
-    'a connection that is cut around COMMIT again and again: nothing is lost, and nothing is done twice; written by: %s',
+    'a connection that is repeatedly cut around COMMIT loses nothing and does nothing twice, written by: %s',
     async writes => {
       const { url } = await testDatabase()
       const seed = Math.floor(Math.random() * 2 ** 32)
@@ -406,7 +406,7 @@ function thrownBy(work: () => unknown): Error {
   return expect.unreachable('nothing was thrown')
 }
 
-/** Asks until it is known. */
+/** Repeats it until the result is known. */
 async function again<Result>(work: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {

@@ -1,4 +1,4 @@
-/** Three processes with one database, and what chance does to them (replica-play.ts). */
+/** Three processes with one database under random faults (replica-play.ts). */
 import { expect, test } from 'vitest'
 import { countsOf } from '../helpers/counts.ts'
 import { onPostgres } from './helpers.ts'
@@ -8,24 +8,24 @@ const counts = countsOf('replicas')
 
 const STEPS = 60
 
-/** What keeps the promises, taken away: chance has to find out. */
+/** Faults in the guarantees themselves, which the random play must find. */
 const PLANTED: readonly (readonly [name: string, sql: string])[] = [
   [
-    'a replica that was taken over writes on',
+    'a replica that was taken over continues to write',
     'CREATE OR REPLACE FUNCTION fence(replica_id BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$ BEGIN END $$',
   ],
   [
-    'holds do not say whose they are',
+    'holds do not name their replica',
     `CREATE FUNCTION of_none() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.replica := NULL; RETURN new; END $$;
      CREATE TRIGGER of_none BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION of_none()`,
   ],
   [
-    'recovery looks from too late on',
+    'recovery starts too late',
     `CREATE FUNCTION too_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.open_from := '~'; RETURN new; END $$;
      CREATE TRIGGER too_late BEFORE INSERT OR UPDATE ON replica FOR EACH ROW EXECUTE FUNCTION too_late()`,
   ],
   [
-    'a hold does not look at the credit',
+    'a hold does not check the credit',
     `ALTER TABLE balance DROP CONSTRAINT balance_check;
      CREATE FUNCTION plenty() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.posted := new.posted + 1; RETURN new; END $$;
      CREATE TRIGGER plenty BEFORE UPDATE ON balance FOR EACH ROW WHEN (new.held > old.held) EXECUTE FUNCTION plenty()`,

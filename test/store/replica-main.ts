@@ -1,10 +1,11 @@
 /**
- * Runs one seed of the play of replicas (replica-play.ts) with planted bugs, in a process of its own: the product's source is
- * changed while it is loaded.
+ * Runs one seed of the replica play (replica-play.ts) with planted bugs. It has a process of its own, because the product's source is
+ * changed
+ * while it is loaded.
  *
  *     node test/store/replica-main.ts postgres://…/empty-database SEED STEPS "the planted bug's name"
  *
- * The exit code is 1 when the play found a bug, 0 when it found none.
+ * The exit code is 1 if the play found a bug, else 0.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +15,7 @@ import { PLANTED } from './replica-plants.ts'
 
 const [url, seed, steps, name] = process.argv.slice(2)
 changeWhileLoading(PLANTED.filter(each => each.name === name).map(({ change }) => change))
-// Only now: the changes are made while it is loaded.
+// Imported only now, because the changes are made while the source is loaded.
 const { openStore } = await import('../../src/store/engine/sqlite.ts')
 const { openPostgres } = await import('../../src/store/engine/postgres/index.ts')
 const { testClock } = await import('./helpers.ts')
@@ -50,7 +51,7 @@ try {
   await play.end(8000)
   play.check()
 } catch (error) {
-  // A machine that is too busy to connect within a second is no finding.
+  // A machine that is too busy to connect within a second does not count.
   if (!/cannot be reached/.test(String(error))) found = error
 }
 for (const each of folders) rmSync(each, { recursive: true, force: true })

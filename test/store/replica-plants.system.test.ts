@@ -1,4 +1,4 @@
-/** The play of replicas finds what it is for: bugs that are planted in the product's source. */
+/** The replica play finds bugs that are planted in the product's source. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -13,7 +13,7 @@ const MAIN = fileURLToPath(new URL('./replica-main.ts', import.meta.url))
 const SEEDS = 60
 const STEPS = 60
 
-/** What a play has found; null: nothing. */
+/** The finding of a play; null: none. */
 async function play(seed: number, bug: string): Promise<string | null> {
   const { url } = await testDatabase()
   return new Promise((resolve, reject) => {
@@ -24,11 +24,11 @@ async function play(seed: number, bug: string): Promise<string | null> {
   })
 }
 
-/** Those that show in the first seed or two; `npm run test:full` looks for all. */
+/** Bugs that the first seed or two find; `npm run test:full` tries all. */
 const QUICK = [
   'recovery charges the whole hold',
   "a lease is renewed by the process's own clock",
-  'a dead replica is forgotten before its holds are settled',
+  'a dead replica is deleted before its holds are settled',
 ]
 
 onPostgres(() => {

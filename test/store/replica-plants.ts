@@ -1,13 +1,14 @@
 /**
- * Bugs in the code that shares a database between processes, one careless change each: the play of chance (replica-play.ts) has to
- * find every one. A bug that it does not find shows that the play is blind there.
+ * Bugs in the code that shares a database between processes, each a small careless change. The random play (replica-play.ts) must find
+ * every
+ * one. A bug that it does not find shows a gap in the play.
  */
 import { readFileSync } from 'node:fs'
 import type { Change } from '../simulation/plant.ts'
 
 export interface PlantedBug {
   readonly name: string
-  /** Texts that stand exactly once in their files, and what they become. */
+  /** Texts that occur exactly once in their files, and their replacements. */
   readonly change: Change
 }
 
@@ -31,7 +32,7 @@ function inSql(name: string, old: string, changed: string): PlantedBug {
     new URL(`../../src/store/engine/postgres/migrations/${MIGRATION}`, import.meta.url),
     'utf8',
   )
-  if (source.split(old).length !== 2) throw new Error(`${MIGRATION} has not once: ${old}`)
+  if (source.split(old).length !== 2) throw new Error(`${MIGRATION} must contain this exactly once: ${old}`)
   const reads = "const [sql, file] = [readFileSync(path, 'utf8'), basename(path)]"
   const written = `.replaceAll(${JSON.stringify(old)}, ${JSON.stringify(changed)})`
   return bug(name, 'src/store/engine/postgres/postgres-schema.ts', reads, reads.replace("'utf8')", `'utf8')${written}`))
@@ -55,7 +56,7 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   inSql('a late settle adds all of its amount', 'least(e.amount - s.amount,', 'least(e.amount,'),
   bug(
-    'a COMMIT in doubt is told as not done',
+    'a COMMIT in doubt is reported as not done',
     GROUP,
     'member.uncertain ||= !isRefused(results[index])',
     'member.uncertain = false',
@@ -67,7 +68,7 @@ export const PLANTED: readonly PlantedBug[] = [
     'const reached = hold.amount',
   ),
   bug(
-    'a dead replica is forgotten before its holds are settled',
+    'a dead replica is deleted before its holds are settled',
     KEEPER,
     'const settled = await settleLeft({ reads, settle, dead: { replica, lane: null, takenBy: id } })',
     `await writer.op('forgetReplica', replica)
@@ -89,7 +90,7 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   bug('a replica that was kept from writing never writes again', REPLICAS, 'if (!isFenced) return', 'return'),
   bug(
-    'a connection that is opened again does not look at the fence',
+    'a reopened connection does not check the fence',
     DATABASE,
     `this.#openAgain()
       return this.#call(statements)`,

@@ -1,11 +1,14 @@
 /**
- * A play of chance with three processes and one database: their clocks are up to 10 s apart, while leases end, processes die and
- * start again, connections are cut, COMMITs fail or only seem to, rows are locked, and one process does not reach the database.
- * A seed repeats what chance drew, as far as the server lets it.
+ * A random play with three processes and one database. Their clocks are up to 10 s apart. Leases end, processes die and restart, and
+ * connections are cut. COMMITs fail or only seem to, rows are locked, and one process is cut off from the database. A seed repeats the
+ * random choices, as far as the server allows.
  *
- * It demands that the answer to a caller is true; that each exchange is charged at most once; that the amount owed is charged unless
- * the process had died, also after its lease had ended; that each live process can write again; that nothing is held
- * in the end; and that the budgets of each kind add up to the charges.
+ * It checks these promises:
+ * - The answer to a caller is true.
+ * - Each exchange is charged at most once.
+ * - The amount owed is charged, unless the process had died, also after its lease had ended.
+ * - Each live process can write again, and nothing is held in the end.
+ * - The budgets of each kind add up to the charges.
  */
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -22,10 +25,10 @@ import { aHold, aSettle } from './requests.ts'
 
 const SKEW_MS = 10_000
 const CREDIT = 2000n
-/** How long a lease lasts after it was renewed, and what a slow server may need to say so. */
+/** The length of a lease after its renewal, and the time a slow server may need to report it. */
 const LEASE_S = 61
 
-/** Where stores and folders come from: a test clears them away. */
+/** Provides stores and folders, which a test removes. */
 export interface Ground {
   open(options: TestStoreOptions): Promise<TestStore>
   folder(): string
@@ -36,18 +39,18 @@ interface Life {
   readonly store: TestStore
   readonly folder: string
   readonly replica: number
-  /** Whether it does not reach the database. */
+  /** Whether it is cut off from the database. */
   isLost: boolean
 }
 
-/** What is known of an exchange by who asked for it. */
+/** The caller's knowledge of an exchange. */
 interface Exchange {
   readonly id: string
   readonly life: Life
   held: 'asked' | 'yes' | 'no' | 'unknown'
   /** `owed`: the store has taken it over, and writes it when it can. */
   settled: 'no' | 'asked' | 'yes' | 'other' | 'owed' | 'unknown'
-  /** Whether its process keeps its lease until all is written. */
+  /** Whether its process keeps its lease until everything is written. */
   readonly isLast: boolean
   readonly amount: bigint
   readonly reached: bigint[]
@@ -63,7 +66,7 @@ export class Play {
   readonly dead: Life[] = []
   readonly exchanges: Exchange[] = []
   readonly waiting = new Set<Promise<unknown>>()
-  /** What nobody may throw. */
+  /** Errors that must not be thrown. */
   readonly broken: unknown[] = []
   first!: TestStore
   account = ''
@@ -87,7 +90,7 @@ export class Play {
     for (let count = 0; count < 3; count++) await this.join(this.ground.folder())
   }
 
-  /** A process starts; it recovers what the one left that used its folder before. */
+  /** Starts a process; it recovers the holds of the previous process of its folder. */
   async join(place: string): Promise<void> {
     const id = ++lives
     const clock = testClock()
@@ -108,7 +111,7 @@ export class Play {
     this.alive.push({ id, store, folder: place, replica, isLost: false })
   }
 
-  /** Nobody waits for it before the end. */
+  /** Awaited only at the end. */
   begin(work: Promise<unknown>): void {
     const settled = work
       .catch(error => void (isUnavailable(error) || this.broken.push(error)))
@@ -134,7 +137,7 @@ export class Play {
     }
   }
 
-  /** Of the account, of one of two keys, and of one of three values of a tag. */
+  /** Budgets of the account, of one of two keys, and of one of three values of a tag. */
   budgets(): HoldBudget[] {
     const rest = { start: 0, end: null, marks: [50, 100] }
     return [
@@ -151,7 +154,7 @@ export class Play {
     await exchange.life.store.ledger.checkpoint([{ exchange: id, amount: reached, usage: { input: 1, output: 1 } }])
   }
 
-  /** What the database does not take is left to the store, as the gateway does. */
+  /** Settles that the database does not accept are left to the store, as the gateway does. */
   async settle(exchange: Exchange): Promise<void> {
     exchange.settled = 'asked'
     exchange.asked = BigInt(Math.floor(this.random() * Number(exchange.amount + 1n)))
@@ -206,13 +209,13 @@ export class Play {
     die(life.id)
   }
 
-  /** That of a dead process, which starts again, or a new one. */
+  /** Restarts a dead process, or starts a new one. */
   folderOfNext(): string {
     const former = this.random() < 0.5 ? this.dead.pop() : undefined
     return former?.folder ?? this.ground.folder()
   }
 
-  /** Somebody else keeps every balance for longer than a statement may take, or nearly as long. */
+  /** Another connection locks every balance for longer than the timeout of a statement, or nearly as long. */
   lockBalances(): void {
     const other = this.first.connect()
     other.exec('BEGIN')
@@ -220,18 +223,18 @@ export class Play {
     this.begin(wait(this.random() * 1500).then(() => other.close()))
   }
 
-  /** Most of its COMMITs seem to fail: also of what is tried three times. @param undone how many of these really do */
+  /** Most of its COMMITs seem to fail, also those that are retried three times. @param undone how many of these really fail */
   breakCommits(life: Life, undone: number): void {
     const random = seeded(Math.floor(this.random() * 2 ** 31))
     const soundness = 0.1 + 0.2 * random()
     breakCommits(life.id, () => (random() < soundness ? null : random() < undone ? 'before' : 'after'))
   }
 
-  /** It reaches the database no more; the server notices at once, and often its lease ends before it is back. */
+  /** Cuts it off from the database. The server notices at once, and often its lease ends before it is back. */
   lose(life: Life): void {
     life.isLost = true
     getLost(life.id)
-    // Of this database alone: others on the server have replicas of the same number.
+    // Of this database only: other databases of the server have replicas with the same numbers.
     run(
       this.first,
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -243,7 +246,7 @@ export class Play {
   find(life: Life): void {
     life.isLost = false
     comeBack(life.id)
-    // What it does first it does with what it knew before; some die when it is done, and nothing else of them follows.
+    // Its first operation uses its knowledge from before. Some die right after it.
     const next = this.random()
     const hold = this.hold(life)
     this.begin(
@@ -251,7 +254,7 @@ export class Play {
     )
   }
 
-  /** Everybody reaches the database; what is owed is written, and what the dead have held is taken over. */
+  /** All processes reach the database again; owed settles are written, and dead processes are taken over. */
   async end(patienceMs = 20_000): Promise<void> {
     for (const life of this.alive) if (life.isLost) this.find(life)
     await Promise.all(this.waiting)
@@ -276,7 +279,7 @@ export class Play {
       return this.alive.every(isWritten)
     })
     await this.within(patienceMs, 'nothing is held', () => {
-      // Not the leases of those that live: on a busy machine they would take each other over before they come to the dead.
+      // Without the leases of living processes: on a busy machine they would take each other over first.
       const live = this.alive.map(({ replica }) => replica)
       const dead = `SELECT id FROM replica
         WHERE lease_until > clock_timestamp() + interval '1 s' AND (taken_by IS NOT NULL OR id NOT IN (${live}))`
@@ -285,7 +288,7 @@ export class Play {
     })
   }
 
-  /** All that lives settles what it holds, at a database that fails for a while. */
+  /** All living processes settle their holds, while the database fails for a while. */
   async settleAll(): Promise<void> {
     const last = this.alive.flatMap(life => [this.hold(life, true), this.hold(life, true)])
     await Promise.all(last.map(each => each.catch(expectUnavailable)))
@@ -296,7 +299,7 @@ export class Play {
     for (const { id } of this.alive) mendCommits(id)
   }
 
-  /** Who took another one over may have died, or have lost its own lease, before it was done: somebody else goes on at once. */
+  /** A process may die, or lose its lease, in the middle of a takeover: another one continues at once. */
   hurry(): void {
     for (const { id } of run(this.first, 'SELECT id FROM replica WHERE taken_by IS NOT NULL'))
       endLease(this.first, Number(id))
@@ -339,7 +342,7 @@ export class Play {
   }
 }
 
-/** It writes nothing, in a transaction of its own. */
+/** Writes nothing, in a transaction of its own. */
 function canWrite({ ledger }: TestStore): Promise<boolean> {
   const nothing = { exchange: 'req_none', amount: 0n, usage: { input: 0, output: 0 } }
   return ledger.checkpoint([nothing]).then(

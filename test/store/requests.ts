@@ -1,7 +1,7 @@
-/** Requests with everything filled in. Apart from the helpers, so that a child process needs no test runner. */
+/** Complete requests. Separate from the helpers, so that a child process needs no test runner. */
 import { type HoldRequest, type Price, plainPrice, type SettleRequest } from '#contract'
 
-/** Long enough, and plainly no secret. */
+/** Long enough, and obviously not a real secret. */
 export const SECRET = 'a secret that is only good for tests'
 
 export const PRICE: Price = plainPrice({

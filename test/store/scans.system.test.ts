@@ -1,6 +1,7 @@
 /**
- * With many accounts and events in PostgreSQL, what is done all day finds its rows by an index: no table is read from end to
- * end. The server's planner has to choose that each time, so its own count of what it read is asked for.
+ * With many accounts and events in PostgreSQL, daily operations find their rows by an index: no table is scanned. The server's planner
+ * has to
+ * choose that each time, so the test checks the server's own counts of reads.
  */
 import { expect, test } from 'vitest'
 import { beside, endLease, QUICK, run } from './beside.ts'
@@ -9,7 +10,7 @@ import { onPostgres, testStore } from './helpers.ts'
 
 const MANY = 20_000
 
-/** As many accounts, each with a key and one exchange. */
+/** The number of accounts, each with a key and one exchange. */
 const FILL = `
   INSERT INTO account (id, name, plan, created_at) SELECT 'acc_' || n, 'name ' || n, 'free', 0 FROM generate_series(1, ${MANY}) AS n;
   INSERT INTO balance SELECT 'acc_' || n, 1000, 0, 0 FROM generate_series(1, ${MANY}) AS n;
@@ -24,7 +25,7 @@ const FILL = `
   INSERT INTO usage SELECT 'acc_' || n, 0, 0, 'key_' || n, 'm', 1, 0, 0, 0, 0, 0, 0 FROM generate_series(1, ${MANY}) AS n;`
 
 onPostgres(() => {
-  test('holds, settles, receipts, a start and a take-over read no table from end to end', async () => {
+  test('holds, settles, receipts, a start and a takeover scan no table', async () => {
     const first = await testStore(QUICK)
     const filler = first.connect()
     filler.exec(FILL)
@@ -38,13 +39,13 @@ onPostgres(() => {
     endLease(first, 2)
     await expect.poll(() => first.reads.findReceipt('req_2two')).toMatchObject({ source: 'recovered' })
     await Promise.all([first.close(), second.close()])
-    // A connection tells its count when it ends, at the latest.
+    // A connection reports its count at its end, at the latest.
     const connected =
       "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name <> 'tollgate'"
     await expect.poll(() => run(first, connected)).toEqual([])
     const scanned = run(first, `SELECT relname FROM pg_stat_user_tables WHERE seq_tup_read >= ${MANY}`)
     expect(scanned).toEqual([])
-    // It counts at all.
+    // The count works at all.
     run(first, 'SELECT count(*) FROM checkpoint')
     const count = "SELECT seq_tup_read AS read FROM pg_stat_user_tables WHERE relname = 'checkpoint'"
     await expect.poll(() => Number(run(first, count)[0]!['read'])).toBeGreaterThanOrEqual(MANY)

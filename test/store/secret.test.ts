@@ -7,7 +7,7 @@ import { StoreError } from '../../src/store/error.ts'
 import { loadSecret, secretPlace } from '../../src/store/secret.ts'
 import { folder, SECRET, testClock, testStore } from './helpers.ts'
 
-test('a configured one that is too short is refused, without showing it', () => {
+test('a configured one that is too short is refused without showing it', () => {
   const short = 'hunter2hunter2hunter2hunter2hun'
   expect(() => loadSecret(short, folder())).toThrow(
     'The `secret` of gateway.yaml has 31 characters and needs at least 32.',
@@ -25,14 +25,14 @@ test('a file that is too short, or empty, is refused', () => {
   expect(() => loadSecret(null, dir)).toThrow(`${join(dir, 'secret')} has 5 characters and needs at least 32.`)
 })
 
-test('a file that others can read is refused, with the command that helps', () => {
+test('a file that others can read is refused, with the command to correct it', () => {
   const dir = folder()
   loadSecret(null, dir)
   chmodSync(join(dir, 'secret'), 0o640)
   expect(() => loadSecret(null, dir)).toThrow(`(mode 0640). Run: chmod 600 ${join(dir, 'secret')}`)
 })
 
-test('the first start makes one that only the owner reads; later starts find the same', () => {
+test('the first start makes one that only the owner can read; later starts use the same', () => {
   const dir = join(folder(), 'new', '.tollgate')
   const secret = loadSecret(null, dir)
   expect(secret).toMatch(/^[\w-]{43}$/)
@@ -43,13 +43,13 @@ test('the first start makes one that only the owner reads; later starts find the
   expect(readFileSync(join(dir, 'secret'), 'utf8')).toBe(`${secret}\n`)
 })
 
-test('a configured one wins, and no file is made', () => {
+test('a configured one has priority, and no file is made', () => {
   const dir = folder()
   expect(loadSecret('x'.repeat(32), dir)).toBe('x'.repeat(32))
   expect(readdirSync(dir)).toEqual([])
 })
 
-test('a store opened with another secret says so, and what to restore; with its own it opens', async () => {
+test('a store reports another secret and what to restore, and opens with its own', async () => {
   const store = await testStore()
   await store.close()
   const secret = 'another secret of more than 32 characters'
@@ -63,7 +63,7 @@ test('a store opened with another secret says so, and what to restore; with its 
   await testStore({ path: store.path, secret: SECRET })
 })
 
-test('without the file of a store that has content no new one is made', async () => {
+test('if the file is missing and the store has content, no new secret is made', async () => {
   const store = await testStore()
   await store.close()
   const dir = dirname(store.path)
@@ -71,7 +71,7 @@ test('without the file of a store that has content no new one is made', async ()
     `The secret of the keys in ${store.path} is missing: the file ${dir}/secret does not exist and gateway.yaml has no`,
   )
   expect(existsSync(join(dir, 'secret'))).toBe(false)
-  // A store that is not there yet, or empty, gets one.
+  // A missing or empty store gets one.
   writeFileSync(join(dir, 'empty.db'), '')
   loadSecret(null, dir, join(dir, 'empty.db'))
   expect(existsSync(join(dir, 'secret'))).toBe(true)
@@ -80,6 +80,6 @@ test('without the file of a store that has content no new one is made', async ()
 test.each([
   ['the file', null, 'the file /x/secret'],
   ['the configuration', 'hunter2', '`secret:` of gateway.yaml'],
-])('the place of a secret in %s names nothing else', (_what, configured, place) => {
+])('the place of a secret in %s does not contain the secret', (_what, configured, place) => {
   expect(secretPlace(configured, '/x')).toBe(place)
 })

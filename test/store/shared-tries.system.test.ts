@@ -1,4 +1,4 @@
-/** What replicas share besides money and keys: tries that count at all of them, and what each shows of itself. */
+/** State that replicas share besides money and keys: tries that count for all of them, and published views. */
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Statement, transaction } from '../../src/store/engine/database.ts'
 import { createTryOperations } from '../../src/store/engine/postgres/try-writes.ts'
@@ -19,7 +19,7 @@ async function pair() {
 
 onPostgres(() => {
   describe('tries', () => {
-    test('count at all replicas together, however many come at once', async () => {
+    test('count for all replicas together, at any concurrency', async () => {
       const { all } = await pair()
       const results = await Promise.all(Array.from({ length: 20 }, (_, index) => all[index % 2]!.countTries([by('a')])))
       expect(results.filter(result => 'counted' in result)).toHaveLength(3)
@@ -27,7 +27,7 @@ onPostgres(() => {
       expect(await all[1]!.countTries([by('b')])).toHaveProperty('counted')
     })
 
-    test('that one limit refuses take nothing from another', async () => {
+    test('that one limit refuses do not count in another', async () => {
       const { all } = await pair()
       const both = [by('a'), by('a', ONE)]
       expect(await all[0]!.countTries(both)).toHaveProperty('counted')
@@ -47,7 +47,7 @@ onPostgres(() => {
       expect(run(one, 'SELECT * FROM try_count')).toEqual([])
     })
 
-    test('wait for the server once before COMMIT, however many limits they count in: holds wait with them', async () => {
+    test('wait for the server once before COMMIT, for any number of limits, because holds wait with them', async () => {
       const { clock, connect } = await testStore(QUICK)
       const database = connect()
       onTestFinished(() => database.close())
@@ -76,7 +76,7 @@ onPostgres(() => {
       expect(database.prepare('SELECT * FROM try_count').all()).toEqual([])
     })
 
-    test('leave nothing behind when their time is over, and never the name of who tried', async () => {
+    test('leave nothing behind after their time, and never the name of the subject', async () => {
       const { one, all } = await pair()
       await all[0]!.countTries([by('alice@example.com'), by('bob@example.com', ONE)])
       const rows = run(one, 'SELECT limit_name, subject, state FROM try_count')
@@ -88,8 +88,8 @@ onPostgres(() => {
     })
   })
 
-  describe('what a replica shows of itself', () => {
-    test('the others read, as it was told last; one that is alone has no others', async () => {
+  describe('the view of a replica', () => {
+    test('is read by the others in its last version; a single replica has no others', async () => {
       const { all } = await pair()
       expect(await all[0]!.others()).toEqual([])
       await all[0]!.publish('first')
@@ -98,7 +98,7 @@ onPostgres(() => {
       expect(await all[0]!.others()).toEqual([])
     })
 
-    test('is read again and again by one statement of the server', async () => {
+    test('is read repeatedly with one prepared statement', async () => {
       const database = (await testStore(QUICK)).connect({ readOnly: true })
       onTestFinished(() => database.close())
       const reads = createReplicaReads(database)
@@ -109,7 +109,7 @@ onPostgres(() => {
       expect(prepared.all()).toHaveLength(1)
     })
 
-    test('is not shown once its replica was not heard of for 15 s: it may be dead', async () => {
+    test('is not shown if its replica has not renewed its lease for 15 s', async () => {
       const { one, all } = await pair()
       await (await beside(one)).replicas!.publish('three')
       for (const [heardOfS, shown] of [
@@ -123,7 +123,7 @@ onPostgres(() => {
       }
     })
 
-    test('is gone with its lease, and with the replica', async () => {
+    test('is removed with its lease, and with the replica', async () => {
       const { one, two, all } = await pair()
       await all[1]!.publish('two')
       expect(await all[0]!.others()).toHaveLength(1)
@@ -140,6 +140,6 @@ onPostgres(() => {
   })
 })
 
-test('a store that one process has for itself shares nothing', async () => {
+test('a store of one process shares nothing', async () => {
   expect((await testStore({ url: 'memory' })).replicas).toBeNull()
 })

@@ -1,6 +1,6 @@
 /**
- * A store with a million entries beside an empty one: what a request, a start and an audit cost. Only an audit may grow
- * with what was; the statements on which that depends are searches, and that is looked at here too.
+ * A store with a million entries compared with an empty one: the cost of a request, a start and an audit. Only an audit may grow with the
+ * entries. The statements behind that are searches, which is checked here too.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -48,7 +48,7 @@ beforeAll(async () => {
 
 const since = (startedAt: number) => performance.now() - startedAt
 
-/** Runs it for one and the other in turns, so that a slow moment of the machine is both's. */
+/** Runs it for both in turns, so that a slow moment of the machine affects both. */
 async function inTurns(rounds: number, run: (sample: Sample) => unknown): Promise<{ empty: number; large: number }> {
   const spent = { empty: [] as number[], large: [] as number[] }
   for (let round = 0; round < rounds; round++) {
@@ -68,7 +68,7 @@ function median(values: number[]): number {
   return values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 }
 
-function tell(
+function report(
   what: string,
   { empty: small, large: big }: { empty: number; large: number },
   each = 1,
@@ -80,7 +80,7 @@ function tell(
   )
 }
 
-test('what a request costs beside what it costs in an empty store', async () => {
+test('a request costs the same as in an empty store', async () => {
   const stores = { empty: await openSample(empty.path), large: await openSample(large.path) }
   const ids = createIds(clock)
   let turn = 0
@@ -94,8 +94,8 @@ test('what a request costs beside what it costs in an empty store', async () => 
         expect(await ledger.settle(aSettle({ exchange, amount: CHARGE }))).toBe('settled')
       }),
     )
-  tell('hold + settle, alone', await inTurns(counts(10, 500), exchanges(1)), 1, 'us')
-  tell('hold + settle, 64 at once, each', await inTurns(counts(5, 100), exchanges(64)), 64, 'us')
+  report('hold + settle, alone', await inTurns(counts(10, 500), exchanges(1)), 1, 'us')
+  report('hold + settle, 64 at once, each', await inTurns(counts(5, 100), exchanges(64)), 64, 'us')
   const lookups = counts(200, 2000)
   const look = (one: Sample) => {
     const { keys } = one === empty ? stores.empty : stores.large
@@ -103,14 +103,14 @@ test('what a request costs beside what it costs in an empty store', async () => 
       if (keys.find(one.token, clock.now()).found !== 'live') throw new Error('not found')
     }
   }
-  tell('key lookup', await inTurns(counts(3, 20), look), lookups, 'us')
+  report('key lookup', await inTurns(counts(3, 20), look), lookups, 'us')
   for (const store of [stores.empty, stores.large]) await store.close()
 })
 
-/** What a page may take; a busy machine is given five times as much. */
+/** The limit of a page; a busy machine gets five times as much. */
 const PAGE_MS = 50
 
-test(`what pages cost: each is promised in ${PAGE_MS} ms`, async () => {
+test(`pages are read within ${PAGE_MS} ms`, async () => {
   const store = await openSample(large.path)
   const { reports } = store.reads
   const [busy, other] = [large.accounts[0]!, large.accounts[77]!]
@@ -120,13 +120,13 @@ test(`what pages cost: each is promised in ${PAGE_MS} ms`, async () => {
     ['credits among them', () => reports.entries(busy, { kind: 'credit', limit: 100 })],
     ['receipts', () => reports.receipts(busy, { limit: 100 })],
     ['receipts that failed', () => reports.receipts(busy, { outcome: 'failed', limit: 100 })],
-    ['receipts of a model that nobody used', () => reports.receipts(busy, { model: 'none', limit: 100 })],
+    ['receipts of an unused model', () => reports.receipts(busy, { model: 'none', limit: 100 })],
     ['usage of 90 days', () => reports.usage({ accountId: busy, step: 'day', ...times })],
     ['usage of 90 days by hour', () => reports.usage({ accountId: busy, step: 'hour', ...times })],
     ['usage of 90 days by hour, of all accounts', () => reports.usage({ step: 'hour', by: 'model', ...times })],
     ['accounts', () => reports.accounts({ limit: 100 })],
     ['accounts, a part of a name', () => reports.accounts({ search: 'omer 9', limit: 100 })],
-    ['accounts, a name that nobody has', () => reports.accounts({ search: 'nobody', limit: 100 })],
+    ['accounts, an unused name', () => reports.accounts({ search: 'unused', limit: 100 })],
     ['accounts, the beginning of an id', () => reports.accounts({ search: other, limit: 100 })],
     ['accounts, frozen', () => reports.accounts({ frozen: true, limit: 100 })],
     ['plans', () => reports.plans()],
@@ -146,13 +146,13 @@ test(`what pages cost: each is promised in ${PAGE_MS} ms`, async () => {
   await store.close()
 })
 
-test('what a start costs', async () => {
+test('a start does not depend on the number of entries', async () => {
   const start = async ({ path }: Sample) => {
     const store = await openSample(path)
     expect(await store.recover()).toMatchObject({ settled: 0, replayed: 0 })
     await store.close()
   }
-  tell('open, recover and close', await inTurns(counts(1, 15), start))
+  report('open, recover and close', await inTurns(counts(1, 15), start))
 })
 
 testWith(onlyFull('ledger'), 'what the start of a process costs', async () => {
@@ -162,19 +162,19 @@ testWith(onlyFull('ledger'), 'what the start of a process costs', async () => {
     memory[one === empty ? 'empty' : 'large'] = residentBytes(gateway.pid)
     expect(await gateway.stop()).toBe(0)
   })
-  tell('`tollgate serve` to listening, and its end', gateways)
+  report('`tollgate serve` to listening, and its end', gateways)
   const [small, big] = [memory.empty, memory.large].map(bytes => (bytes / 2 ** 20).toFixed(0))
   console.log(`resident memory when it listens: ${small} MiB empty, ${big} MiB with ${ENTRIES} entries`)
 })
 
-test('what an audit costs, and that it finds nothing', async () => {
+test('an audit finds nothing', async () => {
   const audit = async ({ dir }: Sample) => {
     await writeConfiguration(dir, CONFIGURATION)
     const { code, stdout } = await tollgate(['ledger', 'verify', '--json'], { config: join(dir, 'gateway.yaml') })
     expect(JSON.parse(stdout)).toMatchObject({ open_holds: 0, violations: [] })
     expect(code).toBe(0)
   }
-  tell('`tollgate ledger verify`', await inTurns(1, audit))
+  report('`tollgate ledger verify`', await inTurns(1, audit))
 })
 
 const CONFIGURATION = {
@@ -206,8 +206,8 @@ function residentBytes(pid: number): number {
   }
 }
 
-describe('no statement of a request, a write or a start reads a table from end to end', () => {
-  /** Those that answer with every row there is, or add all accounts up, and are asked for by people. */
+describe('no statement of a request, a write or a start scans a table', () => {
+  /** Statements that return every row, or add up all accounts, for people. */
   const LISTS = [
     / FROM account JOIN balance .* ORDER BY id$/s,
     / FROM key ORDER BY id$/,
@@ -217,7 +217,7 @@ describe('no statement of a request, a write or a start reads a table from end t
     / FROM balance$/,
     // Every ten seconds, with alerts of low balances.
     /FROM balance LEFT JOIN low_account /,
-    // Of the index, which has only those that are not over.
+    // Uses an index that has only open rows.
     /FROM alert_delivery\s+WHERE delivered_at IS NULL AND given_up_at IS NULL GROUP BY receiver$/,
   ]
 
@@ -252,7 +252,7 @@ describe('no statement of a request, a write or a start reads a table from end t
         return { sql, plan: steps.map(({ detail }) => String(detail)) }
       })
     const scanned = plans.filter(({ plan }) => {
-      // What a part of the statement has found is read whole; that part has a plan of its own.
+      // The result of a part of the statement is scanned; that part has a plan of its own.
       const parts = plan.flatMap(step => /^(?:CO-ROUTINE|MATERIALIZE) (.+)$/.exec(step)?.[1] ?? [])
       return plan.some(step => {
         const what = /^SCAN (?!CONSTANT ROW|\d+ CONSTANT ROWS|\d+-ROW VALUES|json_each VIRTUAL TABLE)(\S+)/.exec(
@@ -265,10 +265,10 @@ describe('no statement of a request, a write or a start reads a table from end t
     expect(statements.size).toBeGreaterThan(80)
     expect(scanned.filter(({ sql }) => !LISTS.some(list => list.test(sql)))).toEqual([])
     expect(scanned).toHaveLength(LISTS.length)
-    // Pages are in the order of an index. Sorted are only those of which there are few.
+    // Pages are in the order of an index. Only short lists are sorted.
     const sorted = plans.filter(({ plan }) => plan.some(step => step.includes('TEMP B-TREE')))
     expect(sorted.map(({ sql }) => / FROM (\w+)/.exec(sql)?.[1])).toEqual([
-      // Those that are due for one receiver.
+      // Due alerts of one receiver.
       'alert_delivery',
       'key',
       'secret',
@@ -277,7 +277,7 @@ describe('no statement of a request, a write or a start reads a table from end t
       'event',
       'usage',
       'person',
-      // Those of a day, by kind.
+      // Alerts of a day, by kind.
       'alert',
       'person',
       'link',

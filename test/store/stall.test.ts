@@ -1,4 +1,4 @@
-/** No stream waits for a commit: on this disk, and on one where each takes 5 ms more. */
+/** No stream waits for a commit: on this disk, and on one where each commit takes 5 ms more. */
 import { expect, test } from 'vitest'
 import { countsOf } from '../helpers/counts.ts'
 import { faultyConnector } from './faulty.ts'
@@ -30,7 +30,7 @@ test.each([
   const shown = Object.values(late).map(ms => ms.toFixed(1))
   console.log(`${options.writes}, +${options.delayMs} ms: ${exchanges} exchanges, chunks late p50/p99/max ${shown} ms`)
 
-  // How late they are is the machine's affair; that none waits for a commit is that the serving thread runs none.
+  // The lateness depends on the machine. That no chunk waits for a commit is certain, because the serving thread runs none.
   const [here, elsewhere] = [faults.commitsHere, faults.commitsElsewhere]
   if (options.writes === 'thread') expect([here, elsewhere > 0]).toEqual([0, true])
   else expect([here > 0, elsewhere]).toEqual([true, 0])

@@ -1,4 +1,4 @@
-/** What the store counts of itself for metrics, on both engines and in whichever thread it writes. */
+/** The store's own figures for metrics, on both engines and in each writing thread. */
 import { expect, test } from 'vitest'
 import { createMailbox, createMailboxMemory, fillOf } from '../../src/store/link/mailbox.ts'
 import { CommitCounter, createCommitWords, readCommits } from '../../src/store/store-figures.ts'
@@ -34,7 +34,7 @@ onEveryEngine(() => {
   )
 })
 
-test('operations that the database refuses are counted, their tries are not', async () => {
+test('operations that the database refuses are counted once, without their retries', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ connector, writes: 'thread' })
   const accountId = await fund(store, 1000n)
@@ -44,7 +44,7 @@ test('operations that the database refuses are counted, their tries are not', as
   expect(store.writing().commits).toMatchObject({ refused: 1, operations: { count: before } })
 })
 
-test('what a thread has counted outlives it', async () => {
+test('the counts of a thread survive it', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ connector, writes: 'thread' })
   const accountId = await fund(store, 1000n)
@@ -56,7 +56,7 @@ test('what a thread has counted outlives it', async () => {
   expect(store.writing().commits!.operations.count).toBeGreaterThan(before)
 })
 
-test('operations that the ledger has not answered are seen to wait', async () => {
+test('operations without an answer count as waiting', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ connector, writes: 'thread' })
   const accountId = await fund(store, 1000n)
@@ -67,12 +67,12 @@ test('operations that the ledger has not answered are seen to wait', async () =>
   expect(store.writing().waiting).toBe(0)
 })
 
-test('a mailbox without room is counted, and seen to be full', async () => {
+test('a full mailbox is counted and shown', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ connector, writes: 'thread' })
   const accountId = await fund(store, 10_000_000n)
   faults.delayMs = 100
-  // More than a mailbox holds.
+  // More than fits a mailbox.
   const holds = Array.from({ length: 10_000 }, (_, at) =>
     store.ledger.hold(aHold({ accountId, exchange: `req_${at}` })),
   )
@@ -84,7 +84,7 @@ test('a mailbox without room is counted, and seen to be full', async () => {
   expect(store.writing().mailboxFill).toBe(0)
 })
 
-test('a mailbox is as full as what is unread of it, also where its ends have gone round', () => {
+test('the fill of a mailbox is its unread part, also after its ends have wrapped', () => {
   const memory = createMailboxMemory(64)
   memory.ends.fill(-16)
   const [writer, reader] = [createMailbox(memory), createMailbox(memory)]
@@ -104,9 +104,9 @@ test('a mailbox is as full as what is unread of it, also where its ends have gon
 })
 
 test.each([
-  ['a value at a limit is inside it', 0.5, 2],
-  ['one between two limits', 0.7, 3],
-  ['what is beyond all buckets is in none', 60_000, -1],
+  ['a value at a limit is inside', 0.5, 2],
+  ['a value between two limits', 0.7, 3],
+  ['a value beyond all buckets is in none', 60_000, -1],
   ['a clock that goes back counts as no time', -5, 0],
 ])('%s', (_what, tookMs, bucket) => {
   const words = createCommitWords()

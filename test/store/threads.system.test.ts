@@ -1,4 +1,4 @@
-/** One store, and several threads of a process that serve with it. */
+/** One store with several serving threads of a process. */
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
@@ -49,7 +49,7 @@ async function storeOf(amount: bigint, threads: number, connector?: Connector) {
   return { store, accountId, all }
 }
 
-test('of a thousand holds at once in four threads exactly those that the balance pays for are held', async () => {
+test('of a thousand concurrent holds in four threads exactly those succeed that the balance pays for', async () => {
   const { store, accountId, all } = await storeOf(1000n, 4)
   for (let round = 0; round < counts(3, 50); round++) {
     const held = await Promise.all(all.map(thread => thread.ask({ do: 'hold', times: 250, amount: 100n })))
@@ -62,7 +62,7 @@ test('of a thousand holds at once in four threads exactly those that the balance
   expect(store.reads.verify().violations).toEqual([])
 })
 
-/** What is done in one thread, and what the others find of the key from then on. */
+/** A change in one thread, and how the others find the key afterwards. */
 const CHANGES: readonly [Change, Found][] = [
   ['revoke', { found: 'revoked' }],
   ['rotate', { found: 'rotated' }],
@@ -71,7 +71,7 @@ const CHANGES: readonly [Change, Found][] = [
   ['plan', { found: 'live', plan: 'team' }],
 ]
 
-test.each(CHANGES)('%s in one thread is seen by all from the next lookup on', async (how, seen) => {
+test.each(CHANGES)('%s in one thread is visible to all from the next lookup on', async (how, seen) => {
   const { store, accountId, all } = await storeOf(1n, 2)
   const { key, token } = await store.createKey({ account: accountId, name: 'laptop' })
   const look = () => Promise.all(all.map(thread => thread.ask({ do: 'find', token })))
@@ -92,7 +92,7 @@ test('a key that the main thread revokes is refused in all others from the next 
   expect(await look()).toEqual([{ found: 'revoked' }, { found: 'revoked' }])
 })
 
-test('threads that flood the ledger delay the hold of another one by two commits at most', async () => {
+test('threads that flood the ledger delay the hold of another one by at most two commits', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ writes: 'thread', clock: REAL_TIME, connector })
   const amount = 10n ** 9n
@@ -104,7 +104,7 @@ test('threads that flood the ledger delay the hold of another one by two commits
     return () => client.ledger.hold(aHold({ accountId, exchange: ids.next('req_'), amount: 1n }))
   })
   const [quiet, ...floods] = await Promise.all(clients)
-  // Also when this test fails: its stores close after that only.
+  // Also when this test fails: the stores close only after that.
   onTestFinished(() => void (faults.paced = 0))
   faults.paced = 1
   const flooded = Promise.all(floods.map(hold => Promise.all(Array.from({ length: 4000 }, hold))))
@@ -115,7 +115,7 @@ test('threads that flood the ledger delay the hold of another one by two commits
     void quiet!().then(result => {
       available = result.held ? result.available : 0n
     })
-    // After this turn of the event loop it is handed over.
+    // It is published after this turn of the event loop.
     await new Promise(resolve => setImmediate(resolve))
     while (available === undefined) {
       faults.permits = 1
@@ -130,7 +130,7 @@ test('threads that flood the ledger delay the hold of another one by two commits
   await flooded
 })
 
-test('what a dead thread has left open is settled at its checkpoint, and nothing of the others', async () => {
+test('open holds of a dead thread are settled at their checkpoints, those of others are not', async () => {
   const { store, accountId, all } = await storeOf(1000n, 2)
   const [one, other] = all as [Serving, Serving]
   expect(await one.ask({ do: 'hold', times: 2, amount: 100n })).toBe(2)
@@ -143,7 +143,7 @@ test('what a dead thread has left open is settled at its checkpoint, and nothing
   expect(store.reads.findAccount(accountId)).toMatchObject({ posted: 940n, held: 100n })
 })
 
-test('what a dead thread has spooled is charged once, and its file is gone', async () => {
+test('spooled settles of a dead thread are charged once, and its file is removed', async () => {
   const { store, accountId, all } = await storeOf(1000n, 1)
   const [one] = all as [Serving]
   expect(await one.ask({ do: 'hold', times: 1, amount: 100n })).toBe(1)
@@ -168,7 +168,7 @@ test('a start finds the spool of a thread that no longer exists', async () => {
   expect(existsSync(`${store.path}.spool.1`)).toBe(false)
 })
 
-test('threads that are ended in the middle of everything lose nothing and charge nothing twice', async () => {
+test('threads that are killed at any time lose nothing and charge nothing twice', async () => {
   const { store, accountId, all } = await storeOf(10n ** 12n, 1)
   const settled: string[] = []
   let dying = all[0]!
@@ -188,12 +188,12 @@ test('threads that are ended in the middle of everything lose nothing and charge
   expect(store.reads.findAccount(accountId)).toMatchObject({ held: 0n })
 })
 
-test('a ledger that dies is told to every thread, and the next one serves them all', async () => {
+test("the death of the ledger's thread is reported to every thread, and the next one serves them all", async () => {
   const { connector, faults } = faultyConnector()
   const { store, accountId, all } = await storeOf(1000n, 2, connector)
   faults.dieAfter = 1
   const asked = await Promise.all(all.map(thread => thread.ask({ do: 'hold', times: 1, amount: 100n })))
-  // One of them was in its last commit; the other may have been, or has waited for the next life.
+  // One of them was in its last commit; the other one may have been, or has waited for the restart.
   expect(asked.filter(result => result !== 1)).not.toEqual([])
   for (const result of asked) if (result !== 1) expect(result).toContain('It may still have been written.')
   expect(await Promise.all(all.map(thread => thread.ask({ do: 'hold', times: 1, amount: 100n })))).toEqual([1, 1])
@@ -205,7 +205,7 @@ test('a ledger that dies is told to every thread, and the next one serves them a
   expect(store.reads.verify().violations).toEqual([])
 })
 
-test('a thread that closes its store leaves the ledger to the others', async () => {
+test('a thread that closes its store does not affect the others', async () => {
   const { store, accountId, all } = await storeOf(1000n, 2)
   const [one, other] = all as [Serving, Serving]
   await one.ask({ do: 'hold', times: 1, amount: 100n })

@@ -1,4 +1,4 @@
-/** A serving thread for tests: does what it is told with its own store, and says what came of it. */
+/** A serving thread for tests: runs tasks with its own store, and sends the results. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { attachStore } from '../../src/store/engine/sqlite.ts'
 import { createIds } from '../../src/store/ids.ts'
@@ -12,21 +12,21 @@ export interface ServingParts {
 
 export type Change = 'revoke' | 'rotate' | 'limit' | 'freeze' | 'plan'
 
-/** What a thread finds of a key. */
-export interface Found {
+/** How a thread finds a key. */
+export interface FoundKey {
   readonly found: string
   readonly models?: readonly string[] | null
   readonly frozen?: boolean
   readonly plan?: string
 }
 
-/** What the thread is told. */
+/** A task for the thread. */
 export type Task =
   /** Holds so often at once, each of so much. */
   | { readonly do: 'hold'; readonly times: number; readonly amount: bigint }
-  /** Settles all that it has held. */
+  /** Settles all its holds. */
   | { readonly do: 'settle'; readonly amount: bigint }
-  /** Holds, checkpoints and settles, again and again, and says which exchanges are settled. */
+  /** Holds, checkpoints and settles repeatedly, and sends the settled exchanges. */
   | { readonly do: 'go on' }
   | { readonly do: 'spool'; readonly amount: bigint }
   | { readonly do: 'find'; readonly token: string }
@@ -52,14 +52,14 @@ async function goOn(): Promise<never> {
   for (;;) {
     const exchange = ids.next('req_')
     const result = await store.ledger.hold(aHold({ accountId, exchange, amount: 100n }))
-    if (!result.held) throw new Error('there is not enough credit for this test')
+    if (!result.held) throw new Error('this test needs more credit')
     await store.ledger.checkpoint([{ exchange, amount: 7n, usage: { input: 1, output: 1 } }])
     await store.ledger.settle(aSettle({ exchange, amount: 9n }))
     port.postMessage(exchange)
   }
 }
 
-async function find(token: string): Promise<Found> {
+async function find(token: string): Promise<FoundKey> {
   const found = await store.keys.find(token, clock.now())
   if (found.found !== 'live') return { found: found.found }
   const { key, account } = found

@@ -1,12 +1,12 @@
-/** Boxes: for one account, one purpose and one secret, whole or not at all. */
+/** Boxes: each opens for one account, one purpose and one secret only, and only as a whole. */
 import { expect, test } from 'vitest'
 import { createVault } from '../../src/store/vault.ts'
 import { SECRET } from './helpers.ts'
 
 const vault = createVault(SECRET)
-const TEXT = Buffer.from('What nobody else may read: 📦')
+const TEXT = Buffer.from('A private text: 📦')
 
-test.each([0, 1, 15, 16, 17, 100_000])('what was sealed opens again: %i bytes', length => {
+test.each([0, 1, 15, 16, 17, 100_000])('a sealed text opens again: %i bytes', length => {
   const plain = Buffer.alloc(length, 'ab')
   expect(vault.open('thought', 'acct_1', vault.seal('thought', 'acct_1', plain))).toEqual(plain)
 })
@@ -34,5 +34,5 @@ test('a box with any bit changed, or any byte missing, does not open', () => {
 test('two boxes of the same content have nothing in common', () => {
   const [one, other] = [1, 2].map(() => vault.seal('thought', 'acct_1', TEXT)) as [Buffer, Buffer]
   expect(one.equals(other)).toBe(false)
-  expect(one.includes('nobody')).toBe(false)
+  expect(one.includes('private')).toBe(false)
 })

@@ -5,7 +5,7 @@ import { migrate } from '../../src/store/engine/migrate.ts'
 import { createWriter } from '../../src/store/writer.ts'
 import { folder, testClock } from './helpers.ts'
 
-/** A connection of which every COMMIT fails from now on. */
+/** A connection whose COMMITs all fail from now on. */
 function failing(database: Database): Database {
   return {
     ...database,
@@ -22,23 +22,23 @@ function failing(database: Database): Database {
   }
 }
 
-// The last word of a closing writer is given up after three tries; what came behind it has had fewer.
-test('what comes while a writer closes on a bad disk is told so, and does not meet a closed connection', async () => {
+// The last operation of a closing writer fails after three attempts; operations behind it have had fewer.
+test('operations while a writer closes on a bad disk are rejected, and do not use a closed connection', async () => {
   const database = openDatabase(join(folder(), 'tollgate.db'))
   migrate(database)
   const turns: (() => void)[] = []
   const writer = createWriter(failing(database), testClock(), turn => void turns.push(turn))
   const closed = writer.close()
   await Promise.resolve()
-  const told: string[] = []
-  const rejected = (error: unknown) => void told.push((error as Error).message)
+  const results: string[] = []
+  const rejected = (error: unknown) => void results.push((error as Error).message)
   for (let turn = 0; turn < 10; turn++) {
     turns.shift()?.()
-    if (turn === 0) writer.add({ name: 'probe', request: 1 }, { resolve: () => told.push('done'), reject: rejected })
+    if (turn === 0) writer.add({ name: 'probe', request: 1 }, { resolve: () => results.push('done'), reject: rejected })
     if (turn === 1) writer.op('probe', 2).catch(rejected)
     for (let tick = 0; tick < 10; tick++) await Promise.resolve()
   }
   await closed
-  expect(told).toEqual(['The store is closed.', expect.stringContaining('The store could not be written')])
+  expect(results).toEqual(['The store is closed.', expect.stringContaining('The store could not be written')])
   expect(turns).toEqual([])
 })

@@ -1,6 +1,6 @@
 /**
- * A process to be killed: holds, checkpoints and settles on 32 accounts' credit as fast as it can, and says on its
- * standard output what has been acknowledged, each line written before anything else happens.
+ * A process to be killed: holds, checkpoints and settles on the credit of 32 accounts as fast as it can. It prints what has been
+ * acknowledged, and writes each line before it continues.
  *
  *     node writer.child.ts STORE
  */

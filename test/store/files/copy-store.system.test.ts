@@ -135,7 +135,7 @@ const REFUSED: readonly Refusal[] = [
     async () => {
       const from = await emptyDatabase()
       const store = await inPostgres(from, { folder: folder() })
-      const { id } = await store.createAccount({ name: 'somebody' })
+      const { id } = await store.createAccount({ name: 'another' })
       await store.credit({ account: id, amount: 10n ** 12n, reference: 'first', actor: 'test' })
       await store.ledger.hold(aHold({ accountId: id, exchange: 'req_open' }))
       await store.close()
@@ -195,7 +195,7 @@ const REFUSED: readonly Refusal[] = [
   ],
   [
     'a target that is not empty',
-    () => toDatabase(async url => void (await (await inPostgres(url)).createAccount({ name: 'somebody' }))),
+    () => toDatabase(async url => void (await (await inPostgres(url)).createAccount({ name: 'another' }))),
     /^The store postgres:.* is not empty: the table account has rows\./,
   ],
   [

@@ -1,6 +1,6 @@
 /**
- * The files under an open store: only SQLite opens them, and a store whose files were removed or replaced accepts nothing more, from
- * the next commit on.
+ * The files under an open store. Only SQLite opens them. A store whose files were removed or replaced accepts nothing more, from the next
+ * commit on.
  */
 import { execFileSync } from 'node:child_process'
 import {

@@ -1,8 +1,7 @@
 /**
- * The ledger against a model of a few Maps: any order of credits, holds, settles, checkpoints and freezes, alone or many in one turn,
- * each
- * repeated, with kill -9 in between. After every command the balances, open holds and receipts are compared. So are their sums: usage by
- * hour and day, the totals of keys, the periods of budgets and their alerts. fast-check prints the seed and the shortest failing run.
+ * The ledger against a model of a few Maps. Credits, holds, settles, checkpoints and freezes run in any order, alone or many in one turn,
+ * each repeated, with kill -9 in between. After every command the balances, open holds and receipts are compared. So are their sums: usage
+ * by hour and day, the totals of keys, the periods of budgets and their alerts. fast-check prints the seed and the shortest failing run.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,7 +27,7 @@ import { BudgetModel, holdBudget, type ModelBudget } from './budget-model.ts'
 
 const counts = countsOf('ledger')
 
-// There is no power loss here, so waiting for the disk would only cost time.
+// No power loss happens here, so waiting for the disk would only cost time.
 const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : undefined
 
 const ACCOUNTS = ['alice', 'bob'] as const

@@ -1,4 +1,4 @@
-/** Lists by page: no row twice or missing whatever is added meanwhile, filters in bounded time, and what usage says. */
+/** Lists by page: rows that are added meanwhile repeat or hide none, filters take bounded time, and usage is correct. */
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ const counts = countsOf('ledger')
 
 const PASSWORD = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA'
 
-/** So many exchanges; the last digit of an id says which model, outcome and charge. */
+/** Writes `count` exchanges. The last digit of an id determines model, outcome and charge. */
 async function exchanges(store: TestStore, accountId: string, count: number, first = 0): Promise<void> {
   for (let index = first; index < first + count; index++) {
     const exchange = `req_${String(index).padStart(6, '0')}`
@@ -27,7 +27,7 @@ async function exchanges(store: TestStore, accountId: string, count: number, fir
   }
 }
 
-/** All of a list, page by page; `between` happens after each. */
+/** All of a list, page by page; `between` runs after each. */
 async function allOf<Item extends { readonly id: string }>(
   page: (after: string | undefined) => Page<Item>,
   between: () => unknown = () => {},
@@ -48,12 +48,12 @@ onEveryEngine(() => {
   describe('a cursor', () => {
     test.each([
       ['nothing', ''],
-      ['no list', Buffer.from('{"at":1}').toString('base64url')],
-      ['no JSON', 'abc'],
+      ['an object', Buffer.from('{"at":1}').toString('base64url')],
+      ['invalid JSON', 'abc'],
       ['too few', Buffer.from('[1]').toString('base64url')],
       ['other types', Buffer.from('["1",2]').toString('base64url')],
       ['null', Buffer.from('[null,null]').toString('base64url')],
-    ])('that is none is refused: %s', async (_what, after) => {
+    ])('with %s is refused', async (_what, after) => {
       const store = await testStore()
       const refusal = expect.objectContaining({
         code: 'invalid',
@@ -70,8 +70,8 @@ onEveryEngine(() => {
     })
   })
 
-  describe('how many events there are', () => {
-    test('free ones count too; those of others and of other times do not; no more are looked at than was asked', async () => {
+  describe('the count of events', () => {
+    test('includes free ones, but not those of other accounts or times, and reads no more than requested', async () => {
       const store = await testStore()
       const alice = await fund(store, 1000n)
       const bob = await fund(store, 1000n, 'bob')
@@ -94,7 +94,7 @@ onEveryEngine(() => {
   })
 
   describe('entries', () => {
-    test('of nobody, and of an account without any', async () => {
+    test('of an unknown account, and of an account without any', async () => {
       const store = await testStore()
       const { id } = await store.createAccount({ name: 'alice' })
       for (const account of ['acc_x', '', id]) {
@@ -102,7 +102,7 @@ onEveryEngine(() => {
       }
     })
 
-    test('are credits and what was charged, the newest first, of one account', async () => {
+    test('are the credits and charges of one account, newest first', async () => {
       const store = await testStore()
       const alice = await fund(store, 1000n)
       await fund(store, 500n, 'bob')
@@ -147,7 +147,7 @@ onEveryEngine(() => {
   })
 
   describe('the balance after an entry', () => {
-    /** What each entry leaves, by the entries themselves. */
+    /** The balance after each entry, from the entries themselves. */
     function expectSums(store: TestStore, account: string, limit: number): void {
       let balance = 0n
       const all = allOfNow(after => store.reads.reports.entries(account, { limit, after }))
@@ -198,7 +198,7 @@ onEveryEngine(() => {
       )
     })
 
-    test('is not known when too much was written since', async () => {
+    test('is unknown if too much was written since', async () => {
       const store = await testStore()
       const alice = await fund(store, 1000n)
       await exchanges(store, alice, 3)
@@ -215,7 +215,7 @@ onEveryEngine(() => {
   })
 
   describe('page by page', () => {
-    test('no entry and no receipt is twice or missing while others are added', async () => {
+    test('no entry or receipt is repeated or missing while others are added', async () => {
       const store = await testStore()
       const alice = await fund(store, 1_000_000n)
       const bob = await fund(store, 1_000_000n, 'bob')
@@ -239,7 +239,7 @@ onEveryEngine(() => {
       }
     })
 
-    test('a filter finds what a look at everything finds', async () => {
+    test('a filter returns the same as a scan of everything', async () => {
       const store = await testStore()
       const alice = await fund(store, 1_000_000n)
       await exchanges(store, alice, 90)
@@ -275,7 +275,7 @@ onEveryEngine(() => {
       )
     })
 
-    test('a page looks at a bounded number of receipts, and goes on from there', async () => {
+    test('a page reads a bounded number of receipts, and the next one continues from there', async () => {
       const store = await testStore()
       const alice = await fund(store, 1000n)
       const database = store.connect()
@@ -318,24 +318,28 @@ onEveryEngine(() => {
 
     test.each<[what: string, filter: object, expected: string[]]>([
       [
-        'everything, by name whatever its case',
+        'everything, by name in any case',
         {},
         ['acme', 'alice', 'ALICE', 'Bob 100%', 'bob_1', 'bobx1', 'c\\d', 'Zoë', 'Émile'],
       ],
       ['a part of a name', { search: 'OB' }, ['Bob 100%', 'bob_1', 'bobx1']],
-      ['a percent sign is one', { search: '0%' }, ['Bob 100%']],
-      ['an underscore is one', { search: 'b_1' }, ['bob_1']],
-      ['a backslash is one', { search: '\\' }, ['c\\d']],
-      ['a quote harms nothing', { search: "' OR 1=1 --" }, []],
+      ['a literal percent sign', { search: '0%' }, ['Bob 100%']],
+      ['a literal underscore', { search: 'b_1' }, ['bob_1']],
+      ['a literal backslash', { search: '\\' }, ['c\\d']],
+      ['a quote has no effect', { search: "' OR 1=1 --" }, []],
       [
-        'nothing to search for',
+        'an empty search',
         { search: '' },
         ['acme', 'alice', 'ALICE', 'Bob 100%', 'bob_1', 'bobx1', 'c\\d', 'Zoë', 'Émile'],
       ],
       ['a plan', { plan: 'gold' }, ['alice', 'Bob 100%', 'bobx1', 'Émile']],
-      ['a plan that nobody has', { plan: 'x' }, []],
-      ['the frozen', { frozen: true }, ['alice']],
-      ['those that are not, and more', { frozen: false, plan: 'gold', search: 'b' }, ['Bob 100%', 'bobx1']],
+      ['an unused plan', { plan: 'x' }, []],
+      ['frozen accounts', { frozen: true }, ['alice']],
+      [
+        'accounts that are not frozen, with more filters',
+        { frozen: false, plan: 'gold', search: 'b' },
+        ['Bob 100%', 'bobx1'],
+      ],
     ])('%s', async (_what, filter, expected) => {
       const store = await manyAccounts()
       expect(names(store.reads.reports.accounts({ limit: 100, ...filter }))).toEqual(expected)
@@ -357,7 +361,7 @@ onEveryEngine(() => {
       expect(search(id.slice(4))).toEqual([])
     })
 
-    test('their plans, and what they own together: more than one column holds', async () => {
+    test('have their plans, and a total beyond the range of a column', async () => {
       const store = await manyAccounts()
       expect(store.reads.reports.plans()).toEqual([
         { plan: 'free', accounts: 5 },
@@ -388,17 +392,17 @@ onEveryEngine(() => {
     const SORTED = ['100%@y.org', 'a_b@y.org', 'ada@x.org', 'axb@y.org', 'c\\d@y.org', 'zoe@x.org', 'émile@z.org']
 
     test.each<[what: string, search: string | undefined, expected: readonly string[]]>([
-      ['nobody', 'bob', []],
-      ['a quote harms nothing', "' OR 1=1 --", []],
-      ['everybody, by address', undefined, SORTED],
-      ['nothing to search for', '', SORTED],
-      ['a part, whatever its case', 'X.ORG', ['ada@x.org', 'zoe@x.org']],
-      ['a percent sign is one', '%@', ['100%@y.org']],
-      ['and not whatever there is', 'a%y', []],
-      ['an underscore is one', 'a_b', ['a_b@y.org']],
-      ['a backslash is one', '\\', ['c\\d@y.org']],
+      ['an unused address', 'bob', []],
+      ['a quote has no effect', "' OR 1=1 --", []],
+      ['all people, by address', undefined, SORTED],
+      ['an empty search', '', SORTED],
+      ['a part, in any case', 'X.ORG', ['ada@x.org', 'zoe@x.org']],
+      ['a literal percent sign', '%@', ['100%@y.org']],
+      ['a percent sign is not a wildcard', 'a%y', []],
+      ['a literal underscore', 'a_b', ['a_b@y.org']],
+      ['a literal backslash', '\\', ['c\\d@y.org']],
       ['letters beyond a to z', 'ÉMILE', ['émile@z.org']],
-      ['the same letter, written with two signs', 'e\u0301mile', ['émile@z.org']],
+      ['the same letter as two code points', 'e\u0301mile', ['émile@z.org']],
     ])('%s', async (_what, search, expected) => {
       const { store } = await manyPeople()
       for (const limit of [1, 2, 3, 100]) {
@@ -413,7 +417,7 @@ onEveryEngine(() => {
       }
     })
 
-    test('of one account, each with its name and without a password', async () => {
+    test('of one account have its name and no password', async () => {
       const { store, acme } = await manyPeople()
       const list = (filter: object) => store.reads.reports.people({ limit: 2, accountId: acme, ...filter })
       const first = list({})
@@ -426,7 +430,7 @@ onEveryEngine(() => {
       expect(store.reads.reports.people({ limit: 5, accountId: 'acc_x' })).toEqual({ items: [], next: null })
     })
 
-    test('nobody is twice or missing while others come and go', async () => {
+    test('no person is repeated or missing while others are added and removed', async () => {
       const { store } = await manyPeople()
       let added = 0
       for (const limit of [1, 2, 3]) {
@@ -440,9 +444,9 @@ onEveryEngine(() => {
               const { id } = await store.people.create({ email, password: PASSWORD, role: 'member', membership })
               if (added % 2 === 0) await store.people.remove(id)
             }
-            // Whoever stood at the end of the page: the next one begins there all the same.
-            const gone = store.reads.people.findByEmail('a_b@y.org')
-            if (gone) await store.people.remove(gone.id)
+            // The last person of the page is removed: the next page still begins behind them.
+            const person = store.reads.people.findByEmail('a_b@y.org')
+            if (person) await store.people.remove(person.id)
           },
         )
         const still = emails(store.reads.reports.people({ limit: 100 }).items)
@@ -452,7 +456,7 @@ onEveryEngine(() => {
       }
     })
 
-    test('of ten thousand, a page is there at once', async () => {
+    test('of ten thousand, a page is read at once', async () => {
       const store = await testStore()
       const database = store.connect()
       database.exec(`
@@ -469,7 +473,7 @@ onEveryEngine(() => {
         ['the first', {}, 100],
         ['the second', { after: next! }, 100],
         ['some', { search: '999' }, 19],
-        ['nobody', { search: 'nobody' }, 0],
+        ['none', { search: 'unused' }, 0],
         ['of an account', { accountId: 'acc_00500' }, 1],
       ] as const) {
         const startedAt = performance.now()
@@ -484,7 +488,7 @@ onEveryEngine(() => {
     const HOUR = 3_600_000
     const DAY = 24 * HOUR
 
-    test('by whole hours and days of UTC, by time, key and model; all accounts together by model', async () => {
+    test('is by whole hours and days of UTC, by time, key and model; for all accounts together by model', async () => {
       const store = await testStore()
       const midnight = Math.ceil(store.clock.ms / DAY) * DAY
       const [alice, bob] = [await fund(store, 1000n), await fund(store, 1000n, 'bob')]
@@ -520,7 +524,7 @@ onEveryEngine(() => {
       expect(row).toMatchObject({ promptTokens: 10, cachedTokens: 4, completionTokens: 20, reasoningTokens: 5 })
     })
 
-    /** Written past the ledger: so many rows come of weeks otherwise. */
+    /** Written directly to the table: otherwise it would take weeks of exchanges. */
     function write(store: TestStore, rows: string, account = 'acc_x') {
       const database = store.connect()
       database.exec(`
@@ -559,13 +563,13 @@ onEveryEngine(() => {
       if (by !== 'both') expect(found[0]!.charged).toBeGreaterThan(BRIM)
     })
 
-    test('more rows than were asked for, or than are summed at once, are refused', async () => {
+    test('more rows than requested, or than are summed at once, are refused', async () => {
       const store = await testStore()
       write(store, String(MAX_SUMMED + 1))
       const all = { step: 'hour', accountId: 'acc_x', from: 0, to: Number.MAX_SAFE_INTEGER } as const
       for (const by of ['none', 'key', 'model', 'both'] as const) {
         expect(() => store.reads.reports.usage({ ...all, by }), by).toThrow(TooMuch)
-        // One hour fewer is one row fewer than there may be, or some.
+        // One hour fewer is one row fewer than the limit, or some.
         const [few, rows] = [{ ...all, by, to: 10 * HOUR }, { none: 10, key: 100, model: 50, both: 500 }[by]]
         expect(store.reads.reports.usage({ ...few, limit: rows })).toHaveLength(rows)
         expect(() => store.reads.reports.usage({ ...few, limit: rows - 1 }), by).toThrow(/more than \d+ rows/)
@@ -574,7 +578,7 @@ onEveryEngine(() => {
       expect(whole.reduce((sum, { requests }) => sum + requests, 0)).toBe(MAX_SUMMED)
     })
 
-    test('a sum that a column does not hold never keeps a charge from being written', async () => {
+    test('a sum beyond the range of a column never prevents a charge', async () => {
       const store = await testStore()
       for (const name of ['alice', 'bob', 'carol']) {
         const accountId = await fund(store, 2n ** 62n, name)

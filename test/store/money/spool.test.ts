@@ -1,4 +1,4 @@
-/** The spool's file: what is reserved has blocks, a torn record harms no other, and nothing of what is owed is cut. */
+/** The spool's file: reserved space has blocks, a torn record harms no other one, and no charge is shortened. */
 import { existsSync, openSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -12,14 +12,14 @@ const exchangesIn = (path: string) =>
     .read()
     .map(({ settle }) => settle?.exchange)
 
-/** The blocks that the file has on disk, in bytes. */
+/** The file's blocks on disk, in bytes. */
 const allocated = (path: string) => statSync(path).blocks * 512
 
-describe('the space that is reserved', () => {
+describe('the reserved space', () => {
   test.each([
-    ['for nothing', () => {}],
+    ['for a missing file', () => {}],
     [
-      'for a file that is only long',
+      'for a file without blocks',
       (path: string) => {
         writeFileSync(path, '')
         truncateSync(path, 100 * RECORD_BYTES)
@@ -34,7 +34,7 @@ describe('the space that is reserved', () => {
     expect(allocated(path)).toBeGreaterThanOrEqual(100 * RECORD_BYTES)
   })
 
-  test('is kept when records come and go, and what is there stays when there is more', () => {
+  test('is kept when records are added and removed, and existing records stay when it grows', () => {
     const path = newPath()
     const spool = createSpool(path)
     spool.reserve(4)
@@ -50,14 +50,14 @@ describe('the space that is reserved', () => {
     expect(statSync(path).size).toBe(20 * RECORD_BYTES)
   })
 
-  test('of none is no file, and it is never more than 64 MiB', () => {
+  test('for no records makes no file, and is never more than 64 MiB', () => {
     const path = newPath()
     createSpool(path).reserve(0)
     expect(existsSync(path)).toBe(false)
     expect(MAX_RESERVED * RECORD_BYTES).toBe(64 * 2 ** 20)
   })
 
-  test('is made again when somebody deletes the file', () => {
+  test('is made again after the file was deleted', () => {
     const path = newPath()
     const spool = createSpool(path)
     spool.reserve(4)
@@ -76,9 +76,9 @@ describe('a record', () => {
   test.each([
     ['cut in its middle', (bytes: Buffer) => bytes.fill('\n', 40)],
     ['with its middle missing', (bytes: Buffer) => bytes.fill('\n', 40, 200)],
-    ['with another figure', (bytes: Buffer) => (bytes[bytes.indexOf('"40"') + 1] = 0x39)],
-    ['with a byte that is no text', (bytes: Buffer) => (bytes[100] = 0xff)],
-  ])('%s is told as torn, and harms no other one', (_what, tear) => {
+    ['with a changed digit', (bytes: Buffer) => (bytes[bytes.indexOf('"40"') + 1] = 0x39)],
+    ['with a byte that is not text', (bytes: Buffer) => (bytes[100] = 0xff)],
+  ])('%s is reported as torn, and harms no other one', (_what, tear) => {
     const path = newPath()
     const spool = createSpool(path)
     spool.reserve(5)
@@ -100,7 +100,7 @@ describe('a record', () => {
       'attempts',
       { attempts: Array.from({ length: 80 }, () => ({ target: 'a/b'.repeat(9), status: 500, code: null, ms: 1 })) },
     ],
-  ])('with %s too long for its place leaves that out, and nothing of what is owed', (_what, change) => {
+  ])('with %s too long for its place leaves that out, and keeps the whole charge', (_what, change) => {
     const path = newPath()
     const spool = createSpool(path)
     spool.reserve(1)

@@ -1,4 +1,4 @@
-/** The audit finds what it is for: rows edited by hand, one promise at a time, and damaged pages. */
+/** The audit finds rows edited by hand, one broken invariant at a time, and damaged pages. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { Database } from '../../../src/store/engine/database.ts'
@@ -19,7 +19,7 @@ async function sampleStore(): Promise<TestStore & { alice: string; bob: string }
   return Object.assign(store, { alice, bob })
 }
 
-/** Edits as only the database's owner can: triggers, CHECKs and foreign keys gone. */
+/** Edits as the database's owner could, without triggers, CHECKs and foreign keys. */
 function tamper(store: TestStore, edit: (database: Database) => void): void {
   const database = store.connect()
   database.exec(UNGUARDED[database.dialect.engine])
@@ -27,7 +27,7 @@ function tamper(store: TestStore, edit: (database: Database) => void): void {
   database.close()
 }
 
-/** Each once: a key whose figures are all wrong is told of more than once. */
+/** Without duplicates: a key with several wrong figures is reported more than once. */
 const found = (store: TestStore) =>
   [...new Set(store.reads.verify().violations.map(({ invariant, subject }) => `${invariant} ${subject}`))].sort()
 
@@ -74,11 +74,11 @@ onEveryEngine(engine => {
       ],
       ['a settle without a hold', "DELETE FROM event WHERE id = 'req_1' AND kind = 0", ['I12 key_1', 'I7 req_1']],
       [
-        'a settle that is gone',
+        'a missing settle',
         "DELETE FROM event WHERE id = 'req_1' AND kind = 1",
         ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I2 ALICE', 'I3 ALICE', 'I6 ledger'],
       ],
-      ['an open hold that is gone', "DELETE FROM event WHERE id = 'req_2'", ['I12 key_1', 'I2 ALICE', 'I7 req_2']],
+      ['a missing open hold', "DELETE FROM event WHERE id = 'req_2'", ['I12 key_1', 'I2 ALICE', 'I7 req_2']],
       [
         'a settle of another account',
         "UPDATE event SET account = 'BOB' WHERE id = 'req_1' AND kind = 1",
@@ -89,14 +89,14 @@ onEveryEngine(engine => {
         "UPDATE event SET amount = 1 WHERE id = 'req_3' AND kind = 1",
         ['I10 req_3', 'I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I6 ledger'],
       ],
-      ['a grant that is gone', "DELETE FROM event WHERE kind = 2 AND account = 'BOB'", ['I3 BOB', 'I6 ledger']],
+      ['a missing grant', "DELETE FROM event WHERE kind = 2 AND account = 'BOB'", ['I3 BOB', 'I6 ledger']],
       [
-        'a grant made up',
+        'an invented grant',
         "INSERT INTO event (id, kind, account, amount, at) VALUES ('credit:x', 2, 'BOB', 9, 1)",
         ['I3 BOB', 'I6 ledger'],
       ],
       [
-        'taken credit made up',
+        'an invented removal of credit',
         "INSERT INTO event (id, kind, account, amount, at) VALUES ('credit:x', 2, 'BOB', -9, 1)",
         ['I3 BOB', 'I6 ledger'],
       ],
@@ -105,54 +105,54 @@ onEveryEngine(engine => {
         "UPDATE event SET amount = -1 WHERE id = 'req_1' AND kind = 1",
         ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I5 req_1', 'I6 ledger', 'corrupt req_1'],
       ],
-      ['an account that is gone', "DELETE FROM balance WHERE account = 'BOB'", ['I6 BOB', 'I6 ledger']],
+      ['a missing account', "DELETE FROM balance WHERE account = 'BOB'", ['I6 BOB', 'I6 ledger']],
       [
-        'an event of no kind',
+        'an event of an unknown kind',
         "INSERT INTO event (id, kind, account, amount, at) VALUES ('req_9', 7, 'BOB', 9, 1)",
         ['corrupt req_9'],
       ],
       [
-        'recovery looking too late',
+        'a late start of recovery',
         engine === 'sqlite'
           ? "INSERT INTO meta VALUES ('open_from', 'req_9')"
           : "UPDATE replica SET open_from = 'req_9'",
         ['I8 req_2'],
       ],
-      ['a checkpoint of nothing', "INSERT INTO checkpoint VALUES ('req_9', 1, 1, 1, 1, 1)", ['I7 req_9']],
-      ['usage that never was', "UPDATE usage SET requests = 9 WHERE account = 'ALICE' AND grain = 0", ['I11 ALICE']],
+      ['a checkpoint without a hold', "INSERT INTO checkpoint VALUES ('req_9', 1, 1, 1, 1, 1)", ['I7 req_9']],
       [
-        'tokens that are gone',
-        "UPDATE usage SET cached_tokens = 0 WHERE account = '' AND grain = 1",
-        ['I11 all accounts'],
+        'too many requests in the usage',
+        "UPDATE usage SET requests = 9 WHERE account = 'ALICE' AND grain = 0",
+        ['I11 ALICE'],
       ],
-      ['usage that is gone', "DELETE FROM usage WHERE account = 'ALICE'", ['I11 ALICE']],
+      ['missing tokens', "UPDATE usage SET cached_tokens = 0 WHERE account = '' AND grain = 1", ['I11 all accounts']],
+      ['missing usage', "DELETE FROM usage WHERE account = 'ALICE'", ['I11 ALICE']],
       [
-        'usage of nobody',
-        "INSERT INTO usage SELECT 'acc_nobody', grain, at, key, model, 1, 0, 0, 0, 0, 0, 0 FROM usage LIMIT 1",
-        ['I11 acc_nobody'],
+        'usage of an unknown account',
+        "INSERT INTO usage SELECT 'acc_unknown', grain, at, key, model, 1, 0, 0, 0, 0, 0, 0 FROM usage LIMIT 1",
+        ['I11 acc_unknown'],
       ],
       ['a key that holds too little', 'UPDATE key_total SET held = 1', ['I12 key_1']],
       ['a key that has spent too much', 'UPDATE key_total SET spent = spent + 1', ['I12 key_1']],
       ['a key that was used more often', 'UPDATE key_total SET requests = 9', ['I12 key_1']],
       ['a key beyond its cap', 'UPDATE key_total SET cap = 139, ceiling = 139', ['I12 key_1']],
-      ['a cap without what may be reached', 'UPDATE key_total SET cap = 500', ['I12 key_1']],
-      ['the total of a key that is gone', 'DELETE FROM key_total', ['I12 key_1']],
-      // Without its primary key the table takes a second settle.
+      ['a cap without its ceiling', 'UPDATE key_total SET cap = 500', ['I12 key_1']],
+      ['a missing total of a key', 'DELETE FROM key_total', ['I12 key_1']],
+      // Without its primary key the table accepts a second settle.
       [
         'an exchange that ends twice',
         "CREATE TABLE copy AS SELECT * FROM event; INSERT INTO copy SELECT * FROM event WHERE id = 'req_3' AND kind = 1; DROP TABLE event; ALTER TABLE copy RENAME TO event",
         ['I4 req_3'],
       ],
       [
-        'an exchange that is held twice',
+        'an exchange with two holds',
         "CREATE TABLE copy AS SELECT * FROM event; INSERT INTO copy SELECT * FROM event WHERE id = 'req_2' AND kind = 0; DROP TABLE event; ALTER TABLE copy RENAME TO event",
         ['corrupt req_2'],
       ],
     ]
-    /** PostgreSQL has types and references that nobody gets around. */
+    /** PostgreSQL always enforces types and references. */
     const inFiles: typeof rows = [
-      ['a trail that is no JSON', "UPDATE event SET trail = '[' WHERE id = 'req_1' AND kind = 1", ['corrupt req_1']],
-      ['a key of nobody', "UPDATE key SET account = 'acc_nobody'", ['corrupt key']],
+      ['a trail that is not JSON', "UPDATE event SET trail = '[' WHERE id = 'req_1' AND kind = 1", ['corrupt req_1']],
+      ['a key of an unknown account', "UPDATE key SET account = 'acc_unknown'", ['corrupt key']],
     ]
 
     test.each(engine === 'sqlite' ? [...rows, ...inFiles] : rows)('%s', async (_what, sql, expected) => {
@@ -165,27 +165,23 @@ onEveryEngine(engine => {
 
   describe('a correction that is edited by hand', () => {
     test.each<[what: string, sql: string, expected: string[]]>([
-      [
-        'is not there',
-        'DELETE FROM correction',
-        ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I6 ledger'],
-      ],
+      ['is missing', 'DELETE FROM correction', ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I6 ledger']],
       [
         'books more',
         'UPDATE correction SET amount = amount + 1',
         ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I6 ledger'],
       ],
       [
-        'is of a settle that knew',
+        'belongs to a settle with known usage',
         "UPDATE event SET source = 'estimated' WHERE id = 'req_4' AND kind = 1",
         ['I4 req_4'],
       ],
       [
-        'is of nothing',
+        'belongs to no settle',
         "UPDATE correction SET id = 'req_x'",
         ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I4 req_x', 'I6 ledger'],
       ],
-      ['is of another account', "UPDATE correction SET account = 'BOB'", ['I7 req_4']],
+      ['belongs to another account', "UPDATE correction SET account = 'BOB'", ['I7 req_4']],
       ['has another time', 'UPDATE correction SET settled_at = 1', ['I11 req_4']],
     ])('%s', async (_what, sql, expected) => {
       const store = await sampleStore()
@@ -219,7 +215,7 @@ onEveryEngine(engine => {
     })
   })
 
-  test('a cap that was lowered below what had been spent is no violation', async () => {
+  test('a cap that was lowered below the spent amount is not a violation', async () => {
     const store = await sampleStore()
     const { key } = await store.createKey({ account: 'alice', name: 'capped', spendingCap: 100n })
     await store.ledger.hold(aHold({ accountId: store.alice, keyId: key.id, exchange: 'req_4', amount: 90n }))
@@ -230,14 +226,14 @@ onEveryEngine(engine => {
   })
 
   if (engine === 'sqlite')
-    test('damaged pages are reported, never passed over and never thrown', async () => {
+    test('damaged pages are reported, never ignored and never thrown', async () => {
       const store = await sampleStore()
       for (let index = 0; index < 200; index++) {
         const exchange = `req_x${index}`
         await store.ledger.hold(aHold({ accountId: store.alice, exchange, amount: 1n }))
       }
       await store.close()
-      // The last connection that closes empties the log into the file: no page may be hidden by one in the log.
+      // The last connection that closes moves the log into the file, so that no page is hidden by one in the log.
       const last = store.connect()
       last.exec('PRAGMA wal_checkpoint(TRUNCATE)')
       last.close()
@@ -253,7 +249,7 @@ onEveryEngine(engine => {
           violations = again.reads.verify().violations
           await again.close()
         } catch (error) {
-          // The damage was met while opening: that is no silence either.
+          // The damage was found while opening, which counts as reported too.
           expect(String(error)).toMatch(/malformed|corrupt|not a database/)
           continue
         }

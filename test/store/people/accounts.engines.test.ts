@@ -16,7 +16,7 @@ onEveryEngine(() => {
     expect(store.reads.listAccounts()).toEqual([])
   })
 
-  test('a name is given once, also when two ask at the same time', async () => {
+  test('a name is given once, even to simultaneous requests', async () => {
     const store = await testStore()
     const both = await Promise.allSettled([
       store.createAccount({ name: 'alice' }),
@@ -29,13 +29,13 @@ onEveryEngine(() => {
     expect(store.reads.listAccounts()).toHaveLength(1)
   })
 
-  test('freezing one that is not there', async () => {
+  test('freezing an unknown account', async () => {
     const store = await testStore({ url: 'memory' })
     await expect(store.freeze('bob', true)).rejects.toThrow('The account "bob" does not exist.')
     expect(store.reads.findAccount('acc_bob')).toBeUndefined()
   })
 
-  test('another plan: from the next look at a key on', async () => {
+  test('another plan applies from the next lookup of a key on', async () => {
     const store = await testStore()
     const alice = await store.createAccount({ name: 'alice', plan: 'free' })
     const { token } = await store.createKey({ account: 'alice', name: 'k' })
@@ -46,7 +46,7 @@ onEveryEngine(() => {
     await expect(store.setPlan('bob', 'gold')).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  test('found by id and by name, with its money; listed in the order of making', async () => {
+  test('an account is found by id and by name, with its money, and listed in order of creation', async () => {
     const store = await testStore()
     const alice = await store.createAccount({ name: 'alice', plan: 'free' })
     expect(alice).toEqual({

@@ -16,14 +16,14 @@ async function withKey(store: TestStore) {
 
 const found = (store: TestStore, token: string) => store.keys.find(token, store.clock.ms).found
 
-test('what another thread revokes while a token is being looked up is not remembered as live', async () => {
+test('a key that another thread revokes during a lookup is not cached as live', async () => {
   const version = createKeyVersion()
   let isRevoked = false
   const key = { id: 'key_1' } as Key
   const read = () => {
     const live: KeyLookup = { found: 'live', key, account: {} as Account }
     const found = { isRevoked, expiresAt: null, secretEndsAt: null, live }
-    // Another thread, as soon as the database has been read.
+    // Another thread revokes it as soon as the database has been read.
     if (!isRevoked) Atomics.add(version, 0, 1)
     isRevoked = true
     return Promise.resolve(found)
@@ -31,7 +31,7 @@ test('what another thread revokes while a token is being looked up is not rememb
   const keys = createKeyReader(read, version)
   const token = createToken()
   const first = keys.find(token, 0)
-  // Another request, which sees that something has changed.
+  // Another request, which notices the change.
   const other = keys.find(createToken(), 0)
   expect((await first).found).toBe('live')
   await other
@@ -40,11 +40,11 @@ test('what another thread revokes while a token is being looked up is not rememb
 
 onEveryEngine(() => {
   describe('a token that is refused', () => {
-    test('malformed: without a question to the database', async () => {
+    test('malformed: without a query', async () => {
       const store = await testStore()
       const { token } = await withKey(store)
       await store.close()
-      // The database is gone, and the answer is still there.
+      // The database is closed, and the answer is still available.
       expect(found(store, token.slice(0, -1))).toBe('malformed')
       expect(found(store, `${token}x`)).toBe('malformed')
       expect(() => found(store, token)).toThrow()
@@ -56,7 +56,7 @@ onEveryEngine(() => {
       expect(found(store, createToken())).toBe('unknown')
     })
 
-    test('revoked: from the next look on; twice is harmless and keeps the first time', async () => {
+    test('revoked: from the next lookup on; a second revocation keeps the first time', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       const at = store.clock.ms
@@ -66,7 +66,7 @@ onEveryEngine(() => {
       expect((await store.revokeKey(key.id)).revokedAt).toBe(at)
     })
 
-    test('expired: at its very millisecond', async () => {
+    test('expired: at the exact millisecond', async () => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
       const { token } = await store.createKey({ account: 'alice', name: 'trial', expiresAt: store.clock.ms + 10 })
@@ -76,7 +76,7 @@ onEveryEngine(() => {
       expect(found(store, token)).toBe('expired')
     })
 
-    test('rotated, and its grace has passed', async () => {
+    test('rotated, and its grace period has passed', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       const next = await store.rotateKey(key.id, HOUR)
@@ -93,7 +93,7 @@ onEveryEngine(() => {
       expect(found(store, token)).toBe('rotated')
     })
 
-    test('rotated twice within the grace: the oldest has ended, two are live', async () => {
+    test('rotated twice within the grace period: the oldest secret has ended, two are live', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       const second = await store.rotateKey(key.id, HOUR)
@@ -103,7 +103,7 @@ onEveryEngine(() => {
       expect(store.reads.listKeys()[0]?.secrets).toHaveLength(2)
     })
 
-    test('revoked takes every secret of the key with it', async () => {
+    test('revoked: every secret of the key', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       const next = await store.rotateKey(key.id, HOUR)
@@ -113,9 +113,9 @@ onEveryEngine(() => {
     })
   })
 
-  describe('rotations close to each other', () => {
+  describe('rotations in quick succession', () => {
     test.each([0, HOUR])(
-      'two at once, with a grace of %s ms: one is refused, and the secret in use is as it was said',
+      'of two simultaneous ones with a grace period of %s ms one is refused, and the secret in use keeps its end',
       async graceMs => {
         const store = await testStore()
         const { key, token } = await withKey(store)
@@ -133,7 +133,7 @@ onEveryEngine(() => {
       },
     )
 
-    test('a minute later, or earlier by a clock that was set back: it may be', async () => {
+    test('a minute later, or with a clock that was set back, a rotation is allowed', async () => {
       const store = await testStore()
       const { key } = await withKey(store)
       await store.rotateKey(key.id, HOUR)
@@ -152,7 +152,7 @@ onEveryEngine(() => {
       }
     })
 
-    test("the playground's own is the gateway's affair", async () => {
+    test("the playground's own key may be rotated at any time", async () => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
       const { key } = await store.createKey({ account: 'alice', name: 'p', purpose: 'playground' })
@@ -162,7 +162,7 @@ onEveryEngine(() => {
     })
   })
 
-  describe('how many keys there are', () => {
+  describe('the limits of keys', () => {
     const make = (store: TestStore, count: number, fields: object = {}) =>
       Promise.allSettled(
         Array.from({ length: count }, (_, index) =>
@@ -172,7 +172,7 @@ onEveryEngine(() => {
     const made = (results: readonly PromiseSettledResult<unknown>[]) =>
       results.filter(({ status }) => status === 'fulfilled').length
 
-    test('asked for all at once: no more than may live; one that is dead makes room, and another account has its own', async () => {
+    test('simultaneous requests stay within the limit of live keys; a dead key makes room, and another account has its own limit', async () => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
       await store.createAccount({ name: 'bob' })
@@ -190,11 +190,11 @@ onEveryEngine(() => {
       expect(await store.createKey(one)).toMatchObject({ key: { name: 'one more' } })
     })
 
-    test('made and ended again and again: so many in a day', async () => {
+    test('keys that are made and revoked again are limited per day', async () => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
       const database = store.connect()
-      // A day's work of theirs, and what was made the day before.
+      // Keys of the day, and of the day before.
       const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, ?, NULL, 1, NULL, NULL)")
       const account = store.reads.findAccount('alice')!.id
       database.exec('BEGIN')
@@ -214,7 +214,7 @@ onEveryEngine(() => {
       expect(store.reads.listKeys('alice')).toHaveLength(MAX_KEYS_LISTED)
     })
 
-    test("more live ones than a list shows, of an earlier version's making: the playground's own is among it", async () => {
+    test("with more live keys than a list shows, from an earlier version, the playground's own is in the list", async () => {
       const store = await testStore()
       const { id } = await store.createAccount({ name: 'alice' })
       const own = await store.createKey({ account: id, name: 'own', purpose: 'playground' })
@@ -227,7 +227,7 @@ onEveryEngine(() => {
       expect(listed[0]).toMatchObject({ id: own.key.id, purpose: 'playground' })
     })
 
-    test('a list has the live ones, then the newest of the dead; names are there for all', async () => {
+    test('a list has the live keys, then the newest dead ones; names of all keys can be read', async () => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
       const own = await store.createKey({ account: 'alice', name: 'own', purpose: 'playground' })
@@ -260,12 +260,12 @@ onEveryEngine(() => {
 
   describe('a mistake of the operator', () => {
     test.each([
-      ['an account that is not there', { account: 'bob' }, /account "bob" does not exist/],
+      ['an unknown account', { account: 'bob' }, /account "bob" does not exist/],
       ['a name that is empty', { name: '' }, /the name "" is not/],
       ['a time that has passed', { expiresAt: 5 }, /expiresAt 5 is not in the future/],
       ['an empty list of models', { models: [] }, /allows nothing/],
       ['a model with a line break', { models: ['a\nb'] }, /the model "a\\nb"/],
-      ['a cap below nothing', { spendingCap: -1n }, /the spendingCap -1 is not between 0 and/],
+      ['a cap below 0', { spendingCap: -1n }, /the spendingCap -1 is not between 0 and/],
     ])('creating with %s', async (_what, change, message) => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
@@ -275,13 +275,13 @@ onEveryEngine(() => {
       expect(store.reads.listKeys()).toEqual([])
     })
 
-    test.each([-1, 168 * HOUR + 1, 0.5, Number.NaN])('rotating with a grace of %s ms', async graceMs => {
+    test.each([-1, 168 * HOUR + 1, 0.5, Number.NaN])('rotating with a grace period of %s ms', async graceMs => {
       const store = await testStore()
       const { key } = await withKey(store)
       await expect(store.rotateKey(key.id, graceMs)).rejects.toThrow(/is not between 0 and 168 hours/)
     })
 
-    test('rotating or revoking a key that is not there, was revoked, or has expired', async () => {
+    test('rotating or revoking a key that does not exist, was revoked or has expired', async () => {
       const store = await testStore()
       const { key } = await withKey(store)
       await expect(store.rotateKey('key_x', 0)).rejects.toThrow('The key "key_x" does not exist.')
@@ -295,7 +295,7 @@ onEveryEngine(() => {
       await expect(store.rotateKey(trial.key.id, 0)).rejects.toThrow(/has expired/)
     })
 
-    test('listing the keys of an account that is not there', async () => {
+    test('listing the keys of an unknown account', async () => {
       const store = await testStore()
       expect(() => store.reads.listKeys('bob')).toThrow('The account "bob" does not exist.')
     })
@@ -326,7 +326,7 @@ onEveryEngine(() => {
     expect(store.keys.find(token, store.clock.ms)).toMatchObject({ found: 'live', account: { frozen: true } })
   })
 
-  test('a list shows four characters of each live secret, and whose key it is', async () => {
+  test("a list shows four characters of each live secret, and the key's account", async () => {
     const store = await testStore()
     const { key, token } = await withKey(store)
     await store.createAccount({ name: 'bob' })
@@ -350,8 +350,8 @@ onEveryEngine(() => {
     expect(store.reads.listKeys().map(k => k.name)).toEqual(['laptop', 'server'])
   })
 
-  describe('what of a key may change', () => {
-    test('its name and its cap; what is left out stays', async () => {
+  describe('a change of a key', () => {
+    test('of its name and its cap leaves the other fields unchanged', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       expect(store.reads.findKey('key_x')).toBeUndefined()
@@ -366,7 +366,7 @@ onEveryEngine(() => {
       await expect(store.changeKey({ id: key.id, spendingCap: -1n })).rejects.toMatchObject({ code: 'invalid' })
     })
 
-    test('its models and its expiry: from the next request on, and an expired one comes back', async () => {
+    test('of its models and its expiry applies from the next request on, and may revive an expired key', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       const { ms } = store.clock
@@ -391,7 +391,7 @@ onEveryEngine(() => {
       await expect(store.changeKey({ id: key.id, expiresAt: null })).rejects.toMatchObject({ code: 'conflict' })
     })
 
-    test('an expired key that comes back is one of those that an account may have', async () => {
+    test("that revives an expired key counts towards the account's limit", async () => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
       const soon = store.clock.ms + HOUR
@@ -402,7 +402,7 @@ onEveryEngine(() => {
       expect(await store.changeKey({ id: key.id, name: 'older' })).toMatchObject({ name: 'older', expiresAt: soon })
     })
 
-    test('its expiry, with a new secret: the old one never lives beyond the old expiry', async () => {
+    test('of its expiry with a new secret never extends the old secret', async () => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
       const [now, soon, later] = [store.clock.ms, store.clock.ms + HOUR, store.clock.ms + 100 * HOUR]
@@ -422,7 +422,7 @@ onEveryEngine(() => {
     })
   })
 
-  test('the token itself is nowhere in the store, and another secret does not know it', async () => {
+  test('the token itself is nowhere in the store, and is unknown under another secret', async () => {
     const store = await testStore()
     const { token } = await withKey(store)
     expect((await contentOf(store)).includes(token.slice(8, 38))).toBe(false)
@@ -438,12 +438,12 @@ onEveryEngine(() => {
     expect(found(store, token)).toBe('revoked')
   })
 
-  describe('what was found is remembered, until it changes', () => {
+  describe('a cached lookup', () => {
     test.each<[what: string, change: (store: TestStore, id: string) => Promise<unknown>, found: object]>([
       ['revoked', (store, id) => store.revokeKey(id), { found: 'revoked' }],
       ['rotated without a grace', (store, id) => store.rotateKey(id, 0), { found: 'rotated' }],
       ['its account frozen', store => store.freeze('alice', true), { found: 'live', account: { frozen: true } }],
-    ])('%s: seen by the next look', async (_what, change, after) => {
+    ])('%s: visible to the next lookup', async (_what, change, after) => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       const before = store.keys.find(token, store.clock.ms)
@@ -462,18 +462,18 @@ onEveryEngine(() => {
       expect(store.keys.find(token, store.clock.ms)).toMatchObject({ found: 'live', account: { frozen: false } })
     })
 
-    test('a change of which nobody knows whether it was written is looked for', async () => {
+    test('after a change with an unknown result the key is read again', async () => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector })
       const { key, token } = await withKey(store)
       expect(found(store, token)).toBe('live')
-      // Each of the tries is written, and says that it was not.
+      // Each attempt is written, and reports a failure.
       faults.after = 3
       await expect(store.revokeKey(key.id)).rejects.toThrow('It may still have been written')
       expect(found(store, token)).toBe('revoked')
     })
 
-    test('nobody can change it for others', async () => {
+    test('cannot be changed by its caller', async () => {
       const store = await testStore()
       const { token } = await withKey(store)
       const lookup = store.keys.find(token, store.clock.ms)

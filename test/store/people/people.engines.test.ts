@@ -6,7 +6,7 @@ import { faultyConnector } from '../faulty.ts'
 import { contentOf, onEveryEngine, type TestStore, testStore } from '../helpers.ts'
 
 const HOUR = 3_600_000
-/** In the form of a hash, of nothing. */
+/** In the form of a password hash, but of no password. */
 const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
 const OTHER_HASH = `${HASH}b`
 
@@ -43,15 +43,15 @@ async function refused(work: Promise<unknown>, code: StoreErrorCode, message: Re
   expect(error).toMatchObject({ code, message: expect.stringMatching(message) })
 }
 
-/** Nothing of what was refused is there. */
-function expectNobody(store: TestStore): void {
+/** Nothing of a refused person is stored. */
+function expectNoPerson(store: TestStore): void {
   expect(store.reads.people.list()).toEqual([])
   expect(store.reads.listAccounts()).toEqual([])
   expect(store.reads.verify()).toMatchObject({ events: 0, violations: [] })
 }
 
 onEveryEngine(() => {
-  describe('a person who is not made', () => {
+  describe('a person who is not created', () => {
     test.each<[what: string, fields: object, code: StoreErrorCode, message: RegExp]>([
       ['no address', { email: '' }, 'invalid', /"" is not an e-mail address/],
       ['an address without a host', { email: 'ada@' }, 'invalid', /"ada@" is not an e-mail/],
@@ -59,17 +59,12 @@ onEveryEngine(() => {
       ['an address with a line break', { email: 'ada@example.com\n' }, 'invalid', /is not an e-mail/],
       ['two at signs', { email: 'a@b@c' }, 'invalid', /is not an e-mail/],
       ['an address of 201 characters', { email: `${'x'.repeat(198)}@ab` }, 'invalid', /at most 200/],
-      ['a password as it is', { password: 'correct horse' }, 'invalid', /^person: the password is not a hash/],
+      ['a plain password', { password: 'correct horse' }, 'invalid', /^person: the password is not a hash/],
       ['another role', { role: 'owner' }, 'invalid', /the role "owner" is unknown/],
-      [
-        'an account that is not there',
-        { membership: { accountId: 'acc_x' } },
-        'not_found',
-        /account acc_x does not exist/,
-      ],
+      ['an unknown account', { membership: { accountId: 'acc_x' } }, 'not_found', /account acc_x does not exist/],
       ['a plan without a name', { membership: { name: 'a', plan: '', credit: 0n } }, 'invalid', /the plan ""/],
       [
-        'a debt',
+        'a negative credit',
         { membership: { name: 'a', plan: 'p', credit: -1n } },
         'invalid',
         /the credit -1 is not between 0 and/,
@@ -77,10 +72,10 @@ onEveryEngine(() => {
     ])('%s', async (_what, fields, code, message) => {
       const store = await testStore()
       await refused(store.people.create(person(fields)), code, message)
-      expectNobody(store)
+      expectNoPerson(store)
     })
 
-    test('an address that is taken, in any case, also when two ask at once: nothing of the second is kept', async () => {
+    test('an address that is taken, in any case, also by simultaneous requests: nothing of the second is stored', async () => {
       const store = await testStore()
       const membership = { name: 'second', plan: 'free', credit: 5n }
       const both = await Promise.allSettled([
@@ -97,7 +92,7 @@ onEveryEngine(() => {
       expect(store.reads.verify()).toMatchObject({ accounts: 1, events: 0 })
     })
 
-    test('an error never says a password', async () => {
+    test('an error never contains a password', async () => {
       const store = await testStore()
       await expect(store.people.create(person({ password: 'hunter22' }))).rejects.not.toThrow(/hunter22/)
       const { id } = await store.people.create(person())
@@ -111,9 +106,9 @@ onEveryEngine(() => {
       ['no secret at all', (_store, link) => (link.token = '')],
       ['used', (store, { token }) => store.people.join(token, { email: 'eve@example.com', password: HASH })],
       ['revoked', (store, { id }) => store.people.revokeLink(id)],
-      ['past, at its very millisecond', store => (store.clock.ms += HOUR)],
+      ['expired, at the exact millisecond', store => (store.clock.ms += HOUR)],
     ]
-    test.each(WAYS)('%s: nobody is let in, and nothing is made', async (_what, spoil) => {
+    test.each(WAYS)('%s: no person is let in, and nothing is created', async (_what, spoil) => {
       const store = await testStore()
       const { link, token } = await store.people.createLink(invitation(store, { credit: 5n }))
       const spoiled = { id: link.id, token }
@@ -126,7 +121,7 @@ onEveryEngine(() => {
       expect(store.reads.verify()).toEqual(before)
     })
 
-    test('an invitation sets no password, and a reset lets nobody in', async () => {
+    test('an invitation sets no password, and a reset lets no new person in', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const reset = await resetFor(store, id)
@@ -136,7 +131,7 @@ onEveryEngine(() => {
       expect(store.reads.people.links()).toHaveLength(2)
     })
 
-    test('used twice at once: one gets in', async () => {
+    test('of two simultaneous uses one succeeds', async () => {
       const store = await testStore()
       const { token } = await store.people.createLink(invitation(store, { credit: 5n }))
       const joins = ['a@x.org', 'b@x.org', 'c@x.org'].map(email => store.people.join(token, { email, password: HASH }))
@@ -149,7 +144,7 @@ onEveryEngine(() => {
       expect(store.reads.people.links()).toEqual([])
     })
 
-    test('a join that fails does not use it up', async () => {
+    test('a failed join does not use it up', async () => {
       const store = await testStore()
       await store.people.create(person())
       const { token } = await store.people.createLink(invitation(store, { email: 'Bob@x.org' }))
@@ -162,21 +157,21 @@ onEveryEngine(() => {
     })
 
     test.each<[what: string, fields: Partial<NewLink>, code: StoreErrorCode, message: RegExp]>([
-      ['a time that is past', { expiresAt: 5 }, 'invalid', /expiresAt 5 is not in the future/],
+      ['a time in the past', { expiresAt: 5 }, 'invalid', /expiresAt 5 is not in the future/],
       ['no maker', { createdBy: '' }, 'invalid', /the createdBy ""/],
-      ['a debt', { credit: -1n }, 'invalid', /the credit -1/],
-      ['an address that is none', { email: 'x' }, 'invalid', /"x" is not an e-mail/],
-      ['an account that is not there', { accountId: 'acc_x' }, 'not_found', /account acc_x does not exist/],
-      ['an invitation of a person', { personId: 'per_x' }, 'invalid', /not allowed for an invitation/],
-      ['a reset of nobody', { kind: 'reset' }, 'invalid', /personId is required/],
-      ['a reset of one who is gone', { kind: 'reset', personId: 'per_x' }, 'not_found', /person per_x does not exist/],
-    ])('is not even made with %s', async (_what, fields, code, message) => {
+      ['a negative credit', { credit: -1n }, 'invalid', /the credit -1/],
+      ['an invalid address', { email: 'x' }, 'invalid', /"x" is not an e-mail/],
+      ['an unknown account', { accountId: 'acc_x' }, 'not_found', /account acc_x does not exist/],
+      ['an invitation for an existing person', { personId: 'per_x' }, 'invalid', /not allowed for an invitation/],
+      ['a reset without a person', { kind: 'reset' }, 'invalid', /personId is required/],
+      ['a reset of a removed person', { kind: 'reset', personId: 'per_x' }, 'not_found', /person per_x does not exist/],
+    ])('is not created with %s', async (_what, fields, code, message) => {
       const store = await testStore()
       await refused(store.people.createLink(invitation(store, fields)), code, message)
       expect(store.reads.people.links()).toEqual([])
     })
 
-    test('revoking twice is harmless; one that never was is told', async () => {
+    test('a second revocation does nothing; an unknown link is reported', async () => {
       const store = await testStore()
       const { link } = await store.people.createLink(invitation(store))
       await store.people.revokeLink(link.id)
@@ -186,7 +181,7 @@ onEveryEngine(() => {
   })
 
   describe('a session', () => {
-    test('is found by its secret, and by nothing else', async () => {
+    test('is found by its secret only', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const secret = await store.people.createSession(id)
@@ -202,7 +197,7 @@ onEveryEngine(() => {
       await refused(store.people.createSession('per_x'), 'not_found', /person per_x does not exist/)
     })
 
-    test('is touched to the minute, and never brought back by a touch', async () => {
+    test('is touched to the minute, and never revived by a touch', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const secret = await store.people.createSession(id)
@@ -219,7 +214,7 @@ onEveryEngine(() => {
       expect(seenAt()).toBeUndefined()
     })
 
-    test('ends by itself, with all the others, or with all but one', async () => {
+    test('ends by itself, with all others, or with all but one', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const eve = await store.people.create(person({ email: 'eve@x.org' }))
@@ -235,7 +230,7 @@ onEveryEngine(() => {
       expect(alive()).toEqual([false, false, false, true])
     })
 
-    test('one more than there may be ends the oldest of that person, and nobody else’s', async () => {
+    test('one more than the maximum ends the oldest of that person only', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const eve = await store.people.create(person({ email: 'eve@x.org' }))
@@ -250,7 +245,7 @@ onEveryEngine(() => {
       expect(store.reads.people.findSession(foreign)).toBeDefined()
     })
 
-    test('many at once, in the same millisecond: so many are left', async () => {
+    test('of many in the same millisecond the maximum is left', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const secrets = await Promise.all(Array.from({ length: 50 }, () => store.people.createSession(id)))
@@ -259,7 +254,7 @@ onEveryEngine(() => {
       expect(alive).toContain(secrets.at(-1))
     })
 
-    test('dead ones, and links that are past, are gone when new ones are made', async () => {
+    test('new sessions and links remove expired ones', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       await store.people.createSession(id)
@@ -277,7 +272,7 @@ onEveryEngine(() => {
   })
 
   describe('a password', () => {
-    test('that was changed meanwhile begins no session and sets no other, also when all ask at once', async () => {
+    test('that was changed meanwhile begins no session and sets no other password, even with simultaneous requests', async () => {
       const store = await testStore()
       const { id, email } = await store.people.create(person())
       const all = await Promise.allSettled([
@@ -297,7 +292,7 @@ onEveryEngine(() => {
       expect(store.reads.people.findSession(await store.people.createSession(id, OTHER_HASH))).toBeDefined()
     })
 
-    test('that is set ends every session and every link that would set it again', async () => {
+    test('that is set ends every session and every link that could set it again', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const secret = await store.people.createSession(id)
@@ -309,7 +304,7 @@ onEveryEngine(() => {
       await refused(store.people.setPassword('per_x', HASH), 'not_found', /person "per_x" does not exist/)
     })
 
-    test('that is reset: by a link, once, and with it the other links go', async () => {
+    test('is reset by a link once, which ends the other links', async () => {
       const store = await testStore()
       const { id, email } = await store.people.create(person())
       const secret = await store.people.createSession(id)
@@ -321,7 +316,7 @@ onEveryEngine(() => {
       expect(store.reads.people.findSession(secret)).toBeUndefined()
     })
 
-    test('that gets a better hash keeps its sessions; one that was changed meanwhile stays as it is', async () => {
+    test('that gets a better hash keeps its sessions; one that was changed meanwhile is not changed', async () => {
       const store = await testStore()
       const { id, email } = await store.people.create(person())
       const secret = await store.people.createSession(id)
@@ -336,7 +331,7 @@ onEveryEngine(() => {
   })
 
   describe('roles', () => {
-    test('the last operator stays one; whom a former operator could let in, is not let in any more', async () => {
+    test("the last operator stays one; a former operator's invitations do not work any more", async () => {
       const store = await testStore()
       expect(store.reads.people.hasOperator()).toBe(false)
       const ada = await store.people.create(person({ role: 'operator' }))
@@ -354,7 +349,7 @@ onEveryEngine(() => {
     test.each<[what: string, end: (store: TestStore, id: string) => Promise<unknown>]>([
       ['made a member', (store, id) => store.people.setRole(id, 'member')],
       ['removed', (store, id) => store.people.remove(id)],
-    ])('an operator who is %s leaves no way back: tokens end, and the links made with them', async (_what, end) => {
+    ])('an operator who is %s loses all tokens, and the links made with them', async (_what, end) => {
       const store = await testStore()
       const eve = await store.people.create(person({ role: 'operator' }))
       const boss = await store.people.create(person({ role: 'operator', email: 'boss@x.org' }))
@@ -376,7 +371,7 @@ onEveryEngine(() => {
       ['a token', (store, createdBy) => store.people.createToken({ name: 't', expiresAt: null, createdBy })],
       ['a role', (store, by) => store.people.setRole(store.reads.people.findByEmail('mate@x.org')!.id, 'operator', by)],
       ['a removal', (store, by) => store.people.remove(store.reads.people.findByEmail('mate@x.org')!.id, by)],
-    ])('%s is refused to whoever is no operator in that moment, and made for whoever is', async (_what, ask) => {
+    ])('%s is refused if its maker is not an operator at that time, and made otherwise', async (_what, ask) => {
       const store = await testStore()
       const eve = await store.people.create(person({ role: 'operator' }))
       const boss = await store.people.create(person({ role: 'operator', email: 'boss@x.org' }))
@@ -387,7 +382,7 @@ onEveryEngine(() => {
       await store.people.revokeToken(revoked.token.id)
       store.clock.ms += 1
       const all = () => [store.reads.people.list(), store.reads.people.links(), store.reads.people.tokens()]
-      // Both in one group: the demotion comes first, and the other had been let in before it.
+      // Both in one group: the demotion comes first, and the other one was checked before it.
       const [, late] = await Promise.allSettled([store.people.setRole(eve.id, 'member', boss.id), ask(store, eve.id)])
       expect(late).toMatchObject({ status: 'rejected', reason: { code: 'forbidden' } })
       const before = all()
@@ -400,7 +395,7 @@ onEveryEngine(() => {
       await ask(await restored(store), boss.id)
     })
 
-    /** With somebody to ask about, as before. */
+    /** With a person to change, as before. */
     async function restored(store: TestStore): Promise<TestStore> {
       const mate = store.reads.people.findByEmail('mate@x.org')
       if (mate === undefined) await store.people.create(person({ email: 'mate@x.org' }))
@@ -419,7 +414,7 @@ onEveryEngine(() => {
     })
   })
 
-  test('one who is removed leaves the account; sessions and links go, and the address is free', async () => {
+  test("a removed person's account stays; sessions and links end, and the address is free", async () => {
     const store = await testStore()
     const membership = { name: 'ada@example.com', plan: 'free', credit: 9n }
     const ada = await store.people.create(person({ role: 'operator', membership }))
@@ -439,7 +434,7 @@ onEveryEngine(() => {
     expect(store.reads.findAccount(again.accountId)?.name).toBe('ada@example.com (3)')
   })
 
-  test('made with an account and its credit, into one that is there, or by an invitation', async () => {
+  test('a person is created with an account and its credit, for an existing account, or by an invitation', async () => {
     const store = await testStore()
     const membership = { name: 'ada@example.com', plan: 'free', credit: 1000n }
     const ada = await store.people.create(person({ email: 'Ada@Example.com', membership }))
@@ -459,7 +454,7 @@ onEveryEngine(() => {
     expect(store.reads.people.list(accountId)).toEqual([ada, bob, carol])
     const open = await store.people.createLink(invitation(store, { plan: 'gold', credit: 7n }))
     const dave = await store.people.join(open.token, { email: 'acc_dave@x.org', password: HASH })
-    // As ids begin, no name of an account does.
+    // An account's name never begins like an id.
     expect(store.reads.findAccount(dave.accountId)).toMatchObject({
       name: 'account acc_dave@x.org',
       plan: 'gold',
@@ -472,8 +467,8 @@ onEveryEngine(() => {
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  describe("an operator's token", () => {
-    test('opens by its secret until it is revoked or past, and is never a gateway key', async () => {
+  describe("an operators' token", () => {
+    test('is found by its secret until it is revoked or expires, and is never a gateway key', async () => {
       const store = await testStore()
       const make = { name: 'webhook', expiresAt: store.clock.ms + HOUR, createdBy: 'cli:test' }
       const { token, secret } = await store.people.createToken(make)
@@ -504,8 +499,8 @@ onEveryEngine(() => {
     test.each<[what: string, fields: object, message: RegExp]>([
       ['no name', { name: '' }, /^token: the name ""/],
       ['no maker', { createdBy: ' ' }, /the createdBy " "/],
-      ['a time that is past', { expiresAt: 5 }, /^token: expiresAt 5/],
-    ])('is not made with %s', async (_what, fields, message) => {
+      ['a time in the past', { expiresAt: 5 }, /^token: expiresAt 5/],
+    ])('is not created with %s', async (_what, fields, message) => {
       const store = await testStore()
       const token = { name: 'n', expiresAt: null, createdBy: 'x', ...fields }
       await refused(store.people.createToken(token), 'invalid', message)
@@ -513,7 +508,7 @@ onEveryEngine(() => {
       expect(store.reads.people.getToken('tok_x')).toBeUndefined()
     })
 
-    test('that is revoked takes the links with it that were made with it, and no others', async () => {
+    test('that is revoked ends the links that were made with it, and no others', async () => {
       const store = await testStore()
       const make = () => store.people.createToken({ name: 'webhook', expiresAt: null, createdBy: 'cli:test' })
       const [one, other] = [(await make()).token.id, (await make()).token.id]
@@ -526,9 +521,9 @@ onEveryEngine(() => {
   })
 
   describe.each(['here', 'thread'] as const)(
-    'a commit that happened and said that it failed, written by: %s',
+    'a commit that happened and reported a failure, written by: %s',
     writes => {
-      test('is recognised: each is done once', async () => {
+      test('is recognized: each operation is done once', async () => {
         const { faults, connector } = faultyConnector()
         const store = await testStore({ connector, writes })
         const doubtful = <Result>(work: () => Promise<Result>): Promise<Result> => {
@@ -548,7 +543,7 @@ onEveryEngine(() => {
           store.people.createToken({ name: 't', expiresAt: null, createdBy: ada.id }),
         )
         expect(store.reads.people.findToken(secret)).toBeDefined()
-        // What was asked for in one's own name is done, although one may not ask any more.
+        // A repetition finds its operation done, although the person may not do it any more.
         const link = { role: 'operator', createdBy: bob.id } as const
         await store.people.setRole(bob.id, 'operator')
         const made = doubtful(() => store.people.createLink(invitation(store, link)))
@@ -564,7 +559,7 @@ onEveryEngine(() => {
     },
   )
 
-  test('no secret is on disk: not of a session, a link, or a token', async () => {
+  test('no secret of a session, a link or a token is on disk', async () => {
     const store = await testStore()
     const { id } = await store.people.create(person({ role: 'operator' }))
     const { token } = await store.people.createLink(invitation(store))

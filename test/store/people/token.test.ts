@@ -1,4 +1,4 @@
-/** Tokens: their checksum catches what people and scanners get wrong, and their digest depends on the secret. */
+/** Tokens: their checksum catches mistakes of people and scanners, and their digest depends on the secret. */
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -25,7 +25,7 @@ test.each([
   ['nothing', ''],
   ["another provider's", 'sk-proj-abcdefghijklmnopqrstuvwxyz0123456789'],
   ['the prefix alone', 'tg_live_'],
-  ['36 characters that are no base62', `tg_live_${'-'.repeat(36)}`],
+  ['36 characters that are not base62', `tg_live_${'-'.repeat(36)}`],
   ['a right shape with a wrong checksum', `tg_live_${'a'.repeat(36)}`],
 ])('%s is malformed', (_what, text) => {
   expect(isToken(text)).toBe(false)
@@ -41,7 +41,7 @@ test('one character mistyped is always malformed', () => {
   )
 })
 
-test('a part of one, or more than one, is malformed', () => {
+test('a part of a token, or more than one, is malformed', () => {
   fc.assert(
     fc.property(token, fc.nat(43), fc.stringMatching(/^[0-9A-Za-z\s]{1,8}$/), (right, length, more) => {
       expect(isToken(right.slice(0, length))).toBe(false)
@@ -64,7 +64,7 @@ test('two neighbouring characters swapped are always malformed', () => {
   )
 })
 
-test('every token that is made is well-formed: the prefix and 36 base62 characters', () => {
+test('every new token is well-formed: the prefix and 36 base62 characters', () => {
   fc.assert(
     fc.property(token, right => {
       expect(right).toMatch(/^tg_live_[0-9A-Za-z]{36}$/)
@@ -75,7 +75,7 @@ test('every token that is made is well-formed: the prefix and 36 base62 characte
   )
 })
 
-test('a token is as it always was: the format does not drift', () => {
+test('the format of a token does not change', () => {
   expect(createToken(size => new Uint8Array(size).fill(10))).toBe('tg_live_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA2WctyV')
 })
 
@@ -89,7 +89,7 @@ test("a gateway key is never an operator's token, nor the other way round", () =
   expect(isOperatorToken(key.replace('live', 'oper'))).toBe(false)
 })
 
-test('secrets that nobody types are 256 bits, each another one', () => {
+test('secrets that people never type are 256 bits, and all differ', () => {
   const secrets = Array.from({ length: 1000 }, createSecret)
   expect(new Set(secrets).size).toBe(1000)
   expect(secrets.every(isSecret)).toBe(true)

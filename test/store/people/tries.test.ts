@@ -1,4 +1,4 @@
-/** The rules of tries as data: what is kept of a subject, for how long it means something, and clocks that differ. */
+/** The rules of tries as data: the state of a subject, its lifetime, and clocks that differ. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { countTry, endOf, type TryRule, type TryState, takeBack } from '../../../src/store/people/tries.ts'
@@ -14,7 +14,7 @@ const NOW = 1_800_000_000_000
 
 const MOVES = fc.array(fc.record({ pause: fc.integer({ min: 0, max: 300 }), right: fc.boolean() }), { maxLength: 40 })
 
-test.each(RULES)('what is kept of a subject survives JSON, and says nothing any more after its end: %o', rule => {
+test.each(RULES)('the state of a subject survives JSON, and has no effect after its end: %o', rule => {
   fc.assert(
     fc.property(MOVES, moves => {
       let now = NOW
@@ -35,8 +35,8 @@ test.each(RULES)('what is kept of a subject survives JSON, and says nothing any 
   )
 })
 
-test.each(RULES)('two whose clocks differ by less than the limit lasts count together: %o', rule => {
-  // One of them is 50 ms behind: whoever goes from one to the other gets no try more.
+test.each(RULES)('two replicas whose clocks differ by less than the time of the limit count together: %o', rule => {
+  // One of them is 50 ms behind: a person who alternates between them gets no additional try.
   let state: TryState | null = null
   let taken = 0
   for (let index = 0; index < 10; index++) {
@@ -49,7 +49,7 @@ test.each(RULES)('two whose clocks differ by less than the limit lasts count tog
 })
 
 test.each<[TryRule]>([[{ most: 3, windowMs: 900_000 }], [{ free: 2, firstMs: 30_000, longestMs: 900_000 }]])(
-  'a clock that is set back by ten minutes locks nobody out for those: %o',
+  'a clock that is set back by ten minutes locks no one out for that time: %o',
   rule => {
     let state: TryState | null = null
     for (let index = 0; index < 3; index++) {
@@ -61,7 +61,7 @@ test.each<[TryRule]>([[{ most: 3, windowMs: 900_000 }], [{ free: 2, firstMs: 30_
   },
 )
 
-test.each(RULES)('one whose clock is set back by more than that locks nobody out: %o', rule => {
+test.each(RULES)('a clock that is set back by more than that locks no one out: %o', rule => {
   let state: TryState | null = null
   for (let index = 0; index < 10; index++) {
     const result = countTry(rule, state, NOW)

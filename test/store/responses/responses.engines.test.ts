@@ -34,11 +34,11 @@ const rowsIn = ({ connect }: TestStore) => {
 
 onEveryEngine(() => {
   describe.each(['here', 'thread'] as const)('written %s', writes => {
-    test('is found at once, by its account alone, also after the store was closed', async () => {
+    test('is found at once, only by its account, also after the store was closed', async () => {
       const store = await testStore({ writes })
       const [alice, bob] = [await fund(store, 1n), await fund(store, 1n, 'bob')]
       const written = store.responses.keep(aResponse(alice))
-      // Not written yet: whoever got the answer may refer to it already.
+      // Not written yet, but the client that got the answer may refer to it already.
       expect(find(store, 'resp_1', alice)).toBe('what was said')
       expect(find(store, 'resp_1', bob)).toBeUndefined()
       expect(await written).toBe('kept')
@@ -54,7 +54,7 @@ onEveryEngine(() => {
       expect(await again.responses.remove('resp_1', alice)).toBe(false)
     })
 
-    test('one that is removed before it is written is gone', async () => {
+    test('a response that is removed before it is written is not found', async () => {
       const store = await testStore({ writes })
       const account = await fund(store, 1n)
       const written = store.responses.keep(aResponse(account))
@@ -64,7 +64,7 @@ onEveryEngine(() => {
       expect(rowsIn(store)).toMatchObject({ response: 0, box: 0 })
     })
 
-    test('a close waits for what is still to be written', async () => {
+    test('a close waits for unwritten responses', async () => {
       const store = await testStore({ writes })
       const account = await fund(store, 1n)
       const large = 'x'.repeat(900_000)
@@ -75,7 +75,7 @@ onEveryEngine(() => {
     })
   })
 
-  test('each part is read alone, also where another is as long as a conversation', async () => {
+  test('each part is read alone, even if another one is as long as a conversation', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     const parts = { output: 'an answer', input: 'x'.repeat(3 * MiB), rest: '' }
@@ -87,12 +87,12 @@ onEveryEngine(() => {
     expect(found()).toEqual([...Object.values(parts), undefined])
     expect(rowsIn(store)).toMatchObject({ response: 1, box: 3 })
     const yields = (part: string) => [...store.responses.read('resp_1', account, part)].length
-    // Others run between, while a long one is decrypted.
+    // Other work runs while a long one is decrypted.
     expect(yields('output')).toBe(0)
     expect(yields('input')).toBeGreaterThan(8)
   })
 
-  test('lives as long as it was said, and longer when it is used', async () => {
+  test('lives for the given time, and longer when it is used', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     const start = store.clock.ms
@@ -112,7 +112,7 @@ onEveryEngine(() => {
     expect(rowsIn(store)).toEqual({ response: 0, box: 0, totals: [0] })
   })
 
-  test("nobody prolongs another account's", async () => {
+  test("an account cannot extend the lifetime of another account's response", async () => {
     const store = await testStore()
     const [alice, bob] = [await fund(store, 1n), await fund(store, 1n, 'bob')]
     await store.responses.keep(aResponse(alice, { id: 'resp_1' }))
@@ -122,7 +122,7 @@ onEveryEngine(() => {
     expect(find(store, 'resp_1', alice)).toBeUndefined()
   })
 
-  test('those that are past are removed a few at a time', async () => {
+  test('expired responses are removed a few at a time', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     const most = { responseBytes: 2 * MiB, accountBytes: 64 * MiB }
@@ -140,11 +140,11 @@ onEveryEngine(() => {
       left.push(rowsIn(store).response)
     }
     database.close()
-    // Large ones by their bytes, small ones by their number; the one that goes over the bytes is the last.
+    // Large ones are limited by bytes, small ones by number. The one that exceeds the bytes is the last.
     expect(left).toEqual([197, 194, 191, 127, 63, 0, 0])
   })
 
-  test('an account has so much room; who expires first goes first', async () => {
+  test('an account has limited space; responses that expire first are removed first', async () => {
     const store = await testStore()
     const [alice, bob] = [await fund(store, 1n), await fund(store, 1n, 'bob')]
     const most = { responseBytes: MiB, accountBytes: 1000 + 3 * 100_000 }
@@ -167,7 +167,7 @@ onEveryEngine(() => {
     expect(find(store, 'resp_5', alice)).toBeUndefined()
   })
 
-  test('one that can never have room removes nothing and prolongs nothing', async () => {
+  test('a response that can never fit removes nothing and extends nothing', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     await store.responses.keep(aResponse(account, { id: 'resp_1' }))
@@ -180,7 +180,7 @@ onEveryEngine(() => {
     expect(find(store, 'resp_1', account)).toBeUndefined()
   })
 
-  test('a large one takes the room of as many small ones as it needs, a few in a transaction', async () => {
+  test('a large one replaces as many small ones as needed, a few in a transaction', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     const most = { responseBytes: MiB, accountBytes: 200_000 }
@@ -208,25 +208,25 @@ onEveryEngine(() => {
     expect(find(store, 'resp_1150', account)).toBeUndefined()
   })
 
-  test('go with their account', async () => {
+  test('are deleted with their account', async () => {
     const store = await testStore()
     const { id } = await store.createAccount({ name: 'alice' })
     await store.responses.keep(aResponse(id))
     await store.close()
     const database = store.connect()
-    // No command removes an account yet; whoever does it by hand removes its words.
+    // No command removes an account yet; a manual removal also removes its responses.
     database.exec('DELETE FROM balance; DELETE FROM account')
     database.close()
     expect(rowsIn(store)).toEqual({ response: 0, box: 0, totals: [] })
   })
 
-  test('the files hold no word of it, and another secret opens nothing', async () => {
+  test('the files do not contain its text, and another secret opens nothing', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     await store.responses.keep(aResponse(account, { parts: { output: 'confidential '.repeat(100) } }))
     expect((await contentOf(store)).includes('confidential')).toBe(false)
     await store.close()
-    // A row that was moved to another account, or under another id, opens for nobody.
+    // A row that was moved to another account, or under another id, cannot be opened.
     const database = store.connect()
     database.exec(UNGUARDED[database.dialect.engine])
     database.exec("UPDATE response SET id = 'resp_2'; UPDATE response_box SET response = 'resp_2'")
@@ -234,7 +234,7 @@ onEveryEngine(() => {
     const again = await testStore({ path: store.path, clock: store.clock, secret: SECRET })
     expect(find(again, 'resp_2', account)).toBeUndefined()
     await again.close()
-    // Nor does a part in the place of another.
+    // Neither can a part in the place of another.
     const swapped = store.connect()
     swapped.exec(UNGUARDED[swapped.dialect.engine])
     swapped.exec("UPDATE response SET id = 'resp_1'; UPDATE response_box SET response = 'resp_1'")
@@ -244,21 +244,21 @@ onEveryEngine(() => {
     expect(find(third, 'resp_1', account, 'input')).toBeUndefined()
   })
 
-  test('a disk that fails is told, and what was not written is not found', async () => {
+  test('a failing disk is reported, and an unwritten response is not found', async () => {
     const { faults, connector } = faultyConnector()
     const store = await testStore({ connector })
     const account = await fund(store, 1n)
     faults.before = 3
     await expect(store.responses.keep(aResponse(account))).rejects.toBeInstanceOf(StoreUnavailable)
     expect(find(store, 'resp_1', account)).toBeUndefined()
-    // One that was written although the disk said otherwise is not written twice.
+    // A response that was written although the disk reported a failure is not written twice.
     faults.after = 1
     expect(await store.responses.keep(aResponse(account))).toBe('kept')
     expect(rowsIn(store)).toMatchObject({ response: 1, box: 1 })
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('waiting for a slow disk they take a bounded part of the memory', async () => {
+  test('take a limited part of the memory while they wait for a slow disk', async () => {
     const turns: (() => void)[] = []
     let isSlow = false
     const store = await testStore({ schedule: fn => void (isSlow ? turns.push(fn) : setImmediate(fn)) })
