@@ -90,10 +90,7 @@ type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
 /** The fields of a trail line that its step writes. */
 type StepNotes = Pick<Writable<TrailEntry>, 'asked' | 'note'>
 
-/**
- * State of an exchange. The constructor sets all fields in one order, so that every exchange has the same shape. Steps get a
- * `StepHandle`.
- */
+/** The state of an exchange. The constructor sets all fields in one order, so every exchange has one shape. Steps get a `StepHandle`. */
 export abstract class Exchange {
   readonly id: string
   readonly startedAt: number
@@ -131,7 +128,6 @@ export abstract class Exchange {
   charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null = null
   /** The request in a format other than chat completions, once it is read. It also writes the answer. */
   inbound: InboundRequest | null = null
-  /** Whether a step has answered itself. */
   answered = false
   /** Settles when that answer is over. Null: no step answered, or Koa sends it. */
   answering: Promise<void> | null = null
@@ -150,7 +146,6 @@ export abstract class Exchange {
   #parsed = false
   #badJson: Refusal | null = null
   #translated: Buffer | null = null
-  /** By step index. */
   #added: StepNotes[] | null = null
   #rewritings: Rewriting[] | null = null
   /** By step index; the last one is the upstream call. */
@@ -251,10 +246,7 @@ export abstract class Exchange {
     this.usage = how.usage
   }
 
-  /**
-   * Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment in it, does not count as content
-   * that the client has seen.
-   */
+  /** Records an error or a refusal. The head of a stream, or a comment in it, does not count as content that the client has seen. */
   broke(error: unknown): void {
     const hasSeen = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
     this.end({ error, hasSeen: this.outcome === 'answered' && hasSeen() })

@@ -1,7 +1,4 @@
-/**
- * Manages the serving threads from the main thread: starts them, replaces dead ones, and combines their answers. Each has its own
- * listener on the same address; the kernel distributes the connections.
- */
+/** Manages the serving threads. Each has its own listener on the same address; the kernel distributes the connections. */
 import { extname } from 'node:path'
 import { MessageChannel, type Worker } from 'node:worker_threads'
 import type { DeadlineClock } from '../common/clock.ts'
@@ -361,10 +358,7 @@ export class ServingThreads implements ServingSet {
     }
   }
 
-  /**
-   * Replaces a dead thread: the first within a minute at once, later ones after growing pauses. A thread that cannot listen counts as
-   * dead.
-   */
+  /** Replaces a dead thread: the first within a minute at once, later ones after growing pauses. One that cannot listen counts as dead. */
   async #replace(index: number): Promise<void> {
     const before = this.#deaths.ofMinute() - 1
     if (before > 0) await this.#pause(pauseMs(before))
