@@ -393,7 +393,7 @@ describe('raw routes', () => {
       'text/event-stream',
       event('message_start', { message: OPENAI }) + event('message_delta', { usage: { output_tokens: 3 } }),
     ],
-  ])('the provider's name of its answer, if its usage is read: %s', async (title, type, body) => {
+  ])('the name of an answer by its provider, if its usage is read: %s', async (title, type, body) => {
     provider.script(errorAnswer(200, body, { 'content-type': type }))
     const paid = {
       kind: 'raw',
@@ -482,7 +482,7 @@ describe('the sampling decision', () => {
     expect(receiver.spans.map(({ traceId }) => traceId)).toEqual([TRACE, TRACE])
   })
 
-  test('without a client's trace: the trace begins here, and the log has its id', async () => {
+  test('without a trace of the client: the trace begins here, and the log has its id', async () => {
     const gateway = await start({})
     const answer = await chat(gateway, { model: 'own' })
     const line = await gateway.exchangeLine(answer.headers.get('x-request-id')!)
