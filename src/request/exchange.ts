@@ -128,7 +128,6 @@ export abstract class Exchange {
   charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null = null
   /** The request in a format other than chat completions, once it is read. It also writes the answer. */
   inbound: InboundRequest | null = null
-  /** Whether a step has answered itself. */
   answered = false
   /** Settles when that answer is over. Null: no step answered, or Koa sends it. */
   answering: Promise<void> | null = null
@@ -147,7 +146,6 @@ export abstract class Exchange {
   #parsed = false
   #badJson: Refusal | null = null
   #translated: Buffer | null = null
-  /** By step index. */
   #added: StepNotes[] | null = null
   #rewritings: Rewriting[] | null = null
   /** By step index; the last one is the upstream call. */

@@ -123,7 +123,7 @@ function problemView(problem: Problem, home: string, redact: (text: string) => s
 }
 
 /**
- * The route for the playground's requests: the first chat route with a key, on the clients' own listener. Null: there is no such route.
+ * The route for the playground's requests: the first chat route with a key, on the clients' own listener. Null: none exists.
  * @param port the actual port
  */
 export function playgroundRoute({ configuration }: Generation, port: number): PlaygroundRoute | null {

@@ -1,7 +1,4 @@
-/**
- * Manages the serving threads from the main thread: starts them, replaces dead ones, and combines their answers. Each has its own
- * listener on the same address; the kernel distributes the connections.
- */
+/** Manages the serving threads. Each has its own listener on the same address; the kernel distributes the connections. */
 import { extname } from 'node:path'
 import { MessageChannel, type Worker } from 'node:worker_threads'
 import type { DeadlineClock } from '../common/clock.ts'

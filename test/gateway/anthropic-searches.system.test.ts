@@ -1,4 +1,4 @@
-/** Anthropic's search of the web on /v1/messages: held as a ceiling, charged exactly, and passed as it came. */
+/** Anthropic's web search on /v1/messages: held as a ceiling, charged exactly, and passed on unchanged. */
 import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
@@ -27,7 +27,7 @@ const CONTENT = [
   { type: 'text', text: 'blue', citations: [quote] },
 ]
 
-/** What the provider says it has used. */
+/** The usage that the provider reports. */
 let usage: Record<string, unknown>
 
 const frames = (events: readonly Record<string, unknown>[]) =>
@@ -149,7 +149,7 @@ describe.each(['whole', 'streamed'])('%s', form => {
     return { message: data as Anthropic.Message, response, receipt: gateway.receipt(response)! }
   }
 
-  test('the client gets the blocks as they came, and sends them back as they were', async () => {
+  test('the client gets the blocks unchanged, and the provider gets them back unchanged', async () => {
     usage = reported(1)
     const { message } = await answered()
     expect(message.content).toEqual(CONTENT)
@@ -163,12 +163,12 @@ describe.each(['whole', 'streamed'])('%s', form => {
   })
 
   test.each<[name: string, said: () => Record<string, unknown>, charged: bigint, searches: number, source: string]>([
-    ['as many searches as the provider says', () => reported(2), TOKENS + 20_000_000n, 2, 'reported'],
-    ['none that it did not make', () => reported(0), TOKENS, 0, 'reported'],
-    ['those in the answer where it says nothing', () => reported(), TOKENS + 10_000_000n, 1, 'reported'],
+    ['for the searches that the provider reports', () => reported(2), TOKENS + 20_000_000n, 2, 'reported'],
+    ['for no search that it did not make', () => reported(0), TOKENS, 0, 'reported'],
+    ['for those in the answer if it reports none', () => reported(), TOKENS + 10_000_000n, 1, 'reported'],
     ['no more than may be made', () => reported(9), TOKENS + 30_000_000n, 3, 'clamped'],
     [
-      'all passes together, which may be more than the context and the cap',
+      'for all passes together, which may exceed the context and the cap',
       () => ({ ...reported(3), input_tokens: 81_920, output_tokens: 1_000 }),
       HELD,
       3,
@@ -185,7 +185,7 @@ describe.each(['whole', 'streamed'])('%s', form => {
 test.each([
   ['without a bound', undefined, 10],
   ['with a larger one', 50, 10],
-])('a search %s goes with the one that is held', async (_name, max_uses, sent) => {
+])('a search %s is sent with the held number', async (_name, max_uses, sent) => {
   usage = reported(1)
   const tool = { type: SEARCH.type, name: SEARCH.name, ...(max_uses === undefined ? {} : { max_uses }) }
   const { response } = await client.messages.create(ask({ tools: [tool] })).withResponse()
@@ -193,7 +193,7 @@ test.each([
   expect(gateway.receipt(response)).toMatchObject({ held: HELD + 70_000_000n })
 })
 
-test('a target of another maker is passed over', async () => {
+test('a target of another vendor is skipped', async () => {
   usage = reported(1)
   const message = await client.messages.create(ask({ model: 'both' }))
   expect(message.content).toEqual(CONTENT)
@@ -203,7 +203,7 @@ test('a target of another maker is passed over', async () => {
   expect(provider.requests.at(-1)!.path).toBe('/v1/messages')
 })
 
-describe("is refused by on_dropped: refuse before anything is held, at the client's own place", () => {
+describe("on_dropped: refuse rejects it before a hold, with the place in the client's request", () => {
   const post = (path: string, body: object) =>
     fetch(`${gateway.url}${path}`, {
       method: 'POST',
@@ -214,7 +214,7 @@ describe("is refused by on_dropped: refuse before anything is held, at the clien
 
   test.each([
     ['a model that does not list web_search', 'forbidden'],
-    ['a model of another maker', 'other'],
+    ['a model of another vendor', 'other'],
   ])('%s', async (_name, model) => {
     const asked = sent()
     const refused = await post('/strict/v1/messages', ask({ model }))
@@ -226,7 +226,7 @@ describe("is refused by on_dropped: refuse before anything is held, at the clien
         message: expect.stringContaining("its 'allow' lists web_search"),
       },
     })
-    // Nothing was held: there is no receipt.
+    // Without a hold no receipt exists.
     expect(gateway.receipt(refused)).toBeUndefined()
     expect(sent()).toBe(asked)
     const left = await post('/v1/messages', ask({ model: 'forbidden' }))

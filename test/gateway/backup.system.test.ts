@@ -1,6 +1,6 @@
 /**
- * Backups by the documented command while a real gateway serves, and what becomes of its files: no paid exchange is lost,
- * whatever is killed afterwards; and a gateway whose files are gone says so and takes no money.
+ * Backups by the documented command while a real gateway serves, and their use: no paid exchange is lost, whatever is killed afterwards.
+ * A gateway whose files were removed reports it and accepts no paid requests.
  */
 import { copyFileSync, linkSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -95,7 +95,7 @@ testWith(
 
 const complete = (load: Load) => load.asked.filter(({ ending }) => ending === 'complete')
 
-/** A backup is a sound store, with everything that was answered before it was begun. */
+/** A backup is a consistent store, with everything that was answered before it began. */
 function expectCopy(copy: string, before: ReturnType<typeof complete>): void {
   const { bySerial } = readLedger(copy)
   for (const { question } of before) expect(bySerial.get(question.serial)?.charged, question.serial).not.toBeNull()
@@ -104,7 +104,7 @@ function expectCopy(copy: string, before: ReturnType<typeof complete>): void {
   database.close()
 }
 
-/** As the README says: the copy and the secret alone, in a folder of their own. */
+/** As in the README: the copy and the secret alone, in their own folder. */
 async function expectRestored(path: string, key: string): Promise<void> {
   const dir = await temporaryDirectory()
   mkdirSync(join(dir, 'data'))
@@ -164,7 +164,7 @@ testWith(WITHOUT_LOCKS, 'SQLite keeps its lock through everything that a gateway
   expect(await gateway.stop()).toBe(0)
 })
 
-test('the log is removed under a gateway: 503 for paid requests and /readyz, and verify tells what is missing', async () => {
+test('the log is removed under a gateway: 503 for paid requests and /readyz, and verify reports what is missing', async () => {
   let gateway = await startServing()
   const path = storeOf(gateway)
   const { key } = await createAccount(gateway, { credit: '10' })
@@ -206,7 +206,7 @@ test('the log is removed under a gateway: 503 for paid requests and /readyz, and
   await gateway.stop()
 })
 
-describe('another name of a store that is served', () => {
+describe('another name of a served store', () => {
   const row = (what: string, link: (target: string, path: string) => void) => [what, link] as const
 
   test.each([row('a symbolic link', symlinkSync), row('a hard link', linkSync)])(
@@ -221,7 +221,7 @@ describe('another name of a store that is served', () => {
       await expect(second).rejects.toThrow(new RegExp(`in use by process ${gateway.pid}, for \\d+ s`))
       const command = await tollgate(['account', 'create', 'acme'], { config: join(other, 'gateway.yaml') })
       if (what === 'a symbolic link') {
-        // Through the gateway that has it.
+        // Through the gateway that owns it.
         expect(command).toMatchObject({ code: 0 })
         const { accounts } = await answerOf<{ accounts: object[] }>(['account', 'list'], gateway)
         expect(accounts).toEqual([expect.objectContaining({ name: 'acme' })])
@@ -231,7 +231,7 @@ describe('another name of a store that is served', () => {
           expect(command.stderr).toMatch(new RegExp(`in use by process ${gateway.pid}, for \\d+ s, under`))
         expect(command.stderr).toContain('2 hard links')
       }
-      // Nothing was made beside the other name that SQLite would take for its own.
+      // SQLite would take files beside the other name for its own; none was created.
       expect(readdirSync(join(other, 'data')).filter(file => /-(wal|shm)$/.test(file))).toEqual([])
       expect(statSync(storeOf(gateway)).isFile()).toBe(true)
       await gateway.stop()

@@ -1,4 +1,4 @@
-/** Budgets at a gateway: of plans and policies, the model that answers in their place, and the list that a client sees. */
+/** Budgets at a gateway: of plans and policies, the model that answers instead, and the list for clients. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
 import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
@@ -69,7 +69,7 @@ const list = async (secret: string, prefix = '') => {
 }
 
 describe('a budget of a plan', () => {
-  test('never has the answer of its other model kept as one of the model that was asked for', async () => {
+  test('never caches the answer of its other model as one of the requested model', async () => {
     const { key } = await on('frugal')
     for (let i = 0; i < 2; i++) {
       const answer = await ask(key, 'big', { prefix: '/cached' })
@@ -79,14 +79,14 @@ describe('a budget of a plan', () => {
     }
   })
 
-  test('refuses what it cannot pay, for each key apart', async () => {
+  test('refuses requests beyond it, for each key separately', async () => {
     const { key } = await on('strict')
     const { message } = await expectRefusal(await ask(key, 'big'), 'budget_exhausted')
     expect(message).toMatch(/the budget "trial" of the key .* It does not reset\./)
     expect((await ask(key, 'small')).status).toBe(200)
   })
 
-  test('lets its other model answer, and the answer says so', async () => {
+  test('lets its other model answer, which the answer shows', async () => {
     const { key } = await on('frugal')
     const answer = await ask(key, 'big')
     expect([answer.status, answer.headers.get('x-tollgate-model')]).toEqual([200, 'small'])
@@ -97,7 +97,7 @@ describe('a budget of a plan', () => {
     expect(await receipt.json()).toMatchObject({ model: 'small', asked_model: 'big' })
   })
 
-  test('is of the caller whom a token identifies', async () => {
+  test('applies to the caller that a token identifies', async () => {
     const { accountId } = await on('default')
     const token = (sub: string) => sign(signer, Date.now(), { tenant: accountId, sub })
     const [ada, bob] = [await token('ada'), await token('bob')]
@@ -122,11 +122,11 @@ test('a budget of a tag caps one run, and no other', async () => {
     'policy test%2Fcredits/tag run life/life/a',
     'policy test%2Fcredits/tag run life/life/b',
   ])
-  // A value of another client is its own affair.
+  // A value of another client has its own budget.
   expect((await list(key)).data.map(({ place }) => place)).toEqual([])
 })
 
-test('GET /v1/budgets has those of the key, the account and the plan, with what is left', async () => {
+test('GET /v1/budgets has those of the key, the account and the plan, with the amounts left', async () => {
   const { key, accountId } = await on('strict')
   const { store } = gateway.running
   const { id } = store.reads.listKeys(accountId)[0]!

@@ -1,24 +1,24 @@
-/** Secrets, each with the one place where it may be seen, and what looks for them everywhere else. */
+/** Secrets, each with the only place where it may appear, and the search for them everywhere else. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProviderRequest } from '../helpers/fake-provider.ts'
 import { seeded } from '../helpers/seeded.ts'
 
-/** Where a secret may turn up. */
+/** A place where a secret may appear. */
 export type Place = 'log' | 'answers' | 'metrics' | 'files' | 'commands' | 'upstream'
 
 export interface Canary {
   readonly name: string
   readonly value: string
-  /** Where it has to be found, because that is what it is for; null: nowhere. */
+  /** The place where it must be found, because it belongs there; null: nowhere. */
   readonly home: Place | null
-  /** Where it may be found too, because it is a secret to some only: a project's name is none to the operator. */
+  /** Further places where it may appear, because it is secret only to some: a project's name is not secret to the operator. */
   readonly also?: readonly Place[]
 }
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 
-/** Makes secrets that share nothing with each other but what their kind begins with. */
+/** Creates secrets that share nothing with each other except the prefix of their kind. */
 export function createCanaries(
   seed: number,
 ): (name: string, home: Place | null, begin?: string, size?: number, letters?: string) => Canary {
@@ -30,10 +30,10 @@ export function createCanaries(
   }
 }
 
-/** A piece of a secret is a secret too: this many characters of one may not be seen. */
+/** A part of a secret is secret too: this many consecutive characters may not appear. */
 const PIECE = 12
 
-/** A line for each secret that is where it must not be, or is not where it belongs. */
+/** A line for each secret that is where it must not be, or is missing where it belongs. */
 export function misplaced(canaries: readonly Canary[], places: Readonly<Record<Place, string>>): string[] {
   const traces = canaries.map(({ value }) => tracesOf(value))
   return (Object.entries(places) as [Place, string][]).flatMap(([place, text]) => {
@@ -47,7 +47,7 @@ export function misplaced(canaries: readonly Canary[], places: Readonly<Record<P
   })
 }
 
-/** Which of many texts are in a long one, in one go over it: by their first four characters, then by all. */
+/** Finds which of many texts are in a long one, in one pass: by their first four characters, then completely. */
 function foundIn(text: string, wanted: readonly string[]): ReadonlySet<string> {
   const byStart = new Map<number, string[]>()
   const mayStart = new Uint8Array(1 << 20)
@@ -69,11 +69,11 @@ function foundIn(text: string, wanted: readonly string[]): ReadonlySet<string> {
 
 const START = 4
 
-/** A secret's beginning, middle and end (without what all of its kind begin with), and other ways to write it. */
+/** A secret's beginning, middle and end (without the prefix of its kind), and its other encodings. */
 function tracesOf(value: string): string[] {
   const middle = (value.length - PIECE) >> 1
   const pieces = [value.slice(-PIECE), value.slice(middle, middle + PIECE), value.slice(-2 * PIECE, -PIECE)]
-  // Of a long one, such as a token of a cloud, what was cut off anywhere; no kind's beginning is as long as two pieces.
+  // For long ones, such as cloud tokens, parts from anywhere; no prefix is as long as two parts.
   for (let at = 2 * PIECE; at + PIECE <= value.length; at += PIECE) pieces.push(value.slice(at, at + PIECE))
   const others = [Buffer.from(value).toString('base64').slice(4, -4), Buffer.from(value).toString('hex')]
   return [...pieces.filter(piece => piece.length === PIECE), value, encodeURIComponent(value), ...others]
@@ -84,19 +84,19 @@ function excerpt(text: string, found: string): string {
   return JSON.stringify(text.slice(Math.max(0, at - 120), at + found.length + 40))
 }
 
-/** Every file that the gateway has or made: the configuration, the database with its log, the spool. */
+/** Every file of the gateway: the configuration, the database with its log, the spool. */
 export function filesOf(folder: string): string {
   return (
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .map(name => join(folder, name))
       .filter(path => statSync(path).isFile())
-      // A database is mostly room for more.
+      // A database is mostly free space.
       .map(path => `${path}\n${readFileSync(path, 'latin1').replace(/\0{2,}/g, '\0')}`)
       .join('\n')
   )
 }
 
-/** Everything that providers were sent. */
+/** Everything that was sent to providers. */
 export function upstreamOf({ requests }: { readonly requests: readonly ProviderRequest[] }): string {
   return requests
     .map(({ path, rawHeaders, raw }) => `${path}\n${rawHeaders.join(' ')}\n${raw.toString('utf8')}`)

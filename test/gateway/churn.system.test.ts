@@ -1,6 +1,6 @@
 /**
- * Everything that ends a request, again and again, and a look at what the process still holds when nothing is under way:
- * memory after a collection, open files, handles and timers must not grow. Ten seconds in `npm run test:system`, five minutes in full: what leaks is counted by exchanges.
+ * All ways to end a request, repeatedly; then checks what the idle process still holds. Memory after a collection, open files, handles
+ * and timers must not grow. Ten seconds in `npm run test:system`, five minutes in full: a leak grows with the number of exchanges.
  */
 import { readdirSync } from 'node:fs'
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
@@ -21,7 +21,7 @@ const ROUND_MS = counts(1_500, 15_000)
 const CLIENTS = 12
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 
-/** What a request is for: the provider reads it in the message, the client knows whether to leave. */
+/** The purpose of a request: the provider reads it in the message, and the client knows whether to disconnect. */
 const KINDS = [
   'whole',
   'stream',
@@ -71,14 +71,14 @@ test(
       looks.push({ asked, files: openFiles(gateway.pid), ...(await resourcesOf(gateway)) })
     }
     console.log(`churn, SEED=${seed}\n${looks.map(line).join('\n')}`)
-    // The first round fills what is meant to be filled: code, caches, the pool of connections.
+    // The first round fills caches, compiled code and the connection pool.
     const [, first] = looks
     const last = looks.at(-1)!
     expect(last.heap - first!.heap, 'heap').toBeLessThan(4 * MEBIBYTE)
-    // Lines of the log that are still to be written lie here too.
+    // Log lines that are still to be written count here too.
     expect(last.buffers - first!.buffers, 'buffers').toBeLessThan(16 * MEBIBYTE)
     expect(last.resident - first!.resident, 'resident').toBeLessThan(counts(96, 64) * MEBIBYTE)
-    // A connection to the provider a client at most; the command's own files and pipes do not change.
+    // At most one connection to the provider per client; the command's own files and pipes do not change.
     expect(Math.abs(last.files - first!.files), 'files').toBeLessThanOrEqual(CLIENTS)
     expect(timersOf(last)).toBeLessThanOrEqual(timersOf(first!) + 2)
     expect((last.active['TCPSocketWrap'] ?? 0) - (first!.active['TCPSocketWrap'] ?? 0)).toBeLessThanOrEqual(CLIENTS)
@@ -90,11 +90,11 @@ test(
 
 interface Look extends Resources {
   readonly asked: number
-  /** Of the process; 0 where the system does not tell. */
+  /** Of the process; 0 if the system does not report it. */
   readonly files: number
 }
 
-/** Clients that ask one thing after the other for a round; how much they asked. */
+/** Clients that send one request after the other for a round; returns their number. */
 async function churn(random: () => number): Promise<number> {
   const until = performance.now() + ROUND_MS
   const agent = new Agent({ keepAlive: true })
@@ -112,7 +112,7 @@ async function churn(random: () => number): Promise<number> {
 
 function ask(agent: Agent, kind: Kind): Promise<void> {
   return new Promise(resolve => {
-    const model = kind === 'unknown model' ? 'nobody' : 'm'
+    const model = kind === 'unknown model' ? 'unknown' : 'm'
     const stream = kind !== 'whole' && kind !== 'error'
     const body = JSON.stringify({ model, stream, messages: [{ role: 'user', content: kind }] })
     const isRefused = kind === 'refused before its body came'
@@ -156,7 +156,7 @@ function line({ asked, heap, buffers, resident, files, active }: Look): string {
   return `${String(asked).padStart(7)} asked  heap ${mib(heap)}  buffers ${mib(buffers)}  resident ${mib(resident)}  files ${files}  ${held.join(', ')}`
 }
 
-/** A provider that keeps no book of its requests: half an hour of them would be a leak of its own. */
+/** A provider that keeps no record of its requests: half an hour of them would be a leak of its own. */
 async function startProvider(): Promise<{ url: string; close(): void }> {
   const server = createServer((incoming, response) => {
     const pieces: Buffer[] = []
@@ -204,7 +204,7 @@ function answer(kind: Kind, incoming: IncomingMessage, response: ServerResponse)
       else if (kind === 'half') response.end()
       else if (kind === 'garbage') response.end('data: {"choices": [}\n\n')
       else if (kind === 'reset') incoming.socket.resetAndDestroy()
-      // Who is left alone goes on until nobody listens.
+      // An unread stream continues until its client disconnects.
     })
   }
 }

@@ -1,4 +1,4 @@
-/** Pages of other origins call the gateway: what a browser asks before a request, and what it lets a script see. */
+/** Pages of other origins call the gateway: preflights, and what a browser lets a script read. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
@@ -26,7 +26,7 @@ interface Call {
   readonly body?: object
 }
 
-/** Not by fetch: it has rules of its own about these headers. */
+/** Not by fetch, which has its own rules for these headers. */
 async function call({ method = 'POST', path = CHAT, headers = {}, body }: Call, of = gateway) {
   const raw = await openRaw(of.url)
   const text = body === undefined ? '' : JSON.stringify(body)
@@ -59,7 +59,7 @@ describe('a preflight', () => {
   })
 
   test.each(['https://else.example.com', 'http://app.example.com', `${APP}:8443`, 'null'])(
-    'of %s gets no leave',
+    'of %s is not allowed',
     async origin => {
       const { answer, allowed } = await call({ method: 'OPTIONS', headers: { origin, ...ASKED } })
       expect([answer.status, allowed]).toEqual([405, undefined])
@@ -91,7 +91,7 @@ describe('a script may read', () => {
     expect(JSON.parse(answer.text())).toHaveProperty('error')
   })
 
-  test('nothing of another origin, though the request is served', async () => {
+  test('nothing from another origin, though the request is served', async () => {
     const { answer, allowed } = await call({
       headers: { ...headers(), origin: 'https://else.example.com' },
       body: BODY,
@@ -100,7 +100,7 @@ describe('a script may read', () => {
   })
 })
 
-test('a star is every page, and without the setting there is nothing', async () => {
+test('a star allows every page, and without the setting no page is allowed', async () => {
   await using open = await startInProcess({ provider: provider.baseUrl, yaml: { cors: { origins: ['*'] } } })
   const headers = { origin: APP, ...ASKED }
   expect((await call({ method: 'OPTIONS', headers }, open)).allowed).toBe('*')

@@ -1,4 +1,4 @@
-/** Custom tools of Codex (Responses) and Copilot (chat completions) towards a provider that has functions only. */
+/** Custom tools of Codex (Responses) and Copilot (chat completions) at a provider that supports functions only. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
@@ -71,7 +71,7 @@ async function post(path: string, body: object): Promise<string> {
 const eventsOf = (text: string) => parseSse(text).events.map(({ data }) => JSON.parse(data))
 const sent = () => provider.requests.at(-1)!.body
 
-test('Responses: the call and its result come back as they left', async () => {
+test('Responses: the call and its result survive the round trip', async () => {
   const tools = [{ type: 'custom', name: 'apply_patch', description: 'Edits files.', format: { type: 'text' } }]
   const { output } = JSON.parse(await post('/v1/responses', { input: 'Hi', tools }))
   expect(output).toMatchObject([
@@ -87,7 +87,7 @@ test('Responses: the call and its result come back as they left', async () => {
   })
 })
 
-test('Responses, streamed: the input comes in pieces', async () => {
+test('Responses, streamed: the input arrives in pieces', async () => {
   const tools = [{ type: 'custom', name: 'apply_patch' }]
   const events = eventsOf(await post('/v1/responses', { input: 'Hi', tools, stream: true }))
   const pieces = events.filter(({ type }) => type === 'response.custom_tool_call_input.delta')

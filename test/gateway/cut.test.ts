@@ -1,6 +1,6 @@
 /**
- * How an answer that went wrong after its head ends on the wire. A stream of events ends in its error event and then properly.
- * Any other answer breaks off, without anything that a client could take for the body's end. Over HTTP/1.1 and HTTP/1.0.
+ * The wire format of answers that fail after their head. A stream of events ends with its error event, and then properly. Any other
+ * answer breaks off, without anything that a client could take for the body's end. Over HTTP/1.1 and HTTP/1.0.
  */
 import { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -24,7 +24,7 @@ const fails = definePlugin({
       (async function* () {
         yield 'the first half'
         await pause(20)
-        throw new Error('the disk is gone')
+        throw new Error('the disk failed')
       })(),
     )
   },
@@ -57,7 +57,7 @@ afterAll(async () => {
   await provider.close()
 })
 
-/** A stream of which two tokens come; then the provider ends it, or says that it failed right behind them. */
+/** A stream with two tokens, which the provider then ends, or reports as failed. */
 function breaking(how: 'reset' | 'says so'): Behaviour {
   return {
     name: `breaking: ${how}`,
@@ -110,7 +110,7 @@ async function send(path: string, body: object, version: Version): Promise<RawCl
   return raw
 }
 
-/** Reads an answer that has to break off; a FIN ends an answer over HTTP/1.0, so there it has to be a reset. */
+/** Reads an answer that must break off. Over HTTP/1.0 a FIN ends an answer, so it must be a reset there. */
 async function readCut(raw: RawClient, version: Version): Promise<RawResponse> {
   const answer = await raw.readResponse()
   expect([answer.status, answer.end]).toEqual([200, 'cut'])
@@ -118,7 +118,7 @@ async function readCut(raw: RawClient, version: Version): Promise<RawResponse> {
   return answer
 }
 
-/** Reads an answer that has to end as a whole one does. */
+/** Reads an answer that must end as a complete one. */
 async function readEnded(raw: RawClient, version: Version): Promise<string> {
   const answer = await raw.readResponse()
   expect([answer.status, answer.end]).toEqual([200, version === 'HTTP/1.1' ? 'chunked' : 'close'])
@@ -149,8 +149,8 @@ describe.each(VERSIONS)('over %s', version => {
 
   test.each([
     ['bytes', {}],
-    ['bytes whose length the provider has said', { 'content-length': '1000000' }],
-  ])('a raw answer that has begun is never ended properly: %s', async (_name, headers) => {
+    ['bytes with a length of the provider', { 'content-length': '1000000' }],
+  ])('a started raw answer breaks off: %s', async (_name, headers) => {
     provider.script(bytes('audio/mpeg', headers))
     const text = (await readCut(await send('/v1/audio/speech', { input: 'Hello' }, version), version)).text()
     expect(text).toContain('data: one')
@@ -158,15 +158,15 @@ describe.each(VERSIONS)('over %s', version => {
 
   test.each([
     ['events', {}],
-    ['events whose length the provider has said', { 'content-length': '200' }],
-  ])('but behind an error event: %s', async (_name, headers) => {
+    ['events with a length of the provider', { 'content-length': '200' }],
+  ])('but ends properly after an error event: %s', async (_name, headers) => {
     provider.script(bytes('text/event-stream', headers))
     const text = await readEnded(await send('/v1/audio/speech', { input: 'Hello' }, version), version)
     expect(text).toContain('data: one')
     expect(errorsIn(text.replace(/^data: (one|two)$/gm, 'data: {}'))).toHaveLength(1)
   })
 
-  test('an answer of a step is not, either', async () => {
+  test('a started answer of a step breaks off, too', async () => {
     expect((await readCut(await send('/fails/v1/chat/completions', {}, version), version)).text()).toBe(
       'the first half',
     )
@@ -192,10 +192,10 @@ describe.each(VERSIONS)('over %s', version => {
   })
 })
 
-test('a reader of fetch that is behind gets the error event', async () => {
+test('a slow reader of fetch gets the error event', async () => {
   provider.script(breaking('says so'))
   const answer = await gateway.chat({ stream: true })
-  // If the connection broke, fetch would drop the bytes that its reader has not taken.
+  // If the connection broke, fetch would drop the bytes that its reader has not consumed.
   await pause(50)
   expect(errorsIn(await textOf(answer))).toHaveLength(1)
 })

@@ -1,4 +1,4 @@
-/** `x-tollgate-decision`: every refusal says which step decided, in whatever format its client speaks. */
+/** `x-tollgate-decision`: every refusal names the step that decided, in any client format. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin, refuse } from '#contract'
 import { errorAnswer, exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
@@ -6,13 +6,13 @@ import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-proces
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 
-/** Refuses where the request says so; a header of its own must not hide who it was. */
+/** Refuses on request; its own header must not hide the decider. */
 const moody = definePlugin({
   name: 'moody',
   settings: NO_SETTINGS,
   create: () => async (ctx, next) => {
     const mood = ctx.get('x-mood')
-    ctx.set('x-tollgate-decision', 'nobody')
+    ctx.set('x-tollgate-decision', 'no-step')
     if (mood === 'before') throw refuse('forbidden', { headers: { 'x-tollgate-decision': 'me' } })
     if (mood === 'koa') {
       ctx.body = { mine: true }
@@ -92,7 +92,7 @@ async function decision(
   const text = await answer.text()
   const said = answer.headers.get('x-tollgate-decision')
   if (answer.status < 400) expect(said).toBe(null)
-  // Where the code can be read in the body, it is the same one.
+  // A code in the body must be the same.
   const code = /"code":"(\w+)"/.exec(text)?.[1]
   if (said !== null && code !== undefined) expect(said).toContain(`; code=${code}`)
   return said
@@ -125,7 +125,7 @@ describe.each(Object.keys(ASKED))('%s', path => {
     expect(await decision(path, { stream })).toBe('send; code=upstream_error')
   })
 
-  test('an answer has none', async () => {
+  test('an answer has no decision', async () => {
     provider.script(exact({ tokens: 3 }))
     expect(await decision(path)).toBe(null)
   })
@@ -144,7 +144,7 @@ test("the catalog's routes", async () => {
   expect(await asked('/v1/models')).toBe(null)
 })
 
-test('where there is no route there is no decision', async () => {
+test('without a route no decision is sent', async () => {
   expect(await decision('/v1/nothing')).toBe(null)
 })
 
@@ -157,7 +157,7 @@ test.each<[string, string, object, 'answered' | 'refused' | 'failed', string | n
     'unsupported_parameter',
   ],
   ['a model that its route does not list', '/v1/paid', { model: 'other' }, 'refused', 'model_not_found'],
-  ['a step that answers as Koa does', '/v1/paid', {}, 'answered', null],
+  ['a step that answers like Koa', '/v1/paid', {}, 'answered', null],
   ['a provider that fails', '/v1/messages', ASKED['/v1/messages']!, 'failed', 'upstream_error'],
 ])('receipt and log have the same outcome: %s', async (_name, path, body, outcome, code) => {
   provider.script(errorAnswer(500))
@@ -173,7 +173,7 @@ test.each<[string, string, object, 'answered' | 'refused' | 'failed', string | n
   expect(await gateway.exchangeLine(id)).toMatchObject(code === null ? { outcome } : { outcome, code })
 })
 
-test('the log says the same', async () => {
+test('the log has the same decision', async () => {
   const answer = await gateway.chat({}, { headers: { 'content-type': 'application/json' } })
   expect(await gateway.exchangeLine(answer.headers.get('x-request-id')!)).toMatchObject({
     code: 'missing_api_key',

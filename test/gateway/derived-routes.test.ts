@@ -1,4 +1,4 @@
-/** Routes that come with others take the credentials of those: models, receipts, kept responses, counts. */
+/** Routes that come with others accept the credentials of those: models, receipts, kept responses, counts. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
@@ -12,7 +12,7 @@ const jwt = (issuer = ISSUER, from = signer) => ({
   with: { issuer, audience: AUDIENCE, jwks: { keys: [from.jwk] }, account_claim: 'tenant' },
 })
 const REST = FIVE_STEPS.slice(1)
-/** A copy of the shipped one, as most configurations have it; its limit is for all whom the path lets in. */
+/** A copy of the shipped file, as most configurations have it; its limit covers all clients of the path. */
 const CATALOG = [
   { use: 'rate-limit', id: 'early', with: { per: 'address', requests: '10k per minute' } },
   { use: 'api-key' },
@@ -20,7 +20,7 @@ const CATALOG = [
 ]
 const token = (of: InProcess, claims = {}, from = signer) => sign(from, Date.now(), { tenant: of.accountId, ...claims })
 
-/** Routes of three policies: one prefix for tokens alone, and one path space that keys and two kinds of tokens share. */
+/** Routes of three policies: one prefix for tokens only, and one path that keys and two kinds of tokens share. */
 const ROUTES = [
   { path: '/v1/chat/completions', policy: 'test' },
   { path: '/v1/messages', policy: 'office' },
@@ -47,9 +47,9 @@ const send = (path: string, secret: string, body?: object) =>
   })
 const MESSAGES = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] }
 
-describe('behind a prefix for tokens', () => {
+describe('below a prefix for tokens', () => {
   test.each(['/internal/v1/models', '/internal/v1/models/m', '/internal/v1/receipts/req_1'])(
-    '%s does not take a key',
+    '%s does not accept a key',
     async path => {
       await expectRefusal(await send(path, gateway.key), 'malformed_api_key')
     },
@@ -60,7 +60,7 @@ describe('behind a prefix for tokens', () => {
     await expectRefusal(await send(path, stale), 'expired_api_key')
   })
 
-  test('models, a model, a receipt, a kept response and a count take the token of the route', async () => {
+  test('models, a model, a receipt, a kept response and a count accept the token of the route', async () => {
     const good = await token(gateway)
     const list = (await (await send('/internal/v1/models', good)).json()) as { data: { id: string }[] }
     expect(list.data.map(({ id }) => id)).toEqual(['m'])
@@ -76,7 +76,7 @@ describe('behind a prefix for tokens', () => {
     const asked = await send('/internal/v1/responses', good, { model: 'm', input: 'Hello' })
     const { id: response } = (await asked.json()) as { id: string }
     expect(await (await send(`/internal/v1/responses/${response}`, good)).json()).toMatchObject({ id: response })
-    // Of the same account, and by a key: this route takes tokens alone.
+    // Of the same account, with a key: this route accepts tokens only.
     await expectRefusal(await send(`/internal/v1/responses/${response}`, gateway.key), 'malformed_api_key')
 
     for (const [path, body] of [
@@ -88,7 +88,7 @@ describe('behind a prefix for tokens', () => {
     }
   })
 
-  test("a receipt of another account is not one of the token's", async () => {
+  test('a token cannot read a receipt of another account', async () => {
     const stranger = await gateway.account()
     const answer = await stranger.chat()
     await answer.text()
@@ -97,8 +97,8 @@ describe('behind a prefix for tokens', () => {
   })
 })
 
-describe('beside routes of several policies', () => {
-  test('each credential has the policy that takes its form', async () => {
+describe('next to routes of several policies', () => {
+  test('each credential gets the policy that accepts its form', async () => {
     const mine = await token(gateway)
     const theirs = await token(gateway, { iss: OTHER_ISSUER }, other)
     for (const secret of [gateway.key, mine, theirs]) {
@@ -108,7 +108,7 @@ describe('beside routes of several policies', () => {
     expect(line).toMatchObject({ policy: 'elsewhere:catalog', route: '/v1/models' })
     const { steps } = gateway.running.configuration.routes.find(({ policy }) => policy === 'elsewhere:catalog')!
     expect(steps.steps.map(({ id }) => id)).toEqual(['early', 'jwt', 'rate-limit'])
-    // Both files have a step of this id; the one of the catalog's counts here.
+    // Both files have a step with this id; the one of the catalog counts here.
     expect(steps.steps[2]).toMatchObject({ settings: { per: 'account' } })
     const byKey = await gateway.exchangeLine((await send('/v1/models', gateway.key)).headers.get('x-request-id')!)
     expect(byKey).toMatchObject({ policy: 'catalog' })
@@ -123,7 +123,7 @@ describe('beside routes of several policies', () => {
     await expectRefusal(await send('/v1/models', await secret()), code)
   })
 
-  test('where all routes take keys nothing is new', async () => {
+  test('if all routes accept keys nothing changes', async () => {
     expect((await send('/keys/v1/models', gateway.key)).status).toBe(200)
     await expectRefusal(await send('/keys/v1/models', await token(gateway)), 'malformed_api_key')
   })
@@ -151,7 +151,7 @@ test('a step of catalog.yaml stays where an identifying step of the route has it
   await expectRefusal(refused, 'rate_limit_exceeded')
 })
 
-test('a file catalog.yaml that identifies in a way of its own counts for all of them', async () => {
+test('a catalog.yaml that identifies clients in another way applies to all of them', async () => {
   await using own = await startInProcess({
     policies: { office: [jwt(), ...REST], catalog: [jwt(OTHER_ISSUER, other)] },
     yaml: { routes: [{ path: '/internal/v1/chat/completions', policy: 'office' }] },

@@ -1,4 +1,4 @@
-/** Several doors on one gateway: a prefix of the path chooses the policy, and a base URL chooses the door. */
+/** Several endpoints on one gateway: a prefix of the path determines the policy, and a base URL the endpoint. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 
@@ -31,7 +31,7 @@ const ask = (path: string, headers: Record<string, string> = {}) =>
     body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }] }),
   })
 
-test('each door has its own policy', async () => {
+test('each endpoint has its own policy', async () => {
   expect((await ask('/v1/chat/completions')).status).toBe(401)
   expect((await ask('/v1/chat/completions', { authorization: `Bearer ${gateway.key}` })).status).toBe(200)
   const statuses = []
@@ -39,14 +39,14 @@ test('each door has its own policy', async () => {
   expect(statuses).toEqual([200, 200, 429])
 })
 
-test('each door has the catalog beside it, for clients that list the models', async () => {
+test('each endpoint has the catalog, for clients that list the models', async () => {
   const list = await fetch(`${gateway.url}/try/v1/models`, { headers: { authorization: `Bearer ${gateway.key}` } })
   expect(await list.json()).toMatchObject({ object: 'list', data: [{ id: 'm' }] })
   const one = await fetch(`${gateway.url}/try/v1/models/m`, { headers: { authorization: `Bearer ${gateway.key}` } })
   expect(await one.json()).toMatchObject({ id: 'm' })
 })
 
-test('a door that is not there says which path to try', async () => {
+test('an unknown endpoint suggests a path', async () => {
   const answer = await ask('/other/v1/chat/completions')
   expect(answer.status).toBe(404)
   expect(await answer.json()).toMatchObject({ error: { code: 'unknown_url' } })

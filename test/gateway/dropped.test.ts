@@ -1,4 +1,4 @@
-/** What a translated request could not carry is told to the client in a header, whatever the client has called it. */
+/** Dropped content of a translated request is reported to the client in a header, whatever its names. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
@@ -58,17 +58,17 @@ const many = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`field_${i
 
 test.each<[string, Record<string, unknown>, string | null]>([
   ['nothing', {}, null],
-  ['a parameter that the provider does not have', { seed: 7 }, 'seed'],
+  ['a parameter that the provider does not support', { seed: 7 }, 'seed'],
   ['two of them', { seed: 7, logit_bias: { 5: 1 } }, 'logit_bias, seed'],
-  ['a name that no header can hold', { 'ä\r\nset-cookie: x=1': 1 }, '1 more'],
+  ['a name that is invalid in a header', { 'ä\r\nset-cookie: x=1': 1 }, '1 more'],
   ['both', { seed: 7, '': 1, 'a b': 2 }, 'seed, 2 more'],
   ['a name that is very long', { ['x'.repeat(65)]: 1 }, '1 more'],
   ['very many', many, `${Object.keys(many).slice(0, 20).join(', ')}, 10 more`],
-])('%s', async (_name, body, told) => {
+])('%s', async (_name, body, expected) => {
   const answer = await gateway.chat(body)
   expect(answer.status).toBe(200)
   expect(answer.headers.get('x-tollgate-dropped')?.split(', ').sort().join(', ') ?? null).toBe(
-    told?.split(', ').sort().join(', ') ?? null,
+    expected?.split(', ').sort().join(', ') ?? null,
   )
   expect(answer.headers.has('set-cookie')).toBe(false)
 })
@@ -85,7 +85,7 @@ test.each([
   ['web_search', 'Send the request without it (in Codex\'s config.toml: web_search = "disabled").'],
   ['web_search_preview', "Or ask the operator for 'on_dropped: tell' at the step 'route'"],
   ['image_generation', 'Send the request without it. Or ask the operator'],
-])('on_dropped: refuse makes a tool that a provider would run an error: %s', async (type, says) => {
+])('on_dropped: refuse rejects a tool that a provider would run: %s', async (type, says) => {
   const before = provider.requests.length
   const refused = await ask('/strict/v1/responses', { tools: [{ type }] })
   expect(refused.status).toBe(400)
@@ -93,17 +93,17 @@ test.each([
     error: { code: 'unsupported_parameter', param: 'tools[0].type', message: expect.stringContaining(says) },
   })
   expect(provider.requests.length).toBe(before)
-  // Nothing was held: there is no receipt.
+  // Without a hold no receipt exists.
   expect(gateway.receipt(refused)).toBeUndefined()
 })
 
-test.each(['', '/tell'])('it is left out and listed without on_dropped, and with tell: %s', async prefix => {
+test.each(['', '/tell'])('it is dropped and listed without on_dropped, and with tell: %s', async prefix => {
   const tools = [{ type: 'web_search', external_web_access: false }, { type: 'image_generation' }]
   const answer = await ask(`${prefix}/v1/responses`, { tools })
   const dropped = 'tools.web_search, tools.image_generation'
   expect([answer.status, answer.headers.get('x-tollgate-dropped')]).toEqual([200, dropped])
 })
 
-test('an effort of thinking is a habit of clients, and no tool', async () => {
+test('a reasoning effort is a client default and not a tool', async () => {
   expect((await ask('/strict/v1/responses', { reasoning: { effort: 'low' } })).status).toBe(200)
 })

@@ -1,4 +1,4 @@
-/** Usage where the provider reports none: the client is told the estimate that it is charged for, and that it is one. */
+/** Usage without a provider's report: the client gets the estimate that is charged, marked as an estimate. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ChatCompletion, WireUsage } from '#contract'
 import { type AnswerOptions, exact, type FakeProvider, startFakeProvider, whole } from '../helpers/fake-provider.ts'
@@ -28,7 +28,7 @@ afterAll(async () => {
 
 const ASK = { model: 'm', messages: [{ role: 'user' as const, content: 'Hello' }] }
 const TOKENS = ['one', ' two', ' three', ' four']
-/** A quarter of five bytes and four for the message; a token for each piece, or a quarter of the bytes. */
+/** A quarter of five bytes and four per message; a token per piece, or a quarter of the bytes. */
 const ESTIMATE = { prompt_tokens: 6, completion_tokens: 5, total_tokens: 11, source: 'estimated' }
 
 const usageOf = (prompt: number, completion: number): WireUsage => ({
@@ -37,7 +37,7 @@ const usageOf = (prompt: number, completion: number): WireUsage => ({
   total_tokens: prompt + completion,
 })
 
-/** What was charged for, as the receipt has it. */
+/** The charged usage in the receipt. */
 async function receiptOf(id: string | null) {
   await gateway.exchangeLine(id!)
   const { usage, source, charged } = gateway.running.store.reads.findReceipt(id!)!
@@ -65,7 +65,7 @@ describe('chat completions', () => {
   test.each<[string, AnswerOptions]>([
     ['none', { includeUsage: false }],
     ['zeros', { usage: usageOf(0, 0) }],
-  ])('a stream with %s, for who asks', async (_name, options) => {
+  ])('a stream with %s, on request', async (_name, options) => {
     provider.script(exact({ tokens: TOKENS, ...options }))
     const response = await gateway.chat({ stream: true, stream_options: { include_usage: true } })
     const chunks = chunksOf(await readSse(response))
@@ -80,14 +80,14 @@ describe('chat completions', () => {
     expect(await receiptOf(response.headers.get('x-request-id'))).toEqual(charged)
   })
 
-  test('a stream of which nobody asks the usage has none', async () => {
+  test('a stream without a request for usage has none', async () => {
     provider.script(exact({ tokens: TOKENS, includeUsage: false }))
     const chunks = chunksOf(await readSse(await gateway.chat({ stream: true })))
     expect(chunks.length).toBeGreaterThan(0)
     for (const chunk of chunks) expect(chunk).not.toHaveProperty('usage')
   })
 
-  test('of several choices all are counted', async () => {
+  test('all choices are counted', async () => {
     provider.script(exact({ tokens: TOKENS, usage: null }))
     const { usage } = (await (await gateway.chat({ n: 3 })).json()) as ChatCompletion
     expect(usage).toMatchObject({ completion_tokens: 14, source: 'estimated' })
@@ -107,7 +107,7 @@ describe('chat completions', () => {
 test.each([
   ['/v1/messages', { ...ASK, max_tokens: 100 }],
   ['/v1/responses', { model: 'm', input: 'Hello' }],
-])('a whole answer of %s says in its header that its usage is an estimate', async (path, body) => {
+])('a whole answer of %s marks its usage as an estimate in a header', async (path, body) => {
   const ask = () =>
     fetch(`${gateway.url}${path}`, {
       method: 'POST',

@@ -1,19 +1,19 @@
 /**
- * What becomes of each fault of a provider: what the client sees and what it costs, written out. Prices are those of the
- * tests: 1,000 nano-dollars a token of the prompt and 2,000 one of the answer.
+ * The expected result of each provider fault: the client's answer and the charge. Prices are those of the tests: 1,000 nano-dollars per
+ * prompt token and 2,000 per answer token.
  */
 import type { ErrorCode } from '#contract'
 
-/** What the client is to see, and what it is to cost. */
+/** The expected answer for the client, and its charge. */
 export type Expected =
   /** An error before the first byte; free. */
   | { readonly end: 'error'; readonly code: ErrorCode; readonly retry?: Retry }
-  /** An error event after some tokens (null: as many as there is time for); they are charged, and a guess at the prompt. */
+  /** An error event after some tokens (null: as many as there is time for). They are charged, with an estimate of the prompt. */
   | { readonly end: 'event'; readonly code: ErrorCode; readonly tokens: number | null }
-  /** The fault is harmless: the answer is complete. Its price may depend on the most that its prompt can have. */
+  /** The fault is harmless: the answer is complete. Its price may depend on the maximum of its prompt. */
   | { readonly end: 'answer'; readonly nano: (promptMost: number) => number; readonly content: string | null }
 
-/** The headers that steer the SDKs: Retry-After in seconds, x-should-retry. */
+/** Headers that control the SDKs: Retry-After in seconds, x-should-retry. */
 interface Retry {
   readonly after: string | null
   readonly should: string | null
@@ -38,9 +38,9 @@ const limited = (after: string | null, should: string | null = null): Row =>
 export const CAP = 100
 /** 10 prompt tokens and one for each of t0, t1, t2, at 1,000 and 2,000 nano-dollars. */
 const REPORTED = 10_000 + 3 * 2_000
-/** The prompt "Hello" is taken for 6 tokens; of a whole answer a quarter of the bytes count, of a stream the pieces. */
+/** The prompt "Hello" is estimated as 6 tokens. Of a whole answer a quarter of the bytes count, of a stream the pieces. */
 const COUNTED: Row = [answer(6_000 + 2 * 2_000), answer(6_000 + 3 * 2_000)]
-/** Absurd figures are brought down to the ceilings: the body's bytes and 16 for the prompt, the cap for the answer. */
+/** Absurd figures are lowered to the ceilings: the body's bytes plus 16 for the prompt, the cap for the answer. */
 const CEILING = both(answer(most => most * 1_000 + CAP * 2_000))
 
 /** By the fault's id and title. */
@@ -50,7 +50,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F03 the name does not exist': both(error('upstream_unreachable')),
   'F04 TLS is spoken to plain HTTP': both(error('upstream_unreachable')),
   'F04 TLS without a certificate': both(error('upstream_unreachable')),
-  'F04 TLS with a certificate that nobody trusts': both(error('upstream_unreachable')),
+  'F04 TLS with an untrusted certificate': both(error('upstream_unreachable')),
   'F05 reset before the head': both(error('upstream_unreachable')),
   'F06 closed before the head': both(error('upstream_unreachable')),
   'F07 silence before the head': both(error('upstream_timeout')),
@@ -60,9 +60,9 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F10 ended in the middle, in good HTTP': middle('upstream_invalid', 'upstream_truncated'),
   'F11 a byte each 200 ms': both(error('upstream_timeout')),
   'F12 silence in the middle': middle('upstream_timeout', 'upstream_timeout'),
-  'F13 JSON that is none': both(error('upstream_invalid')),
+  'F13 invalid JSON': both(error('upstream_invalid')),
   'F13 JSON of another kind': both(error('upstream_invalid')),
-  // What is missing of the stream is nothing: it had said [DONE].
+  // Nothing of the stream is missing: it had sent [DONE].
   'F14 shorter than its content-length': [error('upstream_truncated'), answer(REPORTED)],
   'F15 bad JSON in an event': middle('upstream_invalid', 'upstream_invalid'),
   'F15 lines that are no fields': [error('upstream_invalid'), answer(REPORTED)],
@@ -108,7 +108,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F24 usage: zero': COUNTED,
   'F24 usage: negative': COUNTED,
   'F24 usage: text': COUNTED,
-  // 2 and 3 tokens: a part of a token is one.
+  // 2 and 3 tokens: a fraction of a token counts as one.
   'F24 usage: fractions': both(answer(2_000 + 3 * 2_000)),
   'F24 usage: NaN': [error('upstream_invalid'), event('upstream_invalid', 3)],
   'F24 usage: infinite': CEILING,
@@ -116,7 +116,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F24 usage: more than the context': CEILING,
   'F24 usage: prompt only': COUNTED,
   'F24 usage: a list': COUNTED,
-  // JSON keeps the last of two members; of a stream the last event holds. 99 prompt tokens are more than there can be.
+  // JSON keeps the last of two members; a stream the last event. 99 prompt tokens exceed the maximum.
   'F24 usage: twice, with different values': [answer(REPORTED), answer(most => most * 1_000 + 99 * 2_000)],
   'F24 usage: before the content': both(answer(25_000 + 2_000)),
   'F25 more after the end': [error('upstream_invalid'), answer(REPORTED)],
@@ -136,7 +136,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F30 a NUL without its escape': [error('upstream_invalid'), event('upstream_invalid', 1)],
 }
 
-/** The statuses, written out once more: a slip in the table of errors must not pass here. */
+/** The statuses, repeated here: an error in the table of errors must not pass. */
 export const STATUS: Partial<Record<ErrorCode, number>> = {
   upstream_unreachable: 502,
   upstream_invalid: 502,

@@ -11,9 +11,9 @@ const BODY = '{"model":"large","messages":[{"role":"user","content":"hi"}]}'
 
 interface Manner {
   readonly head: string
-  /** Sent again and again behind the head. */
+  /** Sent repeatedly after the head. */
   readonly rest: Buffer
-  /** Bytes a second over all connections; left out: as many as go. */
+  /** Bytes per second over all connections; left out: no limit. */
   readonly rate?: number
   readonly reads: boolean
   /** Sends `head` again after each answer. */
@@ -91,7 +91,7 @@ function flood(port: number, manner: Manner, connections: number): void {
 
 if (process.argv[1] === import.meta.filename) {
   const [, , url, kind, connections, key = ''] = process.argv
-  // Whoever takes the port next is not its target.
+  // The next process on the port is not its target.
   const parent = process.ppid
   setInterval(() => process.ppid === parent || process.exit(), LOOK_EVERY_MS)
   for (let at = 0; at < Number(connections); at++) {

@@ -1,6 +1,6 @@
 /**
- * Floods beside ordinary requests of another account: each of those is answered whole. The process lives and answers /livez, and its
- * memory stays bounded and comes back. The attacker is a process of its own.
+ * Floods during ordinary requests of another account: each of those is answered completely. The process survives and answers /livez, and
+ * its memory stays bounded and shrinks again. The attacker has its own process.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,20 +21,20 @@ const counts = countsOf('floods')
 const SECONDS = counts(2, 60)
 const EVERY_MS = counts(20, 10)
 const MIB = 1024 * 1024
-/** What a flood may add at most to the resident memory. */
+/** The resident memory that a flood may add. */
 const MORE_MIB = 256
 /** What it may leave behind in objects and buffers. */
 const LEFT_MIB = 32
 /**
- * Five times the second within which /livez answers, as the processor's time for which nothing else could run: how long an
- * answer takes also depends on what else the machine does.
+ * Five times the second within which /livez answers, as CPU time in which nothing else could run. The time of an answer also depends on
+ * other work of the machine.
  */
 const BUSY_MS = 5_000
 
 const WHOLE = '200 whole'
 
 let provider: FakeProvider
-/** Gives answers of 1 MiB. */
+/** Sends answers of 1 MiB. */
 let largeProvider: FakeProvider
 let gateway: Gateway
 let key: string
@@ -85,7 +85,7 @@ async function residentMib(): Promise<number> {
   return (Number(pages) * 4096) / MIB
 }
 
-/** Sends requests at an even pace; what became of each, and how long it took. */
+/** Sends requests at an even pace; returns their results and times. */
 async function ordinary(
   seconds: number,
 ): Promise<{ readonly statuses: Record<string, number>; readonly ms: number[] }> {
@@ -118,14 +118,14 @@ async function ordinary(
   return { statuses, ms }
 }
 
-/** How long /livez takes, twenty times a second. */
+/** Measures /livez, twenty times a second. */
 async function health(over: Promise<unknown>): Promise<number[]> {
   const ms: number[] = []
-  let goesOn = true
+  let isRunning = true
   void over.finally(() => {
-    goesOn = false
+    isRunning = false
   })
-  while (goesOn) {
+  while (isRunning) {
     const began = performance.now()
     expect((await fetch(`${gateway.url}/livez`)).status).toBe(200)
     ms.push(performance.now() - began)
@@ -136,11 +136,11 @@ async function health(over: Promise<unknown>): Promise<number[]> {
 
 async function largestMib(over: Promise<unknown>): Promise<number> {
   let largest = 0
-  let goesOn = true
+  let isRunning = true
   void over.finally(() => {
-    goesOn = false
+    isRunning = false
   })
-  while (goesOn) {
+  while (isRunning) {
     largest = Math.max(largest, await residentMib())
     await pause(100)
   }

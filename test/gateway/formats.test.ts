@@ -1,4 +1,4 @@
-/** On a route of another format than chat completions everything that a client sees is in that format, whoever says it. */
+/** On a route of a format other than chat completions, everything that a client gets is in that format. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
 import { type Call, type FakeProvider, sse, startFakeProvider } from '../helpers/fake-provider.ts'
@@ -7,7 +7,7 @@ import { mock } from '../helpers/own-answer.ts'
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 
-/** Looks at what is asked of the model. */
+/** Reads the request for the model. */
 const curious = definePlugin({
   name: 'curious',
   settings: NO_SETTINGS,
@@ -24,7 +24,7 @@ beforeAll(async () => {
   gateway = await startInProcess({
     plugins: [mock('early'), curious],
     policies: {
-      // Answers before anybody has read the request.
+      // Answers before the request was read.
       early: [{ use: 'api-key' }, { use: 'early' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }],
       keyed: [{ use: 'api-key' }],
       curious: [{ use: 'api-key' }, { use: 'curious', mode: 'shadow' }, ...FIVE_STEPS.slice(1)],
@@ -80,11 +80,11 @@ describe('errors on /v1/messages', () => {
   })
 })
 
-describe('errors below /v1/messages/, whatever is there', () => {
-  const NOBODY = { authorization: '', 'content-type': 'application/json' }
+describe('errors below /v1/messages/, on any path', () => {
+  const NO_CREDENTIAL = { authorization: '', 'content-type': 'application/json' }
   test.each<[string, string, RequestInit, number, string]>([
     ['nothing', '/v1/messages/batches', {}, 404, 'not_found_error'],
-    ['nothing, behind a prefix', '/office/v1/messages/batches', {}, 404, 'not_found_error'],
+    ['no route, below a prefix', '/office/v1/messages/batches', {}, 404, 'not_found_error'],
     ['nothing, with a query', '/v1/messages/?beta=true', {}, 404, 'not_found_error'],
     [
       'a raw route',
@@ -94,7 +94,7 @@ describe('errors below /v1/messages/, whatever is there', () => {
       'authentication_error',
     ],
     ['a raw route, another method', '/v1/messages/batches/b_1', {}, 405, 'invalid_request_error'],
-    ['a route that counts', '/v1/messages/count_tokens', { headers: NOBODY }, 401, 'authentication_error'],
+    ['a route that counts', '/v1/messages/count_tokens', { headers: NO_CREDENTIAL }, 401, 'authentication_error'],
     [
       'a malformed head',
       '/v1/messages',
@@ -131,14 +131,14 @@ describe('an answer that a step gives before the request was read', () => {
     expect(await answer.json()).toMatchObject({ object: 'response', status: 'completed' })
   })
 
-  test('of a request that is none: refused', async () => {
+  test('of an invalid request: refused', async () => {
     const answer = await post('/early/v1/messages', { model: 'm' })
     expect(answer.status).toBe(400)
     expect(await answer.json()).toMatchObject({ type: 'error' })
   })
 })
 
-test('a step in shadow sees what is asked, too', async () => {
+test('a step in shadow sees the request, too', async () => {
   const answer = await post('/curious/v1/messages', ASKED.messages)
   expect(answer.status).toBe(200)
   await answer.text()
@@ -202,21 +202,18 @@ describe('with a provider of OpenAI’s format', () => {
   })
 
   test.each([
-    ['nobody says', []],
-    [
-      'stands elsewhere',
-      [chunk([], { x_groq: { usage: { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 } } })],
-    ],
+    ['is missing', []],
+    ['is elsewhere', [chunk([], { x_groq: { usage: { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 } } })]],
     [
       'hides its thinking in the total',
       [chunk([], { usage: { prompt_tokens: 9, completion_tokens: 4, total_tokens: 33 } })],
     ],
-  ])('usage that %s is told as it is charged', async (_name, frames) => {
+  ])('usage that %s is reported as it is charged', async (_name, frames) => {
     provider.script(saying(HELLO, STOP, ...frames))
     const messages = await ask('messages')
-    const told = messages.events.find(({ type }) => type === 'message_delta').usage
+    const ofMessages = messages.events.find(({ type }) => type === 'message_delta').usage
     const { input, output } = messages.receipt!.usage
-    expect(told).toMatchObject({ input_tokens: input, output_tokens: output })
+    expect(ofMessages).toMatchObject({ input_tokens: input, output_tokens: output })
     const responses = await ask('responses')
     const { usage } = responses.events.find(({ type }) => type === 'response.completed').response
     const charged = responses.receipt!.usage
@@ -224,7 +221,7 @@ describe('with a provider of OpenAI’s format', () => {
     expect(charged.output).toBeGreaterThan(0)
   })
 
-  test('a request whose tools are many is no reason to break off its answer', async () => {
+  test('a request with many tools does not break off its answer', async () => {
     provider.script(
       saying(chunk([{ index: 0, delta: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }])),
     )
@@ -238,7 +235,7 @@ describe('with a provider of OpenAI’s format', () => {
     expect(events.at(-1)).toMatchObject({ type: 'response.completed' })
   })
 
-  test('not to think is nothing that a model which does not think could miss', async () => {
+  test('a request without reasoning is accepted for a model without reasoning', async () => {
     provider.script(saying(HELLO, STOP))
     const { answer } = await ask('messages', { thinking: { type: 'disabled' } })
     expect(answer.status).toBe(200)

@@ -1,20 +1,19 @@
 /**
- * More requests as bytes, most of them around one question: where does this request end? Two servers that answer it
- * differently let a client hide a second request in the first. Each row has a key and a body with which it would be
- * sent to the provider, were it let through.
+ * Requests as bytes, most of them around one question: where does this request end? If two servers disagree, a client can hide a second
+ * request in the first. Each row has a key and a body that would be sent to the provider if it were accepted.
  */
 import type { ErrorCode } from '#contract'
 
-/** A request as bytes and the only thing that may become of it. */
+/** A request as bytes and its only acceptable result. */
 export interface Framing {
   readonly name: string
   /** The bytes, as Latin-1. */
   readonly bytes: (key: string) => string
-  /** How it is refused, or how everybody reads it: as a chat or as a request for the list of models. */
+  /** The refusal, or the reading that all servers agree on: a chat, or a request for the list of models. */
   readonly becomes: ErrorCode | 'chat' | 'list'
 }
 
-/** What the provider must get of every row that becomes a chat. */
+/** The provider's request for every row that becomes a chat. */
 export const CHAT_BODY = '{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 const SIZE = CHAT_BODY.length
 const HEX = SIZE.toString(16)
@@ -25,7 +24,7 @@ const CHUNKED = `${HEX}\r\n${CHAT_BODY}\r\n0\r\n\r\n`
 const START = 'POST /v1/chat/completions HTTP/1.1'
 
 /** A chat with these lines in its head, between the key and the type, and this body. */
-/** The line with the length of the body, in which the key has been written. */
+/** The line with the length of the body, which contains the key. */
 const WHOLE = 'Content-Length'
 const chat =
   (lines: readonly string[], body = CHAT_BODY, start = START) =>
@@ -43,7 +42,7 @@ const list =
 const rows = (becomes: Framing['becomes'], cases: Readonly<Record<string, Framing['bytes']>>): Framing[] =>
   Object.entries(cases).map(([name, bytes]) => ({ name, bytes, becomes }))
 
-/** A chat that stands where another one's body is, and would be paid for if it were found there. */
+/** A chat in place of another one's body, which would be charged if it were found there. */
 const HIDDEN = `${START}\r\nHost: gateway\r\nAuthorization: Bearer KEY\r\nContent-Type: application/json\r\n${LENGTH}\r\n\r\n${CHAT_BODY}`
 
 const LINES = rows('bad_request', {
@@ -110,7 +109,7 @@ const LENGTHS = rows('bad_request', {
     [TE, 'Content-Length: 4'],
     `${(HIDDEN.length + 100).toString(16)}\r\n${HIDDEN}\r\n0\r\n\r\n`,
   ),
-  'TE.TE: chunked and a word that nobody knows': chat([TE, 'Transfer-Encoding: cow'], CHUNKED),
+  'TE.TE: chunked and an unknown word': chat([TE, 'Transfer-Encoding: cow'], CHUNKED),
   'TE.TE: the word first': chat(['Transfer-Encoding: cow', TE], CHUNKED),
   'CL.0: a chat as the body of a GET': chat([WHOLE], HIDDEN, 'GET /v1/models HTTP/1.1'),
   'a chat as the body of a GET in chunks': chat([TE], CHUNKED + HIDDEN, 'GET /v1/models HTTP/1.1'),
@@ -171,7 +170,7 @@ const LARGE = rows('headers_too_large', {
 })
 
 const BODIES_ELSEWHERE = rows('unknown_url', {
-  'CL.0: a chat as the body of a POST that nobody takes': chat([WHOLE], HIDDEN, 'POST /v1/x HTTP/1.1'),
+  'CL.0: a chat as the body of an unhandled POST': chat([WHOLE], HIDDEN, 'POST /v1/x HTTP/1.1'),
   'two slashes before the path': chat([LENGTH], CHAT_BODY, 'POST //v1/chat/completions HTTP/1.1'),
   'a host in the path': chat([LENGTH], CHAT_BODY, 'POST //gateway/v1/chat/completions HTTP/1.1'),
   'a dot in the path': chat([LENGTH], CHAT_BODY, 'POST /v1/./chat/completions HTTP/1.1'),
@@ -237,7 +236,7 @@ const READ_AS_CHAT = rows('chat', {
   'blank lines before it': key => `\r\n\r\n${chat([LENGTH])(key)}`,
 })
 
-/** What Node's parser forgives. It does not say so, and nothing about the request's end hangs on it. */
+/** Deviations that Node's parser accepts silently. None affects the end of the request. */
 const READ_AS_LIST = rows('list', {
   'two blanks before the target': list('GET  /v1/models HTTP/1.1'),
   'two blanks behind the target': list('GET /v1/models  HTTP/1.1'),

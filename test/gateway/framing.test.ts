@@ -1,7 +1,6 @@
 /**
- * Where a request ends: every payload of the tables with a key that would pay for it, alone, before a good request and
- * behind one. There is one reading of it or a refusal, the provider gets exactly what was accepted, in our own framing,
- * and nothing else leaves a trace.
+ * The end of requests: every payload of the tables with a key that could pay for it, alone, before a valid request and after one. It has
+ * one reading, or is refused. The provider gets exactly the accepted requests, in the gateway's framing, and nothing else leaves a trace.
  */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { ErrorCode } from '#contract'
@@ -12,7 +11,7 @@ import { CHAT_BODY, FRAMINGS, type Framing } from './framing-table.ts'
 import { BAD_BODIES, MALFORMED, ODD_BUT_GOOD } from './malformed-table.ts'
 import { expectRefusal } from './refusal.ts'
 
-/** The other table's rows, with a key where there can be one. */
+/** The rows of the other table, with a key if possible. */
 const withKey = (bytes: string) => (key: string) =>
   /authorization/i.test(bytes) ? bytes : bytes.replace(/\r\nHost:[^\r\n]*\r\n/, `$&Authorization: Bearer ${key}\r\n`)
 const PAYLOADS: readonly Framing[] = [
@@ -62,7 +61,7 @@ async function expectAnswer(answer: RawResponse, becomes: Framing['becomes']): P
   expect(JSON.parse(answer.text()).object).toBe(becomes === 'chat' ? 'chat.completion' : 'list')
 }
 
-/** Nothing more comes when the answer says so; otherwise the connection is as good as new. */
+/** Nothing more arrives if the answer announces it; otherwise the connection is usable. */
 async function expectRest(from: RawClient, answer: RawResponse, next: string): Promise<string> {
   if (answer.header('connection') === 'close') {
     expect((await from.readToEnd()).toString('latin1')).toBe('')
@@ -90,7 +89,7 @@ const WAYS: Readonly<Record<string, (from: RawClient, payload: Framing) => Promi
     await from.send(good() + bytes(gateway.key))
     await expectGood(from)
     const answer = await from.readResponse().catch(() => null)
-    // What was seen to be wrong while the good one was under way ends the connection with it.
+    // An error that was detected while the good request was in progress ends the connection with it.
     if (answer === null) {
       expect(from.received().toString('latin1')).toBe('')
       expect(['bad_request', 'headers_too_large']).toContain(becomes)
@@ -124,10 +123,10 @@ test.each(PAYLOADS)('$name', async payload => {
         String(raw.length),
         undefined,
       ])
-      // Every accepted form of it is the same request to the provider.
+      // Every accepted form is the same request to the provider.
       expect(Object.keys(headers).sort()).toEqual(Object.keys(provider.requests[0]!.headers).sort())
     }
-    // A hold and its settle.
+    // One hold and its settle.
     expect(gateway.running.store.reads.verify().events - before.events, way).toBe(2 * chats)
     expect(gateway.balance().held).toBe(0n)
   }
@@ -137,7 +136,7 @@ test('after all of them', async () => {
   expect(gateway.log.filter(line => line['msg'] === 'an unexpected error')).toEqual([])
   expect(gateway.log.filter(line => Number(line['status']) >= 500)).toEqual([])
   const { violations, openHolds, events } = gateway.running.store.reads.verify()
-  // Nothing was begun behind anybody's back, after its connection had gone.
+  // No exchange began on a connection after it was closed.
   const chats = PAYLOADS.filter(({ becomes }) => becomes === 'chat').length * Object.keys(WAYS).length
   expect([provider.requests.length, events - eventsAtStart]).toEqual([chats, 2 * chats])
   expect({ violations, openHolds }).toEqual({ violations: [], openHolds: 0 })

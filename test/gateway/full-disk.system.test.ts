@@ -13,9 +13,9 @@ const STREAMS = 6
 /** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
 const CHARGE = 16_000n
 const CREDIT = '1'
-/** Readiness is promised within 5 s. */
+/** Readiness must change within 5 s. */
 
-/** Those that can be had here; of them the first, and all in the full run. */
+/** The disks that are available here: the first one, and all in the full run. */
 const DISKS = [tmpfsDisk, limitedDisk, ext4Disk]
   .flatMap(make => {
     const disk = make()
@@ -31,7 +31,7 @@ beforeAll(async () => {
   provider = await startFakeProvider({ script: gated({ tokens: 3 }) })
 })
 afterEach(async () => {
-  // Here, and not in the test: one that takes too long must leave no file system behind either.
+  // Here instead of in the test, so that a slow one leaves no file system behind either.
   await gateway?.kill9()
   gateway = null
   mounted?.remove()
@@ -76,7 +76,7 @@ function ask({ url }: Gateway, key: string): Promise<Response> {
   })
 }
 
-/** Streams of which all but the end has come. */
+/** Streams that have received everything except the end. */
 async function openStreams(running: Gateway): Promise<Streams> {
   const { accountId: account, key } = await createAccount(running, { credit: CREDIT })
   const before = provider.requests.length
@@ -88,7 +88,7 @@ async function openStreams(running: Gateway): Promise<Streams> {
   return { account, key, answers, ids: answers.map(({ headers }) => headers.get('x-request-id')!) }
 }
 
-/** Lets the provider finish; answers how many streams ended well, and the codes of the others. */
+/** Lets the provider finish; returns the number of complete streams, and the codes of the others. */
 async function finish({ answers }: Streams) {
   for (const request of provider.requests.slice(-STREAMS)) void request.step(100)
   const read = await Promise.all(answers.map(async answer => parseSse(await textOf(answer))))
@@ -110,7 +110,7 @@ async function metric({ adminUrl }: Gateway, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (.*)$`, 'm').exec(page)?.[1])
 }
 
-/** Nothing is held, and each stream was charged once, and so much. */
+/** Nothing is held, and each stream was charged once, this amount. */
 async function expectCharged(running: Gateway, { account, key, ids }: Streams, charge = CHARGE): Promise<void> {
   await until('no hold is open', async () => (await metric(running, 'tollgate_holds_open')) === 0)
   const audit = await answerOf(['ledger', 'verify'], running)
@@ -124,7 +124,7 @@ async function expectCharged(running: Gateway, { account, key, ids }: Streams, c
   }
 }
 
-/** With a disk of its own, which is gone afterwards. */
+/** With its own disk, which is removed afterwards. */
 async function on<D extends { readonly dir: string; remove(): void }>(
   make: () => D | null,
   act: (disk: D, running: Gateway) => Promise<void>,
@@ -142,7 +142,7 @@ async function expectNotReady(running: Gateway): Promise<void> {
 }
 
 describe.each(DISKS)('a full disk: $name', ({ make }) => {
-  test('charges go to the reserved space, streams end well, and all is charged when there is room', () =>
+  test('charges go to the reserved space, streams end properly, and all is charged when there is room', () =>
     on(make, async (disk, running) => {
       expect(await readiness(running)).toEqual([200, undefined])
       const streams = await openStreams(running)
@@ -155,8 +155,8 @@ describe.each(DISKS)('a full disk: $name', ({ make }) => {
       expect(await metric(running, 'tollgate_settles_spooled')).toBe(STREAMS)
       expect(await metric(running, 'tollgate_settles_waiting')).toBe(0)
       expect(await metric(running, 'tollgate_ledger_healthy')).toBe(0)
-      const told = running.logs().filter(({ msg }) => msg === 'failed to write a settle; it is in the spool')
-      expect(told.map(({ exchange }) => exchange).sort()).toEqual([...streams.ids].sort())
+      const spooled = running.logs().filter(({ msg }) => msg === 'failed to write a settle; it is in the spool')
+      expect(spooled.map(({ exchange }) => exchange).sort()).toEqual([...streams.ids].sort())
 
       disk.makeRoom(running.pid)
       await until('/readyz says 200', async () => (await readiness(running))[0] === 200)
@@ -178,11 +178,11 @@ describe.each(DISKS)('a full disk: $name', ({ make }) => {
       expect(await gateway.stop()).toBe(0)
     }))
 
-  test('that takes nothing at all: settles wait in memory, the end of the process waits for them, and all is charged', () =>
+  test('that accepts nothing at all: settles wait in memory, the shutdown waits for them, and all is charged', () =>
     on(make, async (disk, running) => {
       const streams = await openStreams(running)
       disk.refuse(running.pid)
-      // Delivered, but nobody can be sure of the charge: no stream looks finished.
+      // Delivered, but without a certain charge: no stream looks finished.
       const codes = Array<string>(STREAMS).fill('store_unavailable')
       expect(await finish(streams)).toEqual({ done: 0, codes })
       expect(await metric(running, 'tollgate_settles_waiting')).toBe(STREAMS)
@@ -205,7 +205,7 @@ if (DISKS.length === 0)
   test('a full disk', context =>
     context.skip('this process may neither mount a file system nor limit the size of files'))
 
-test('a read-only disk: not ready, the log names what is lost at the end, and the next start holds nothing', async context => {
+test('a read-only disk: not ready, the log names the losses at the end, and the next start holds nothing', async context => {
   const probe = ext4Disk()
   if (probe === null) return context.skip('this process may not mount an ext4 file system')
   await on(

@@ -1,13 +1,13 @@
 /**
- * Informational responses (1xx) that nobody asked for, on all routes: they are ignored (RFC 9110, 15.2), but for those that
- * do not end, and for `101 Switching Protocols`, behind which no answer can come.
+ * Unrequested informational responses (1xx), on all routes. They are ignored (RFC 9110, 15.2), except endless ones and `101 Switching
+ * Protocols`, after which no answer can come.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Call, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { expectRefusal } from './refusal.ts'
 
-/** Refused at once, as opposed to after this time: five times less than it is late on a busy machine. */
+/** The limit for an immediate refusal: a fifth of the time for a late one. */
 const FIRST_BYTE_MS = 20_000
 
 let provider: FakeProvider
@@ -61,7 +61,7 @@ describe.each(ROUTES)('%s', (_route, path, extra, type, body) => {
       body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }], ...extra }),
     })
 
-  /** Sends the bytes in slices, each in a packet of its own; to each request its own. */
+  /** Sends the bytes in slices, one packet each; to each request its own. */
   const say = (slice: number | undefined, ...answers: string[]) => {
     const behaviours = answers.map(bytes => ({
       name: 'informational',
@@ -88,7 +88,7 @@ describe.each(ROUTES)('%s', (_route, path, extra, type, body) => {
     ],
     ['100 of them', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(100), undefined],
     ['100 and 103 in packets of 1 byte', 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\n\r\n', 1],
-  ])('%s: ignored, also the second time on a connection', async (_name, bytes, slice) => {
+  ])('%s: ignored, even twice on a connection', async (_name, bytes, slice) => {
     say(slice, bytes + answer(), bytes + answer('close'))
     const connections = provider.connections
     for (let time = 0; time < 2; time++) {
@@ -103,7 +103,7 @@ describe.each(ROUTES)('%s', (_route, path, extra, type, body) => {
     ['more than 100', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(101) + answer()],
     ['101', 'HTTP/1.1 101 Switching Protocols\r\n\r\n'],
     ['101 with an upgrade', 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'],
-    ['101 behind 100', 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching Protocols\r\n\r\n'],
+    ['101 after 100', 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching Protocols\r\n\r\n'],
     ['a body of 100', `HTTP/1.1 100 Continue\r\ncontent-length: 2\r\n\r\nxx${answer()}`],
     ['line feeds alone', `HTTP/1.1 100 Continue\n\nHTTP/1.1 100 Continue\r\n\r\n${answer().slice(0, 30)}\n\n`],
   ])('%s: an error at once, and the connection is closed', async (_name, bytes) => {

@@ -1,10 +1,10 @@
-/** What clients, providers and plugins write cannot act on a terminal: in answers, in the log, in the trail. */
+/** Texts of clients, providers and plugins cannot act on a terminal: in answers, in the log, in the trail. */
 import { expect, test } from 'vitest'
 import { definePlugin, type ErrorEnvelope, refuse, visible } from '#contract'
 import { errorAnswer, errorBody, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
-/** Turns text around, colours it in one character, begins a line, hides behind a joiner of words. */
+/** Reverses text, colours it in one character, begins a line, hides behind a word joiner. */
 const EVIL = 'a\u202eb\u009b31mc\u2028d\u0007e\u2066f\u2060g\u061ch'
 const SEEN = 'a\\u202eb\\u009b31mc d\\u0007e\\u2066f\\u2060g\\u061ch'
 
@@ -18,7 +18,7 @@ const talker = definePlugin({
   },
 })
 
-test('nothing that acts comes through, whoever wrote it', async () => {
+test('no acting character comes through, whatever its source', async () => {
   await using provider = await startFakeProvider({
     script: errorAnswer(400, errorBody(400, `Bad request: ${EVIL}`)),
   })
@@ -29,26 +29,26 @@ test('nothing that acts comes through, whoever wrote it', async () => {
   })
   const headers = { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' }
   const say = (more: Record<string, string>) => gateway.chat({}, { headers: { ...headers, ...more } })
-  const told = async (answer: Response) => ((await answer.json()) as ErrorEnvelope).error.message
+  const messageOf = async (answer: Response) => ((await answer.json()) as ErrorEnvelope).error.message
 
   // A provider's error, and a plugin's note of a client's header, in the receipt.
   const failed = await say({ 'x-words': 'x\u009b31my' })
-  expect(await told(failed)).toContain(SEEN)
+  expect(await messageOf(failed)).toContain(SEEN)
   const receipt = gateway.receipt(failed)!
   expect(receipt.trail.find(({ step }) => step === 'talker')?.note).toBe('heard x\\u009b31my')
   expect(visible(JSON.stringify(receipt.trail))).toBe(JSON.stringify(receipt.trail))
 
   // A plugin's refusal.
-  expect(await told(await say({ 'x-no': '1' }))).toBe(`No: ${visible(EVIL)}`)
+  expect(await messageOf(await say({ 'x-no': '1' }))).toBe(`No: ${visible(EVIL)}`)
 
-  // A client's words: in a key, in a value.
+  // A client's texts: in a key, in a value.
   const body = (text: string) => gateway.chat({}, { headers, body: text })
   for (const text of [
     `{"model":"m","messages":[],"${EVIL.replace('\u0007', '')}":1}`,
     JSON.stringify({ model: EVIL, messages: [{ role: 'user', content: 'x' }] }),
     JSON.stringify({ model: 'm', messages: [{ role: EVIL, content: 'x' }] }),
   ]) {
-    const message = await told(await body(text))
+    const message = await messageOf(await body(text))
     expect(message).toContain('\\u202e')
     expect(visible(message)).toBe(message)
   }

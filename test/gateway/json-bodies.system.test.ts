@@ -1,6 +1,6 @@
 /**
- * JSON by chance through the whole gateway, a process of its own, over connections that stay: what is good is answered
- * and paid for once, what was broken is refused and leaves no trace, and the process does not notice.
+ * Random JSON through the whole gateway in its own process, over persistent connections. Valid bodies are answered and charged once,
+ * broken ones are refused without a trace, and the process is not affected.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -20,7 +20,7 @@ const counts = countsOf('floods')
 
 const CHAT = '/v1/chat/completions'
 const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)
-/** The number of the only body to send, when one failed. */
+/** The number of the only body to send, to repeat a failure. */
 const only = process.env['TOLLGATE_BODY'] === undefined ? null : Number(process.env['TOLLGATE_BODY'])
 const BODIES = counts(250, 50_000)
 const CONNECTIONS = 8
@@ -49,7 +49,7 @@ const kindsOf = (id: string) =>
     .map(({ kind }) => kind)
 const events = () => Number(ledger.prepare('SELECT count(*) AS count FROM event').get()!['count'])
 
-/** A connection that is opened again where an answer has closed it. */
+/** A connection that is reopened after an answer has closed it. */
 class Connection {
   opened = 0
   private client: RawClient | null = null
@@ -69,7 +69,7 @@ class Connection {
   }
 }
 
-/** A refusal in the four words, of the client's own fault. */
+/** A refusal with the four keys, which blames the client. */
 async function expectFault(answer: RawResponse): Promise<ErrorCode> {
   const { code } = JSON.parse(answer.text()).error as { code: ErrorCode }
   expect([400, 404, 413, 415]).toContain(ERRORS[code].status)
@@ -77,7 +77,7 @@ async function expectFault(answer: RawResponse): Promise<ErrorCode> {
   return code
 }
 
-/** What the provider read, but for what the gateway sets, is what any reader finds in the body. */
+/** The provider's request, apart from the gateway's own fields, is what any parser finds in the body. */
 function expectSameReading(bytes: Buffer, { raw, headers }: ProviderRequest): void {
   const rest = (text: string) => {
     const { model: _m, stream_options: _s, max_tokens: _t, max_completion_tokens: _c, ...others } = JSON.parse(text)
@@ -87,7 +87,7 @@ function expectSameReading(bytes: Buffer, { raw, headers }: ProviderRequest): vo
   expect(isDeepStrictEqual(rest(raw.toString()), rest(bytes.toString()))).toBe(true)
 }
 
-interface Seen {
+interface SentBody {
   readonly at: number
   readonly name: string
   readonly ms: number
@@ -95,7 +95,7 @@ interface Seen {
   readonly answered: boolean
 }
 
-async function send(connection: Connection, at: number, refusals: Map<string, number>): Promise<Seen> {
+async function send(connection: Connection, at: number, refusals: Map<string, number>): Promise<SentBody> {
   const shape = shapeOf(seed, at)
   const began = performance.now()
   try {
@@ -117,10 +117,10 @@ async function send(connection: Connection, at: number, refusals: Map<string, nu
   }
 }
 
-test(`${BODIES} bodies (seed ${seed}): each answer is paid for once, and no refusal leaves a trace`, async () => {
+test(`${BODIES} bodies (seed ${seed}): each answer is charged once, and no refusal leaves a trace`, async () => {
   const before = { events: events(), dispatched: provider.requests.length }
   await probe(gateway)
-  const seen: Seen[] = []
+  const seen: SentBody[] = []
   const refusals = new Map<string, number>()
   const connections = Array.from({ length: CONNECTIONS }, () => new Connection())
   let next = only ?? 0
@@ -139,7 +139,7 @@ test(`${BODIES} bodies (seed ${seed}): each answer is paid for once, and no refu
   expect(sent).toHaveLength(answered.length)
   expect(events() - before.events).toBe(2 * answered.length)
   for (const { id, answered } of seen) expect(kindsOf(id), id).toEqual(answered ? [0, 1] : [])
-  // Each was sent once: no two of them have one number.
+  // Each was sent once: their numbers are unique.
   const numbers = new Map(sent.map(request => [request.body?.['user'], request]))
   expect(numbers.size).toBe(sent.length)
   for (const { at } of answered) {
@@ -165,9 +165,9 @@ test(`${BODIES} bodies (seed ${seed}): each answer is paid for once, and no refu
 })
 
 describe('the widest bodies that are accepted, and heads of the worst kind', () => {
-  /** A collection of garbage may fall into one of them, so the best of a few counts. */
+  /** A garbage collection may fall into one of them, so the best of a few counts. */
   const ROUNDS = counts(2, 10)
-  /** Five times the 30 ms that the limits promise of one body: a machine may be slower, and busy with other things. */
+  /** Five times the promised 30 ms per body, because a machine may be slow and busy. */
   const MAX_MS = 150
 
   test(`block the loop for ${MAX_MS} ms at most`, async () => {
@@ -188,7 +188,7 @@ describe('the widest bodies that are accepted, and heads of the worst kind', () 
     console.log(`blocks of the loop, best of ${ROUNDS}:\n${figures.join('\n')}`)
   })
 
-  test('and the gateway goes to its end in order', async () => {
+  test('and the gateway shuts down properly', async () => {
     expect(await gateway.stop()).toBe(0)
   })
 })

@@ -1,9 +1,9 @@
-/** What is done to a good chat so that nobody may accept it: to its bytes, its members, its values. */
+/** Changes that make a valid chat invalid: in its bytes, its members, its values. */
 import type { Chance } from './json-chance.ts'
 
 const FIRST = '{"model":"m","messages":[{"role":"user","content":"hi"}],"user":"broken"'
 
-/** Members that no body may have, behind a good one. */
+/** Members that no body may have, after a valid one. */
 const BAD_MEMBERS = (
   'NaN Infinity -Infinity undefined 0x10 01 +1 .5 1. 1e 1e+ -- - tru True nulll \'a\' `a` /a/ "\\x41" "\\u12" "\\u00zz" "a\nb" "a\0b" "\\" "'
     .split(' ')
@@ -48,7 +48,7 @@ const BAD_MEMBERS = (
   '"metadata":{1:2}',
   '"seed":1/*c*/',
   '"seed":1//c\n',
-  // Of the wrong kind, or beyond every limit.
+  // Of the wrong type, or beyond every limit.
   ...Object.entries({
     stream: ['1', '0', '"true"', '[]', '{}', '"false"'],
     max_tokens: ['0', '-1', '1.5', '"1"', '1e400', '1e21', '-0', 'true', '[]', '99999999999999999999999'],
@@ -90,7 +90,7 @@ const BAD_MEMBERS = (
   ),
 ])
 
-/** What stands where the messages are. */
+/** Replacements of the messages. */
 const BAD_MESSAGES = [
   'null',
   '{}',
@@ -101,7 +101,7 @@ const BAD_MESSAGES = [
   '[1]',
   '[{}]',
   '[{"role":"user"}]',
-  '[{"role":"nobody","content":"x"}]',
+  '[{"role":"unknown","content":"x"}]',
   '[{"role":1,"content":"x"}]',
   '[{"role":["user"],"content":"x"}]',
   '[{"content":"x"}]',
@@ -177,7 +177,7 @@ const BAD_TEXTS = [
 
 export type Breaking = (chance: Chance, good: string) => Buffer | string
 
-/** Each makes of a good body one that must be refused. */
+/** Each makes an invalid body from a valid one. */
 export const BREAKINGS: Readonly<Record<string, Breaking>> = {
   'cut off': (chance, good) => Buffer.from(good).subarray(0, chance.below(Buffer.byteLength(good))),
   'something behind it': (chance, good) =>
@@ -186,7 +186,7 @@ export const BREAKINGS: Readonly<Record<string, Breaking>> = {
     chance.pick(['\ufeff', ")]}',", '\0', '//\n', '\u00a0', '\v', '[', '{}', ',']) + good,
   'in UTF-16': (chance, good) =>
     chance.below(2) ? Buffer.from(good, 'utf16le') : Buffer.from(good, 'utf16le').swap16(),
-  'no UTF-8': (chance, good) => {
+  'invalid UTF-8': (chance, good) => {
     const bytes = Buffer.from(good)
     const at = bytes.indexOf('"user"') >= 0 ? bytes.indexOf('"user"') + 1 : 1
     return Buffer.concat([bytes.subarray(0, at), Buffer.from(chance.pick(BAD_TEXTS)), bytes.subarray(at)])
@@ -206,7 +206,7 @@ export const BREAKINGS: Readonly<Record<string, Breaking>> = {
   },
 }
 
-/** The same, but dear to make and to send: for once in a while. */
+/** The same, but expensive to create and send: used rarely. */
 export const tooWide: Breaking = chance => {
   const many = 50_001 + chance.below(20_000)
   return `${FIRST},"logit_bias":{${Array.from({ length: many / 2 }, (_, at) => `"${chance.pick(['', 'k', '__proto'])}${at}":1`).join()}}}`

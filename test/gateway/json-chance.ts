@@ -1,7 +1,7 @@
-/** The choices that a seed makes, and how JSON is written with them. */
+/** Random choices from a seed, and random spellings of JSON. */
 import { seeded } from '../helpers/seeded.ts'
 
-/** One seed's choices. */
+/** The choices of one seed. */
 export class Chance {
   private readonly random: () => number
 
@@ -16,7 +16,7 @@ export class Chance {
   pick<T>(list: readonly T[]): T {
     return list[this.below(list.length)]!
   }
-  /** JSON text with blanks, order and escapes as they come. */
+  /** JSON text with random blanks, order and escapes. */
   spell(value: unknown): string {
     const blank = () => (this.below(4) === 0 ? this.pick([' ', '\n', '\t', '\r\n', '   ']) : '')
     if (typeof value === 'string') return this.quote(value)

@@ -1,23 +1,23 @@
 /**
- * JSON bodies by chance: good ones in every spelling, good ones that were broken once, and ones of which nobody knows
- * beforehand. Each follows from a seed and its own number alone, so that one of them can be made again.
+ * Random JSON bodies: valid ones in every spelling, valid ones with one defect, and undecided ones. A seed and a number determine each,
+ * so that it can be reproduced.
  */
 import { BREAKINGS, tooWide } from './json-breakages.ts'
 import { Chance } from './json-chance.ts'
 
 export interface Shape {
-  /** What was done to it. */
+  /** The change that was made. */
   readonly name: string
   readonly bytes: Buffer
-  /** The lines of its head that say what it is. */
+  /** The lines of its head that describe it. */
   readonly type: string
-  /** `any`: it is answered or refused, but what the gateway does must fit to what it says. */
+  /** `any`: it is answered or refused, but the result must match the gateway's behaviour. */
   readonly becomes: 'answer' | 'refusal' | 'any'
 }
 
 const JSON_TYPE = 'Content-Type: application/json'
 
-/** Ten spellings that say JSON, and twelve that do not. */
+/** Ten spellings of the JSON media type, and twelve that are not. */
 const GOOD_TYPES = [
   JSON_TYPE,
   'content-type:application/json',
@@ -72,7 +72,7 @@ const TEXTS = [
   '{"model":"x"}',
 ]
 
-/** What the pipeline answers, whatever is in it; `user` has its number, so that a changed byte makes it nobody's. */
+/** The pipeline's answer, whatever the content. `user` has the number, so that a changed byte is detected. */
 function goodBody(chance: Chance, at: number): Record<string, unknown> {
   const text = () => chance.pick(TEXTS)
   const message = () =>
@@ -126,7 +126,7 @@ function broken(chance: Chance, at: number): Shape {
   return { name, bytes, type: JSON_TYPE, becomes: 'refusal' }
 }
 
-/** Values of any shape where the format has places for them, and good bodies with a few bytes changed. */
+/** Values of any shape in places of the format, and valid bodies with a few bytes changed. */
 function anything(chance: Chance, at: number): Pick<Shape, 'name' | 'bytes'> {
   const body = goodBody(chance, at)
   const place = chance.below(6)

@@ -1,6 +1,6 @@
 /**
- * Keys in operation: the commands change them, the gateway that runs obeys from the next request on, a killed one
- * forgets nothing, and the secret of a key is nowhere but in the answer that made it.
+ * Keys in operation: the commands change them, and the running gateway applies it from the next request on. A killed gateway forgets
+ * nothing, and a key's secret appears only in the answer that created it.
  */
 import { chmod, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'
@@ -29,9 +29,9 @@ const POLICIES = {
 const TOKEN = /tg_live_[0-9A-Za-z]{36}/
 
 let gateway: Gateway
-/** Every token that was ever issued here. */
+/** Every token that was issued here. */
 const tokens: string[] = []
-/** Everything that commands and the control socket said, except for the answers that made a token. */
+/** All output of commands and the control socket, except for answers that created a token. */
 const said: string[] = []
 
 beforeAll(async () => {
@@ -50,7 +50,7 @@ async function run(...args: string[]): Promise<Result> {
   return result
 }
 
-/** Asks the control socket directly, as a command does. */
+/** Calls the control socket directly, like a command. */
 async function control(verb: string, args: object, at = gateway): Promise<Record<string, unknown>> {
   const body = JSON.stringify(args)
   const { status, text } = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
@@ -72,7 +72,7 @@ async function control(verb: string, args: object, at = gateway): Promise<Record
   return answer.result!
 }
 
-/** A new account with a key, made by the socket. */
+/** A new account with a key, created by the socket. */
 async function customer(options: object = {}, at = gateway): Promise<{ account: string; id: string; token: string }> {
   const account = `account-${tokens.length}`
   await control('account.create', { name: account }, at)
@@ -100,7 +100,7 @@ async function expectRefused(token: string, code: ErrorCode, at = gateway): Prom
   await expectRefusal(await ask(token, '/v1/models', at), code)
 }
 
-/** Asks until the key is refused; every answer before that is good. A moment set by the test is past after that. */
+/** Sends requests until the key is refused; every answer before that must succeed. A time set by the test has then passed. */
 async function untilRefused(token: string, code: ErrorCode): Promise<void> {
   for (const endsMs = performance.now() + 5_000; performance.now() < endsMs; await pause(25)) {
     const answer = await ask(token)
@@ -110,7 +110,7 @@ async function untilRefused(token: string, code: ErrorCode): Promise<void> {
   throw new Error('the key still works after 5 s')
 }
 
-describe('what a running gateway obeys', () => {
+describe('a running gateway applies', () => {
   test('a key of the command works at once, and is listed by its last four characters only', async () => {
     const created = await run('account', 'create', 'acme')
     expect(created.out).toContain('acme')
@@ -155,7 +155,7 @@ describe('what a running gateway obeys', () => {
     await expectWorks(token as string)
   })
 
-  test('revoked: the next request is refused, on the same connection as well, with every secret', async () => {
+  test('revoked: the next request is refused, on the same connection as well, and with every secret', async () => {
     const { id, token: old } = await customer()
     const token = (await control('key.rotate', { key: id, grace_ms: 3_600_000 }))['token'] as string
     const other = await customer()
@@ -180,7 +180,7 @@ describe('what a running gateway obeys', () => {
     expect((await run('key', 'revoke', id)).code).toBe(0)
   })
 
-  test('expired: refused from that moment on, and no new secret can be had for it', async () => {
+  test('expired: refused from that moment on, and it gets no new secret', async () => {
     const { id, token } = await customer({ expires_at: new Date(Date.now() + 1_500).toISOString() })
     await expectWorks(token)
     await untilRefused(token, 'expired_api_key')
@@ -188,7 +188,7 @@ describe('what a running gateway obeys', () => {
     expect((await run('key', 'list')).out).toMatch(new RegExp(`${id}.*expired`))
   })
 
-  test('a list of models: others do not exist for it, by whatever name', async () => {
+  test('a list of models: others do not exist for it, by any name', async () => {
     await run('account', 'create', 'narrow')
     const { out } = await run('key', 'create', '--account', 'narrow', '--models', 'small')
     const token = TOKEN.exec(out)![0]
@@ -207,11 +207,11 @@ describe('what a running gateway obeys', () => {
     expect(all.data.map(({ id }) => id).sort()).toEqual(['large', 'small'])
     const error = await expectRefusal(await chat(open.token, 'secret'), 'model_not_found')
     const absent = await expectRefusal(await chat(open.token, 'secre'), 'model_not_found')
-    // A private model must not be told from one that does not exist.
+    // A private model must look like one that does not exist.
     expect(error.message.replaceAll('secret', 'X')).toBe(absent.message.replaceAll('secre', 'X'))
   })
 
-  test('a model that the catalog does not have is a mistake of the command', async () => {
+  test('a model that is missing in the catalog is an error of the command', async () => {
     const args = ['key', 'create', '--account', 'acme', '--models', 'smal']
     const { code, out, err } = await runCommand(gateway.dir, args)
     expect(code).toBe(1)
@@ -219,7 +219,7 @@ describe('what a running gateway obeys', () => {
     expect(out).toBe('')
   })
 
-  test('frozen: all keys of the account are refused at once, those of others not; thawed: they work', async () => {
+  test('frozen: all keys of the account are refused at once, others are not; unfrozen: they work', async () => {
     const { account, token } = await customer()
     const second = (await control('key.create', { account, name: 'second' }))['token'] as string
     const other = await customer()
@@ -233,7 +233,7 @@ describe('what a running gateway obeys', () => {
     await expectWorks(second)
   })
 
-  test('a second gateway on the store refuses, names the first by pid and age, and leaves it in peace', async () => {
+  test('a second gateway on the store refuses, names the first by pid and age, and does not disturb it', async () => {
     const { token } = await customer()
     const second = await tollgate(['serve'], { config: gateway.config })
     expect(second.code).toBe(1)
@@ -283,7 +283,7 @@ test('no token is anywhere: not in the files, the log, the errors or the socket'
     if (file.isFile()) places.set(file.name, await readFile(join(file.parentPath, file.name)))
   }
   expect([...places.keys()]).toEqual(expect.arrayContaining(['tollgate.db', 'tollgate.db-wal']))
-  // The random part by itself as well: nothing may hold a token in pieces.
+  // The random part alone as well: nothing may contain a token in parts.
   for (const token of tokens) {
     const random = Buffer.from(token.slice(8, 32))
     for (const [name, bytes] of places) expect(bytes.includes(random), name).toBe(false)
@@ -292,7 +292,7 @@ test('no token is anywhere: not in the files, the log, the errors or the socket'
   expect((await stat(join(gateway.dir, 'data/secret'))).mode & 0o777).toBe(0o600)
 })
 
-test('killed: the next one starts on the store, and what was live, revoked, frozen and expired still is', async () => {
+test('killed: the next one starts on the store, and live, revoked, frozen and expired keys stay so', async () => {
   const dir = await temporaryDirectory()
   const first = await startGateway({ yaml: YAML, policies: POLICIES, dir })
   const live = await customer({}, first)
@@ -304,7 +304,7 @@ test('killed: the next one starts on the store, and what was live, revoked, froz
   await control('account.freeze', { account: frozen.account }, first)
   await first.kill9()
 
-  // With nobody running the command opens the store itself.
+  // Without a running gateway the command opens the store itself.
   const alone = await tollgate(['key', 'list', '--json'], { config: first.config })
   expect(alone).toMatchObject({ code: 0, stderr: '' })
   expect(alone.stdout).toContain(live.id)
@@ -315,7 +315,7 @@ test('killed: the next one starts on the store, and what was live, revoked, froz
   await expectRefused(frozen.token, 'account_frozen', second)
   expect(await second.stop()).toBe(0)
 
-  // The digests depend on the secret: another one is recognised before any key is called unknown.
+  // The digests depend on the secret: another secret is detected before any key is called unknown.
   const secretFile = join(dir, 'data/secret')
   const secret = await readFile(secretFile, 'utf8')
   await writeFile(secretFile, 'another-secret-of-more-than-32-characters\n')
@@ -323,12 +323,12 @@ test('killed: the next one starts on the store, and what was live, revoked, froz
   expect(wrong.code).toBe(1)
   expect(wrong.stderr).toMatch(/The keys of .* were made with another secret than the file .*data\/secret\. Restore/)
   expect(wrong.stderr).not.toContain('another-secret')
-  // Nor is a new one made that would not fit.
+  // No new secret is created, because it would not match.
   await rm(secretFile)
   for (const command of [['serve'], ['key', 'list']]) {
     const missing = await tollgate(command, { config: first.config })
     expect(missing.code).toBe(1)
-    expect(missing.stderr).toContain(`there is no file ${secretFile}, and gateway.yaml has no`)
+    expect(missing.stderr).toContain(`${secretFile}, and gateway.yaml has no`)
     await expect(readFile(secretFile)).rejects.toMatchObject({ code: 'ENOENT' })
   }
   await writeFile(secretFile, secret)

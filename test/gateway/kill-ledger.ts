@@ -1,4 +1,4 @@
-/** What a killed gateway leaves on its disk, read between two processes; and what the next one has to make of it. */
+/** The disk of a killed gateway, read between two processes, and the expected work of the next one. */
 import { existsSync } from 'node:fs'
 import { expect } from 'vitest'
 import type { SettleRequest } from '#contract'
@@ -18,7 +18,7 @@ export interface Exchange {
   readonly completionTokens: number
 }
 
-/** The journal as rows, the last checkpoint of each exchange, and what was spooled. */
+/** The journal as rows, the last checkpoint of each exchange, and the spool. */
 export interface Ledger {
   readonly exchanges: ReadonlyMap<string, Exchange>
   readonly bySerial: ReadonlyMap<string, Exchange>
@@ -26,14 +26,14 @@ export interface Ledger {
   readonly spooled: ReadonlyMap<string, SettleRequest>
 }
 
-/** What a start has to do: so many exchanges in each way. */
+/** The expected work of a start: the number of exchanges for each kind of recovery. */
 export interface Recovery {
   readonly recovered: number
   readonly atCheckpoint: number
   readonly replayed: number
 }
 
-/** Reads the store, and closes it again: the next owner must find nobody. */
+/** Reads the store, and closes it again: the next owner must find it free. */
 export function readLedger(path: string): Ledger {
   const database = openDatabase(path, { readOnly: true })
   try {
@@ -62,7 +62,7 @@ export function readLedger(path: string): Ledger {
   }
 }
 
-/** The settles in the spool; the first of an exchange is the one that counts. A torn line is nobody's promise. */
+/** The settles in the spool; the first of an exchange counts. A torn line counts for nothing. */
 function readSpool(path: string): ReadonlyMap<string, SettleRequest> {
   const settles = createSpool(`${path}.spool`)
     .read()
@@ -70,7 +70,7 @@ function readSpool(path: string): ReadonlyMap<string, SettleRequest> {
   return new Map(settles.reverse().map(settle => [settle.exchange, settle]))
 }
 
-/** How many exchanges of the running gateway are at a checkpoint or in the spool, and not settled. */
+/** The number of exchanges of the running gateway that have a checkpoint or a spooled settle, and are not settled. */
 export function lookInto(path: string): { atCheckpoint(): number; spooled(): number; close(): void } {
   const database = openDatabase(path, { readOnly: true })
   const count = database.prepare(`SELECT count(DISTINCT exchange) AS count FROM checkpoint
@@ -82,14 +82,14 @@ export function lookInto(path: string): { atCheckpoint(): number; spooled(): num
   }
 }
 
-/** Every open hold was settled as it was spooled, else where its checkpoint was, else for nothing; the rest is as it was. */
+/** Every open hold was settled as spooled, else at its checkpoint, else for nothing; the rest is unchanged. */
 export function expectRecovered(before: Ledger, after: Ledger): Recovery {
   expect([...after.exchanges.keys()]).toEqual([...before.exchanges.keys()])
   const counted = { recovered: 0, atCheckpoint: 0, replayed: 0 }
   for (const exchange of before.exchanges.values()) {
     const now = after.exchanges.get(exchange.id)!
     if (exchange.charged !== null) {
-      // Thousands of them, after every kill: nothing as slow as toEqual.
+      // Thousands of them, after every kill: toEqual would be too slow.
       if (textOf(now) !== textOf(exchange)) expect(now).toEqual(exchange)
       continue
     }
@@ -123,7 +123,7 @@ function expectedEnd(
 const textOf = ({ id, serial, account, held, charged, source, outcome, completionTokens }: Exchange) =>
   `${id} ${serial} ${account} ${held} ${charged} ${source} ${outcome} ${completionTokens}`
 
-/** I1 to I6 and I8, by the audit and by our own sums of what was granted to whom. */
+/** I1 to I6 and I8, by the audit and by the test's own sums of grants. */
 export function expectBooks(
   path: string,
   ledger: Ledger,

@@ -1,12 +1,12 @@
 /**
- * kill -9 of a real gateway under load, again and again on the same store. An answer that its client saw end is charged once and
- * to the nano-dollar. Any other is settled as spooled, at its checkpoint, or for nothing. Nothing stays held.
- * Meanwhile providers fail, connections to them break, clients disconnect or stop reading, and the disk is slow or fails.
+ * kill -9 of a real gateway under load, repeatedly on the same store. An answer whose end the client received is charged once, to the
+ * nano-dollar. Any other is settled as spooled, at its checkpoint, or for nothing. Nothing stays held. Meanwhile providers fail,
+ * connections to them break, clients disconnect or stop reading, and the disk is slow or fails.
  *
- * The test compares what clients received, what the provider sent, the output of commands, and receipts. Between two processes it
- * also reads the database, for the promises of the killed one.
+ * The test compares the clients' data, the provider's data, the output of commands, and receipts. Between two processes it also reads the
+ * database, for the promises of the killed one.
  *
- * Everything that a round draws comes from TOLLGATE_SEED plus its number: one that failed is the first with its own seed.
+ * All random choices of a round come from TOLLGATE_SEED plus its number: a failed round is the first one of its own seed.
  */
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -31,23 +31,23 @@ import { type Exchange, expectBooks, expectRecovered, type Ledger, lookInto, rea
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
 let kills = 1
 const CLIENTS = 40
-/** These ask for quick answers only, so that something always goes on. */
+/** Accounts that request quick answers only, so that something always continues. */
 const QUICK_CLIENTS = 12
-/** These ask for much and stop reading. */
+/** Accounts that request much and stop reading. */
 const STALLED_CLIENTS = 2
-/** Asking the commands too takes a second, so only some rounds do. */
+/** Running the commands too takes a second, so only some rounds do. */
 const COMMANDS_EVERY = 10
 
-/** The provider's figure for every prompt, and more than what the gateway would guess for the prompts here. */
+/** The provider's figure for every prompt, which exceeds the gateway's estimate for the prompts here. */
 const PROMPT_TOKENS = 40
 /** The last account is poor: some of its requests are refused, and their output caps lowered. */
 const CREDITS = ['100', '0.004']
 /** Its further credits, in dollars. */
 const MORE_CREDIT = '0.0005'
 const TOKEN = ' tok'
-/** Beyond what two sockets buffer, so that one who does not read is waited for. */
+/** Beyond the buffers of two sockets, so that the gateway waits for a client that does not read. */
 const LARGE = { tokens: 60, token: 'x'.repeat(128 * 1024), most: 2_000_000 }
-/** Those that go on for long, or whose usage is a lie, have tests of their own. */
+/** Long ones, and those with false usage, have their own tests. */
 const UPSTREAM_FAULTS = FAULTS.filter(
   ({ id }) => !['F11', 'F16', 'F22', 'F24', 'F25', 'F26', 'F29', 'F30'].includes(id),
 )
@@ -61,7 +61,7 @@ interface Plan {
   readonly fault: number
 }
 
-/** One life of a gateway, and of everything around it. */
+/** One run of a gateway, with everything around it. */
 interface Life {
   readonly random: () => number
   readonly gateway: Gateway
@@ -81,7 +81,7 @@ const granted = new Map<string, { amount: bigint; times: number }>()
 const sums = { recovered: 0, atCheckpoint: 0, spooled: 0, replayed: 0 }
 const endings = new Map<string, number>()
 
-/** Defines the test with this number of kills; from 100 on it also expects that every kind of ending was met. */
+/** Defines the test with this number of kills. From 100 on it also expects that every kind of ending occurred. */
 export function testKills(count: number): void {
   kills = count
   test(`kill -9 under load, ${count} times (TOLLGATE_SEED=${SEED})`, async () => {
@@ -103,7 +103,7 @@ export function testKills(count: number): void {
       `${kills} kills in ${((performance.now() - startedAt) / 1000).toFixed(0)} s: ${plans.size} requests (${counted}); ` +
         `${sums.recovered} recovered, ${sums.atCheckpoint} of them at a checkpoint; ${sums.spooled} were in the spool, ${sums.replayed} of them unsettled`,
     )
-    // Rounds without these endings would prove nothing. A few rounds do not meet all of them.
+    // Rounds without these endings would prove nothing. A few rounds do not have all of them.
     const isMany = kills >= 100
     const met = isMany ? ['left', 'credit_on_hold', 'upstream_error', 'store_unavailable'] : []
     for (const word of ['complete', 'broken', ...met]) expect(endings.get(word) ?? 0, word).toBeGreaterThan(0)
@@ -112,7 +112,7 @@ export function testKills(count: number): void {
   })
 }
 
-/** Load, the moment, the kill, the next life, and everything that must be true then. */
+/** Load, the moment, the kill, the next run, and all conditions that must hold then. */
 async function oneKill(life: Life, kill: number): Promise<Life> {
   const { gateway, provider } = life
   const load = startLoad({
@@ -128,7 +128,7 @@ async function oneKill(life: Life, kill: number): Promise<Life> {
   await Promise.all(life.slow.map(request => provider.waitForClose(request)))
 
   const before = readLedger(storePath())
-  // After a broken stream its connection ends. A request sent on it too late never reaches the gateway.
+  // After a broken stream its connection ends. A request that is sent on it too late never reaches the gateway.
   const begun = broken.filter(({ question }) => before.bySerial.has(question.serial))
   expect(begun, 'broken before the kill').toEqual([])
   expectPromises(life, load, before)
@@ -154,13 +154,13 @@ async function oneKill(life: Life, kill: number): Promise<Life> {
   return next
 }
 
-/** A new provider, a new proxy before it, and a gateway on the same directory as ever. */
+/** A new provider, a new proxy in front of it, and a gateway on the same directory. */
 async function begin(kill: number): Promise<Life> {
   const seed = SEED + kill
   const random = seeded(seed)
-  // Of five rounds two or more have a bad disk: one kills at a checkpoint, one with charges in the spool.
+  // Of five rounds at least two have a bad disk: one kills at a checkpoint, one with charges in the spool.
   const badDisk = kill < kills && (seed % 5 < 2 || random() < 0.3)
-  // On a good one a checkpoint takes five seconds, so few rounds wait for one there.
+  // On a good disk a checkpoint takes five seconds, so few rounds wait for one there.
   const moment = badDisk && seed % 5 === 0 ? 'spool' : badDisk || seed % 40 === 39 ? 'checkpoint' : 'any'
   const provider = await startFakeProvider({ script: request => behave(life, request) })
   const proxy = await startFaultProxy({ target: provider.url, faults: () => faultsOf(random) })
@@ -246,13 +246,13 @@ function planFor(serial: string, client: number, random: () => number): Plan {
   return { serial, kind, tokens, fault: Math.floor(random() * UPSTREAM_FAULTS.length) }
 }
 
-/** Each answer that ends lets one held answer go on by an event: slow streams, without a clock. */
+/** Each answer that ends releases an event of a held answer: slow streams, without a clock. */
 function stepOne(life: Life): void {
   life.slow = life.slow.filter(request => request.ending === null)
   void life.slow[Math.floor(life.random() * life.slow.length)]?.step()
 }
 
-/** After some answers, while some streams are open; and sometimes only when some are at a checkpoint, or in the spool. */
+/** After some answers, while some streams are open; and sometimes only when some have a checkpoint, or a spooled settle. */
 async function momentToKill({ random, moment, gateway }: Life, load: Load): Promise<void> {
   const answers = Math.floor(random() * 120)
   const streams = 1 + Math.floor(random() * 10)
@@ -274,9 +274,9 @@ async function momentToKill({ random, moment, gateway }: Life, load: Load): Prom
 /** Before recovery, the disk has every promise of the killed process. */
 function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
   const sent = new Set(load.asked.map(({ question }) => question.serial))
-  // I7: what the provider was asked has its hold.
+  // I7: every request at the provider has its hold.
   for (const request of provider.requests) {
-    // Of one that was cut on its way in nothing is known.
+    // Requests that were cut on their way in are unknown.
     if (request.body === undefined) continue
     const { serial } = planOf(request)
     expect(ledger.bySerial.has(serial), `${serial} was sent to the provider without a hold`).toBe(true)
@@ -285,7 +285,7 @@ function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
   for (const one of load.asked) {
     const exchange = promised(ledger, one)
     if (exchange && one.id !== null) expect(exchange.id).toBe(one.id)
-    // The last bytes leave after the charge is committed or spooled, so no complete answer is without one.
+    // The last bytes are sent after the charge is committed or spooled, so every complete answer has one.
     if (one.ending === 'complete') expectCharged(one, exchange)
     // I10. The answer "store_unavailable" means that the ledger could not be written.
     if (one.ending === 'refused' && !one.arrived && exchange && one.code !== 'store_unavailable') {
@@ -294,7 +294,7 @@ function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
   }
 }
 
-/** Its exchange, with the charge that is on disk: in the ledger, or in the spool. */
+/** The exchange, with its charge on disk: in the ledger, or in the spool. */
 function promised({ bySerial, spooled }: Ledger, { question }: Asked): Exchange | undefined {
   const exchange = bySerial.get(question.serial)
   const settle = exchange && spooled.get(exchange.id)
@@ -318,7 +318,7 @@ function expectCharged(one: Asked, exchange: Exchange | undefined): void {
   else if (kind === 'quick' || kind === 'slow') expect(one.pieces, one.id!).toBe(one.usage!.completion_tokens)
 }
 
-/** No charge exceeds what the provider says it sent. */
+/** No charge exceeds the provider's record. */
 function expectBounded(provider: FakeProvider, load: Load, { bySerial }: Ledger): void {
   const sent = new Map<string, { tokens: number; bytes: number }>()
   for (const request of provider.requests) {
@@ -335,20 +335,20 @@ function expectBounded(provider: FakeProvider, load: Load, { bySerial }: Ledger)
     const { tokens, bytes } = sent.get(serial) ?? { tokens: 0, bytes: 0 }
     expect(charged, id).toBeLessThanOrEqual(held)
     if (source === 'prompt_estimated') {
-      // Its client disconnected before the first token; the provider may have sent some tokens.
+      // The client disconnected before the first token; the provider may have sent some tokens.
       const [message] = question.body['messages'] as [{ content: string }]
       expect(charged, id).toBe(cost(kind, Math.ceil(message.content.length / 4) + 4, 0))
       continue
     }
     if (bytes === 0) expect(charged, id).toBe(0n)
-    // A fault is not metered, and of pieces larger than a token the bytes are counted.
+    // A fault is not metered, and pieces larger than a token are counted by bytes.
     if (kind === 'fault' || kind === 'large') continue
     expect(completionTokens, id).toBeLessThanOrEqual(tokens)
     expect(charged, id).toBeLessThanOrEqual(tokens === 0 ? 0n : cost(kind, PROMPT_TOKENS, tokens))
   }
 }
 
-/** The commands say the same as the files; and give the poor account some more. */
+/** The commands agree with the files, and give the poor account more credit. */
 async function expectCommands({ gateway }: Life, ledger: Ledger): Promise<void> {
   const poor = accounts.at(-1)!.accountId
   const audit = await answerOf(['ledger', 'verify'], gateway)

@@ -1,6 +1,5 @@
 /**
- * `tollgate serve` on a bad disk, to be killed: commits are slow, and from SIGUSR2 on all of them fail, so that charges
- * go to the spool. Its time passes ten times as fast, so that checkpoints, and giving up on the disk, take half a second.
+ * `tollgate serve` on a bad disk, to be killed. Commits are slow, and from SIGUSR2 on all of them fail, so that charges go to the spool. Its clock is ten times as fast, so that checkpoints and disk timeouts take half a second.
  *
  *     node kill.child.ts serve --config FILE      (TEST_COMMIT_MS, TEST_COMMIT_FAILS in its environment)
  */
@@ -10,7 +9,7 @@ import { openStore } from '../../src/store/engine/sqlite.ts'
 import { faultyConnector } from '../store/faulty.ts'
 
 const FASTER = 10
-/** What only repeats soon is no deadline of somebody, and stays. */
+/** Short intervals are not deadlines, and stay. */
 const LONG_MS = 1000
 
 const { faults, connector } = faultyConnector()

@@ -1,4 +1,4 @@
-/** Kills of a gateway under load, each on the store that the one before has left (kill-suite.ts). */
+/** Kills of a gateway under load, each on the store of the previous one (kill-suite.ts). */
 import { countsOf } from '../helpers/counts.ts'
 import { testKills } from './kill-suite.ts'
 

@@ -1,4 +1,4 @@
-/** Answers that are large: a picture in one event passes, and one beyond `limits.answer` is paid once and not asked for again. */
+/** Large answers: a picture in one event passes, and an answer beyond `limits.answer` is charged once and not retried. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   type Behaviour,
@@ -18,7 +18,7 @@ const LIMIT = 4 * MIB
 
 let provider: FakeProvider
 let gateway: InProcess
-/** The usual attempts. */
+/** The default number of attempts. */
 const STEPS = FIVE_STEPS.map(step => ((step as { use: string }).use === 'route' ? { use: 'route' } : step))
 const ROUTES = {
   routes: [
@@ -60,7 +60,7 @@ const answerOf = (size: number, field: 'delta' | 'message') => ({
   usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
 })
 
-/** A picture of so many bytes, in the form that was asked for. */
+/** A picture of this size, in the requested form. */
 function picture(size: number): Behaviour {
   return {
     name: `a picture of ${size} bytes`,
@@ -102,7 +102,7 @@ test.each(WAYS)('%s: a picture of 3 MiB passes, whole and as an event', async (_
 })
 
 test.each(WAYS)(
-  '%s: one beyond `limits.answer` is asked for once, and the client is told not to',
+  '%s: one beyond `limits.answer` is requested once, and the client must not retry',
   async (_name, ask) => {
     provider.script(picture(LIMIT + MIB))
     for (const stream of [false, true]) {
@@ -111,14 +111,14 @@ test.each(WAYS)(
       await expectRefusal(answer, 'upstream_too_large')
       expect(answer.headers.get('x-should-retry')).toBe('false')
       expect(provider.requests.length - before).toBe(1)
-      const told = gateway.log.find(line => line['exchange'] === answer.headers.get('x-request-id'))
-      expect(told).toMatchObject({ code: 'upstream_too_large', detail: expect.stringContaining('limits.answer') })
+      const line = gateway.log.find(line => line['exchange'] === answer.headers.get('x-request-id'))
+      expect(line).toMatchObject({ code: 'upstream_too_large', detail: expect.stringContaining('limits.answer') })
     }
     expect(gateway.balance().held).toBe(0n)
   },
 )
 
-test('one for which there is no room now: the client is told to try again, and the gateway does not', async () => {
+test('an answer without room: the client should retry, and the gateway does not', async () => {
   await using crowded = await startInProcess({
     provider: provider.baseUrl,
     credit: '1000',
@@ -157,8 +157,8 @@ test('one for which there is no room now: the client is told to try again, and t
       expect(answer.headers.get('retry-after')).toBe('1')
       expect(answer.headers.get('x-should-retry')).toBe(null)
       expect(provider.requests.length - before, `${name}, stream: ${stream}`).toBe(1)
-      const told = await crowded.waitForLog(line => line['exchange'] === answer.headers.get('x-request-id'))
-      expect(told).toMatchObject({ code: 'overloaded', detail: expect.stringContaining('limits.bodies_in_flight') })
+      const line = await crowded.waitForLog(line => line['exchange'] === answer.headers.get('x-request-id'))
+      expect(line).toMatchObject({ code: 'overloaded', detail: expect.stringContaining('limits.bodies_in_flight') })
     }
   expect(crowded.balance()).toEqual(expect.objectContaining({ posted, held: 0n }))
   deaf.socket.destroy()

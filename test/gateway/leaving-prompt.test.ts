@@ -1,6 +1,6 @@
 /**
- * The client leaves before anything of its answer has come: a prompt that the provider has is charged, once, and at most
- * the hold; one that it has not, or that it has refused, is not.
+ * The client disconnects before any of its answer has arrived. A prompt that the provider has received is charged once, and at most the
+ * hold. A prompt that it has not received, or has refused, is not charged.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ChargeSource, definePlugin, type Receipt } from '#contract'
@@ -20,7 +20,7 @@ import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in
 
 const counts = countsOf('floods')
 
-/** A long prompt, and what it is estimated at: a quarter of its bytes, and four. */
+/** A long prompt, and its estimate: a quarter of its bytes, and four. */
 const CONTENT = 'word '.repeat(19_200)
 const TOKENS = CONTENT.length / 4 + 4
 const ESTIMATE = BigInt(TOKENS) * 1_000n
@@ -28,7 +28,7 @@ const ESTIMATE = BigInt(TOKENS) * 1_000n
 let provider: FakeProvider
 let gateway: InProcess
 
-/** Resolves when the gateway has noticed that a client has left. */
+/** Resolves when the gateway has noticed the disconnect. */
 let noticed = Promise.withResolvers<void>()
 const notices = definePlugin({
   name: 'notices',
@@ -76,15 +76,15 @@ afterAll(async () => {
 interface Leaving {
   readonly stream?: boolean
   readonly policy?: string
-  /** The request at the provider whose coming it waits for, counted from the next one. */
+  /** The request at the provider that the test waits for, counted from the next one. */
   readonly nth?: number
-  /** Called when the provider has the request, before the client leaves. */
+  /** Called when the provider has the request, before the disconnect. */
   before?(): Promise<unknown>
-  /** Called when the gateway has noticed that the client has left. */
+  /** Called when the gateway has noticed the disconnect. */
   after?(): unknown
 }
 
-/** Asks, leaves when the provider has the request, and returns the receipt. */
+/** Sends a request, disconnects when the provider has it, and returns the receipt. */
 async function leave(script: Behaviour | Behaviour[], { stream = true, policy, nth = 0, before, after }: Leaving = {}) {
   provider.script(script)
   noticed = Promise.withResolvers()
@@ -132,7 +132,7 @@ const begins = (event: string): Behaviour => ({
 const chunk = (fields: object) => sse({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'x', ...fields })
 const role = chunk({ choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }] })
 
-test('many at once that leave at once: every prompt is charged', async () => {
+test('many simultaneous disconnects: every prompt is charged', async () => {
   provider.script(silent)
   const many = counts(20, 200)
   const [since, index, before] = [gateway.log.length, provider.requests.length, gateway.balance().posted]
@@ -162,28 +162,28 @@ const step = () => provider.step()
 test.each<[name: string, script: Behaviour | Behaviour[], leaving: Leaving, expected: Expected]>([
   ['before the head of a stream', silent, {}, PROMPT],
   ['before the head of a whole answer', silent, { stream: false }, PROMPT],
-  ['behind the head, before the first token', begins(role), { before: step }, PROMPT],
-  ['of a stream, where the policy forgives the prompt', silent, { policy: 'free' }, NOTHING],
-  ['of a whole answer, where the policy forgives the prompt', silent, { policy: 'free', stream: false }, NOTHING],
+  ['after the head, before the first token', begins(role), { before: step }, PROMPT],
+  ['of a stream, if the policy does not charge the prompt', silent, { policy: 'free' }, NOTHING],
+  ['of a whole answer, if the policy does not charge the prompt', silent, { policy: 'free', stream: false }, NOTHING],
   [
-    'and what is read on for it reports its usage',
+    'and the drained answer reports its usage',
     withhold(exact({ tokens: 3 })),
     { policy: 'drain', after: step },
     { charged: 16_000n, source: 'reported' },
   ],
-  ['and what is read on for it is an error', withhold(errorAnswer(503)), { policy: 'drain', after: step }, NOTHING],
+  ['and the drained answer is an error', withhold(errorAnswer(503)), { policy: 'drain', after: step }, NOTHING],
   [
-    'and what is read on for it breaks off without a token',
+    'and the drained answer breaks off without a token',
     { name: 'breaks', run: async (call: Call) => void (await call.step(async () => call.reset())) },
     { policy: 'drain', after: step },
     NOTHING,
   ],
   ['while a second attempt is silent', [errorAnswer(503), silent], { policy: 'retries', nth: 1 }, PROMPT],
-])('the client leaves %s', async (_name, script, leaving, expected) => {
+])('the client disconnects %s', async (_name, script, leaving, expected) => {
   expect(await leave(script, leaving)).toMatchObject(expected)
 })
 
-test('a shutdown cuts what is read on for it: the prompt is charged all the same', async () => {
+test('a shutdown cuts a drained answer: the prompt is charged anyway', async () => {
   await using other = await startInProcess({
     provider: provider.baseUrl,
     plugins: [notices],
@@ -206,7 +206,7 @@ test('a shutdown cuts what is read on for it: the prompt is charged all the same
   expect(line).toMatchObject({ outcome: 'cut', charged: '0.024004000' })
 })
 
-test('while the provider is being connected to: nothing is sent, nothing is charged', async () => {
+test('the client disconnects while the connection to the provider opens: nothing is sent or charged', async () => {
   await using hole = await blackHole()
   await using other = await startInProcess({
     provider: `${hole.url}/v1`,

@@ -1,6 +1,6 @@
 /**
- * The client leaves, at every moment at which it can: upstream is closed within a second, the account is charged once,
- * by the table, within two. Limits are five times the promises; the measured times are printed.
+ * The client disconnects at every possible moment. The upstream request ends within a second; the account is charged once, by the table,
+ * within two. Limits are five times the promises; the measured times are printed.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
@@ -28,7 +28,7 @@ let gateway: InProcess
 const closedMs: number[] = []
 const settledMs: number[] = []
 
-/** A step that waits at its gate before or after the rest, so that a test can leave just then. */
+/** A step that waits at its gate before or after the rest, so that a test can disconnect at that moment. */
 const gate = { before: Promise.resolve(), after: Promise.resolve(), reached: () => {} }
 const gatekeeper = definePlugin({
   name: 'gatekeeper',
@@ -59,7 +59,7 @@ afterAll(async () => {
   )
 })
 
-/** Sends a request on a socket of its own, so that it can leave by FIN or by RST. */
+/** Sends a request on its own socket, so that it can disconnect by FIN or by RST. */
 async function ask(body: object): Promise<RawClient> {
   const client = await openRaw(gateway.url)
   const messages = [{ role: 'user', content: 'Hello' }]
@@ -80,7 +80,7 @@ function leave(client: RawClient, how: Way): number {
   return performance.now()
 }
 
-/** Waits for the exchange's line in the log and returns what was charged, in tokens of output beyond the prompt. */
+/** Waits for the exchange's line in the log and returns the charge, in output tokens beyond the prompt. */
 async function settled(since: number, left: number, before: bigint): Promise<{ outcome: unknown; nano: bigint }> {
   const line = await gateway.waitForLog(line => line['msg'] === 'exchange' && gateway.log.indexOf(line) >= since)
   const ms = performance.now() - left
@@ -98,16 +98,16 @@ async function closed(request: ProviderRequest, left: number): Promise<void> {
   expectWithin(at - left, CLOSED_MAX_MS)
 }
 
-/** What the table says for n tokens received: the estimated prompt and what was counted. */
+/** The charge for n received tokens: the estimated prompt and the count. */
 const estimate = (tokens: number) => {
   const prompt = Math.ceil('Hello'.length / 4) + 4
   const text = TOKENS.slice(0, tokens).join('')
   return BigInt(prompt * 1000 + Math.max(tokens, Math.ceil(text.length / 4)) * 2000)
 }
-/** What the provider reports: 10 prompt tokens and one a piece. */
+/** The provider's report: 10 prompt tokens and one per piece. */
 const REPORTED = BigInt(10 * 1000 + TOKENS.length * 2000)
 
-test('in the queue before a provider: the request is not sent any more, although the model is read on', async () => {
+test('in the queue for a provider: the request is not sent, although the model is drained', async () => {
   const busy = await startFakeProvider({ script: gated({ tokens: TOKENS }) })
   const p = { dialect: 'openai', base_url: busy.baseUrl, connections: 1 }
   const narrow = await startInProcess({
@@ -167,7 +167,7 @@ describe.each(WAYS)('by %s', how => {
 
   // The events of the stream: role, TOKENS pieces of content, finish, usage, [DONE].
   test.each(Array.from({ length: TOKENS.length + 1 }, (_, sent) => sent))(
-    'after %i events: what came is charged',
+    'after %i events: the received content is charged',
     async sent => {
       provider.script(gated({ tokens: TOKENS }))
       for (let round = 0; round < counts(1, 20); round++) {
@@ -187,7 +187,7 @@ describe.each(WAYS)('by %s', how => {
     },
   )
 
-  test('after the finish event: nothing is cancelled, the usage is waited for and charged', async () => {
+  test('after the finish event: nothing is cancelled; the usage is awaited and charged', async () => {
     provider.script(gated({ tokens: TOKENS }))
     const [since, before, index] = [gateway.log.length, gateway.balance().posted, provider.requests.length]
     const client = await ask({ stream: true })

@@ -43,7 +43,7 @@ test.each(Object.entries(SHIPPED))('%s', async (name, { burst, step = 'rate-limi
   onTestFinished(() => client.reset())
   const lines = Object.entries({ host: 'gateway', ...headers, 'content-length': '450000' })
   await client.send(`POST ${path} HTTP/1.1\r\n${lines.map(([key, value]) => `${key}: ${value}\r\n`).join('')}\r\n`)
-  // The body never comes.
+  // The body never arrives.
   const refused = await client.readResponse()
   expect([refused.status, refused.header('x-tollgate-decision')]).toEqual([429, `${step}; code=rate_limit_exceeded`])
 })

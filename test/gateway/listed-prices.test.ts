@@ -1,4 +1,4 @@
-/** Models with prices from a list: what clients see, what keys reach, what is charged, and what the receipt names. */
+/** Models with prices from a list: the clients' view, the access of keys, the charges, and the receipts. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
@@ -54,12 +54,12 @@ async function ids(key: string): Promise<string[]> {
   return ((await answer.json()) as { data: { id: string }[] }).data.map(({ id }) => id)
 }
 
-test('a wildcard is each model of the list, but for those with an entry of their own', async () => {
+test('a wildcard covers each model of the list, except those with their own entry', async () => {
   const found = await ids(gateway.key)
   expect(found).toContain('openai/gpt-5')
   expect(found).toContain('openai/gpt-5-2025-08-07')
   expect(found.filter(id => id === 'openai/gpt-5-nano')).toHaveLength(1)
-  // The alias of "old" comes before the wildcard.
+  // The alias of "old" precedes the wildcard.
   expect(found).not.toContain('openai/gpt-4o')
   // "openai/o*" has more text than "openai/*", and is not public.
   expect(found).not.toContain('openai/o3')
@@ -85,13 +85,13 @@ test('the provider gets its own name, and the charge is that of the list, to the
   })
 })
 
-test('an entry of its own has its own price', async () => {
+test('a model with its own entry has its own price', async () => {
   const answer = await chat('openai/gpt-5-nano')
   expect(answer.status).toBe(200)
   expect(gateway.receipt(answer)).toBeUndefined()
 })
 
-test('a name that the list does not have is a 404 that names the wildcard', async () => {
+test('a name that is missing in the list is a 404 that names the wildcard', async () => {
   const refusal = await expectRefusal(await chat('openai/gpt-99'), 'model_not_found')
   expect(refusal.message).toBe(
     'The model "openai/gpt-99" does not exist, or this key may not use it. The models of "openai/*" are those of the price list.',
@@ -102,7 +102,7 @@ test('a name that the list does not have is a 404 that names the wildcard', asyn
   expect(star.message).toContain('"openai/*" does not exist')
 })
 
-test('a name with a day behind it is asked of the provider, and billed as its model, where the list knows such names', async () => {
+test('a dated name is sent to the provider, and billed as its model, if the list covers such names', async () => {
   const answer = await chat('openai/gpt-5.6-luna-20260202')
   expect(answer.status).toBe(200)
   expect(provider.requests.at(-1)!.body!['model']).toBe('gpt-5.6-luna-20260202')
@@ -117,12 +117,12 @@ test('a name with a day behind it is asked of the provider, and billed as its mo
   }
 })
 
-test('a key for a pattern reaches the public models that fit it, and nothing else', async () => {
+test('a key for a pattern reaches the public models that match it, and nothing else', async () => {
   const key = await keyFor(['openai/gpt-4*', 'openai/o*', 'openai/o3', 'old'])
   const found = await ids(key)
   expect(found).toContain('openai/gpt-4.1')
   expect(found).toContain('old')
-  // A model that is not public has to be named: a pattern is also written by members.
+  // Models that are not public must be named, because members can write patterns too.
   expect(found).toContain('openai/o3')
   expect(found).not.toContain('openai/o1')
   expect(found.every(id => id === 'old' || id === 'openai/o3' || id.startsWith('openai/gpt-4'))).toBe(true)
@@ -130,12 +130,12 @@ test('a key for a pattern reaches the public models that fit it, and nothing els
   expect((await chat('openai/o3', key)).status).toBe(200)
   expect((await chat('openai/o1', key)).status).toBe(404)
   expect((await chat('openai/gpt-5', key)).status).toBe(404)
-  // A key that may use no model of the wildcard does not learn of it.
+  // A key without access to models of the wildcard does not learn of it.
   const hidden = await expectRefusal(await chat('openai/gpt-99', await keyFor(['old'])), 'model_not_found')
   expect(hidden.message).toMatch(/or this key may not use it\.$/)
 })
 
-test('answers of a model that ends say when, and what takes its place', async () => {
+test('answers of a model with an end state its day and its successor', async () => {
   for (const stream of [false, true]) {
     const answer = await chat('old', gateway.key, { stream })
     await answer.text()

@@ -31,6 +31,6 @@ test.each<[name: string, body: string, code: ErrorCode]>([
   await expectRefusal(await gateway.chat({}, { body }), code)
   expect(refusals).toHaveLength(2)
   expect(refusals.every(isRefusal)).toBe(true)
-  // A second scan of the body would make another one.
+  // A second scan of the body would create another refusal.
   expect(refusals[1]).toBe(refusals[0])
 })

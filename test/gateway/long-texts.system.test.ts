@@ -1,6 +1,6 @@
 /**
- * Bodies of 4 MB through nine rules of a guard, four a second, while ordinary requests run beside them: the event loop is
- * never held for long, so that the others do not wait.
+ * Bodies of 4 MB through nine rules of a guard, four per second, during ordinary requests. The event loop is never blocked for long, so
+ * the others do not wait.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ import { startProbed } from './probed.ts'
 
 const counts = countsOf('floods')
 
-/** How long a body may hold the loop, in milliseconds: a slice, or what cannot be sliced (JSON). Five times as much is a failure. */
+/** How long a body may block the loop, in milliseconds: a slice, or work that cannot be sliced (JSON). Five times as much fails. */
 const MAX_MS = 10
 const A_SECOND = 4
 const SECONDS = counts(1, 5)
@@ -54,7 +54,7 @@ afterAll(() => provider.close())
 const bodyOf = (content: string) => JSON.stringify({ model: 'm', messages: [{ role: 'user', content }] })
 const HELLO = bodyOf('Hello, this is an ordinary question.')
 
-/** Milliseconds until the answer is there. */
+/** Milliseconds until the answer. */
 async function ask(body: string): Promise<number> {
   const began = performance.now()
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
@@ -66,7 +66,7 @@ async function ask(body: string): Promise<number> {
   return performance.now() - began
 }
 
-/** Asks one after the other until `isOver`; milliseconds of each. */
+/** Sends one request after the other until `isOver`; milliseconds of each. */
 async function askOften(isOver: () => boolean): Promise<number[]> {
   const took: number[] = []
   while (!isOver()) {
@@ -111,7 +111,7 @@ test.each([
       `p99 ${quantile(took, 0.99)} (alone ${quantile(before, 0.5)} and ${quantile(before, 0.99)}); ` +
       `longest stall of the loop ${blockedMs.toFixed(1)} ms, in processor time ${busyMs.toFixed(1)} ms`,
   )
-  // In processor time: how long other processes had the machine is not the gateway's doing.
+  // In CPU time: time of other processes does not count.
   expect(busyMs).toBeLessThan(5 * MAX_MS)
   expect(took.length).toBeGreaterThan(longs.length)
 })

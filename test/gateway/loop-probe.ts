@@ -1,6 +1,6 @@
 /**
- * The command `tollgate`, with an ear for SIGUSR2: it logs how long its event loop was blocked at worst since it was last
- * asked, what memory it holds, and what has changed on the prototypes that everything shares. Run as `entry` of `startGateway`.
+ * The command `tollgate`, with a handler for SIGUSR2. It logs the longest block of its event loop since the last signal, its memory, and
+ * changes of shared prototypes. Run as `entry` of `startGateway`.
  */
 import { writeSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
@@ -8,16 +8,13 @@ import { runInNewContext } from 'node:vm'
 import type { Gateway } from '../helpers/gateway.ts'
 
 export interface Probe {
-  /** The longest time in which nothing else could run, in milliseconds; also because others had the processor. */
+  /** The longest block of the loop, in milliseconds, including time in which others had the processor. */
   readonly blockedMs: number
-  /** The most of the processor's time, in milliseconds, that the loop's own thread took between two looks at a timer. */
+  /** The most CPU time, in milliseconds, that the loop's own thread took between two checks of a timer. */
   readonly busyMs: number
-  /**
-   * Objects and buffers after a full collection, in MiB. The resident memory is more: the C library keeps what was freed, and
-   * uses it again.
-   */
+  /** Objects and buffers after a full collection, in MiB. The resident memory is larger: the C library keeps freed memory for reuse. */
   readonly heldMib: number
-  /** Members of Object.prototype and its like that were not there when it was first asked, or are others. */
+  /** Members of Object.prototype and similar that are new or changed since the first probe. */
   readonly polluted: readonly string[]
   /** Open TCP sockets and listeners. */
   readonly sockets: number
@@ -26,17 +23,17 @@ export interface Probe {
 /** The path of this file, for `entry`. */
 export const PROBED_GATEWAY = import.meta.filename
 
-/** Asks a gateway that was started with `PROBED_GATEWAY`; the figures begin anew. */
+/** Probes a gateway that was started with `PROBED_GATEWAY`; the figures restart. */
 export async function probe(gateway: Gateway): Promise<Probe> {
   const seen = gateway.logs().filter(isProbe).length
   process.kill(gateway.pid, 'SIGUSR2')
-  const told = gateway.waitForLog(line => isProbe(line) && gateway.logs().filter(isProbe).length > seen)
-  const line = await Promise.race([told, gateway.exited])
-  if (line === null || typeof line === 'number') throw new Error(`the gateway is gone (${line}): ${gateway.stderr()}`)
+  const logged = gateway.waitForLog(line => isProbe(line) && gateway.logs().filter(isProbe).length > seen)
+  const line = await Promise.race([logged, gateway.exited])
+  if (line === null || typeof line === 'number') throw new Error(`the gateway has ended (${line}): ${gateway.stderr()}`)
   return line as unknown as Probe
 }
 
-/** Lines that `keep` of `startGateway` must not throw away. */
+/** Lines that `keep` of `startGateway` must not drop. */
 export function isProbe(line: Readonly<Record<string, unknown>>): boolean {
   return line['msg'] === 'probe'
 }
@@ -85,14 +82,14 @@ if (process.argv[1] === import.meta.filename) {
     spent = used
   }, RESOLUTION_MS).unref()
   process.on('SIGUSR2', () => {
-    // A block that has just ended is seen by the timer's next turn.
+    // The timer's next turn sees a block that has just ended.
     setTimeout(() => {
       const now = members()
       start ??= now
       const polluted = [...new Set([...start.keys(), ...now.keys()])].filter(key => start?.get(key) !== now.get(key))
       const sockets = process.getActiveResourcesInfo().filter(kind => kind.startsWith('TCP')).length
-      const told = { msg: 'probe', blockedMs, busyMs, heldMib: heldMib(), polluted, sockets }
-      writeSync(1, `${JSON.stringify(told)}\n`)
+      const figures = { msg: 'probe', blockedMs, busyMs, heldMib: heldMib(), polluted, sockets }
+      writeSync(1, `${JSON.stringify(figures)}\n`)
       at = performance.now()
       spent = cpuMs()
       blockedMs = busyMs = 0

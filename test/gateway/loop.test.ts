@@ -1,4 +1,4 @@
-/** A request that comes back to the gateway which sent it, directly or through another one. */
+/** A request that returns to the gateway that sent it, directly or through another one. */
 import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -6,7 +6,7 @@ import { exact, startFakeProvider, stream } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 
-/** Passes requests on to wherever it is told, as a balancer does, and remembers their heads. */
+/** Forwards requests to a configurable address, like a load balancer, and remembers their heads. */
 async function startRelay() {
   const seen: { readonly path: string; readonly via: string | undefined }[] = []
   let to = ''
@@ -123,7 +123,7 @@ describe.each(['directly', 'through another gateway'])('%s', how => {
   })
 })
 
-test('a raw route that leads back is refused too', async () => {
+test('a raw route that points back is refused too', async () => {
   await using relay = await startRelay()
   await using gateway = await startInProcess({ provider: relay.url, steps, policies, yaml: { routes } })
   relay.lead(gateway.url)
@@ -132,7 +132,7 @@ test('a raw route that leads back is refused too', async () => {
   expect(gateway.balance()).toMatchObject({ held: 0n })
 })
 
-test('a count that leads back is asked once, and estimated', async () => {
+test('a token count that points back is sent once, and estimated', async () => {
   await using relay = await startRelay()
   await using gateway = await startInProcess({
     provider: relay.url,
@@ -152,7 +152,7 @@ test('a count that leads back is asked once, and estimated', async () => {
   ])
 })
 
-test('a provider is told the names of such gateways, and of no other proxy', async () => {
+test('a provider gets the names of such gateways, and of no other proxy', async () => {
   await using provider = await startFakeProvider({ script: ({ path }) => (/chat/.test(path) ? exact() : stream()) })
   await using gateway = await startInProcess({ provider: provider.baseUrl, steps, policies, yaml: { routes } })
   const other = '1.1 tollgate-0123456789abcdef'

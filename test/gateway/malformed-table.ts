@@ -1,6 +1,6 @@
 /**
- * Requests as bytes that a gateway must refuse, or that it must read in the one way that everybody does: what Node's
- * parser refuses, and the cases that it accepts and two servers could read differently (RFC 9112).
+ * Requests as bytes that a gateway must refuse, or must read like all other servers. Node's parser refuses some; others it accepts
+ * although two servers could read them differently (RFC 9112).
  */
 import type { ErrorCode } from '#contract'
 import { CHAT_BODY as BODY } from './framing-table.ts'
@@ -10,13 +10,13 @@ export interface Malformed {
   /** The bytes, as Latin-1. */
   readonly bytes: string
   readonly code: ErrorCode
-  /** A part of the sentence. */
+  /** A part of the message. */
   readonly says?: RegExp
 }
 
 const CHAT = '/v1/chat/completions'
 const LENGTH = `Content-Length: ${BODY.length}`
-/** The head of a POST with these lines, and what follows it. */
+/** The head of a POST with these lines, and the bytes after it. */
 const post = (lines: readonly string[], body = '', start = `POST ${CHAT} HTTP/1.1`) =>
   `${[start, 'Host: gateway', 'Content-Type: application/json', ...lines].join('\r\n')}\r\n\r\n${body}`
 const get = (lines: readonly string[] = [], start = 'GET /v1/models HTTP/1.1') =>
@@ -58,9 +58,9 @@ export const MALFORMED: readonly Malformed[] = [
   row('a user in the Host', get().replace('gateway', 'gateway@evil.example'), /not a host name/),
   row('a path in the Host', get().replace('gateway', 'gateway/v1'), /not a host name/),
   row('a blank in the Host', get().replace('gateway', 'gate way'), /not a host name/),
-  row('a port that is none', get().replace('gateway', 'gateway:80x'), /not a host name/),
+  row('an invalid port', get().replace('gateway', 'gateway:80x'), /not a host name/),
 
-  // Names that may stand there once.
+  // Names that may occur once.
   row('two Authorizations', get(['Authorization: Bearer a', 'authorization: Bearer b']), /authorization occurs twice/),
   row('two Content-Types', post(['content-type: text/plain', LENGTH], BODY), /content-type occurs twice/),
   row('two Idempotency-Keys', get(['Idempotency-Key: a', 'Idempotency-Key: b']), /idempotency-key occurs twice/),
@@ -68,7 +68,7 @@ export const MALFORMED: readonly Malformed[] = [
   row('Transfer_Encoding', post(['Transfer_Encoding: chunked'], CHUNKED), /underscore/),
   row('__proto__ for a name', get(['__proto__: x']), /not allowed/),
 
-  // Where the body ends.
+  // The end of the body.
   row('Content-Length and chunks', post([LENGTH, 'Transfer-Encoding: chunked'], CHUNKED)),
   row('chunks and Content-Length', post(['Transfer-Encoding: chunked', LENGTH], CHUNKED)),
   row('two lengths', post([LENGTH, LENGTH], BODY)),
@@ -89,7 +89,7 @@ export const MALFORMED: readonly Malformed[] = [
   row('a GET with a length', `${get(['Content-Length: 2'])}{}`, /no body/),
   row('a GET with chunks', `${get(['Transfer-Encoding: chunked'])}${CHUNKED}`, /no body/),
   row('an OPTIONS with a length', `${get(['Content-Length: 2'], `OPTIONS ${CHAT} HTTP/1.1`)}{}`, /no body/),
-  row('an expectation that nobody has', post(['Expect: weird', LENGTH], BODY), /Expect/),
+  row('an unknown expectation', post(['Expect: weird', LENGTH], BODY), /Expect/),
   row('an expectation too many', post(['Expect: 100-continue, weird', LENGTH], BODY), /Expect/),
 
   // Other headers.
@@ -107,7 +107,7 @@ export const MALFORMED: readonly Malformed[] = [
   row('20 KiB of target', get([], `GET /v1/models?${'y'.repeat(20_480)} HTTP/1.1`), undefined, 'headers_too_large'),
 ]
 
-/** Bodies that break off or lie. They are read behind the head, so these reach the exchange; none reaches a step. */
+/** Bodies that break off or have a wrong length. They are read after the head, so they reach the exchange, but no step. */
 export const BAD_BODIES: readonly Malformed[] = [
   row('a chunk without a size', post(['Transfer-Encoding: chunked'], 'zz\r\n{}\r\n0\r\n\r\n')),
   row('a chunk of a size below nothing', post(['Transfer-Encoding: chunked'], '-1\r\n{}\r\n0\r\n\r\n')),
@@ -116,13 +116,13 @@ export const BAD_BODIES: readonly Malformed[] = [
   row('chunks that end in line feeds', post(['Transfer-Encoding: chunked'], '2\n{}\n0\n\n')),
 ]
 
-/** The same in forms that are good HTTP, however odd: each is answered like a plain request. */
+/** Odd forms that are valid HTTP: each is answered like a plain request. */
 export const ODD_BUT_GOOD: readonly { readonly name: string; readonly bytes: (key: string) => string }[] = [
   { name: 'blank lines before it', bytes: key => `\r\n\r\n${get([`Authorization: Bearer ${key}`])}` },
   { name: 'a length of nothing', bytes: key => get([`Authorization: Bearer ${key}`, 'Content-Length: 0']) },
   { name: 'an empty Host', bytes: key => get([`Authorization: Bearer ${key}`]).replace(' gateway', '') },
   { name: 'Latin-1 in a value', bytes: key => get([`Authorization: Bearer ${key}`, 'x: \xe4']) },
-  { name: 'an upgrade that nobody wants', bytes: key => get([`Authorization: Bearer ${key}`, 'Upgrade: h2c']) },
+  { name: 'an unsupported upgrade', bytes: key => get([`Authorization: Bearer ${key}`, 'Upgrade: h2c']) },
   { name: 'names in upper case', bytes: key => get([`AUTHORIZATION: BEARER ${key}`]) },
   { name: 'a scheme in lower case', bytes: key => get([`authorization: bearer ${key}`]) },
   {

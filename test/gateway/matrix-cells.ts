@@ -1,4 +1,4 @@
-/** The cells of the matrix of failures: a fault, a dialect, whole or streamed, with or without another provider behind it. */
+/** The cells of the failure matrix: a fault, a dialect, whole or streamed, with or without a second provider. */
 import { hash } from 'node:crypto'
 import { DIALECT_NAMES } from '../../src/providers/dialects/dialect-names.ts'
 import { VOICES, type Voice } from '../helpers/voices/index.ts'
@@ -14,7 +14,7 @@ export function nameOf({ title, mode, voice, spare }: Cell): string {
 
 function cellOf(fault: MatrixFault, at: number, mode: Cell['mode'], isSpared: boolean): Cell {
   const voice = MATRIX_VOICES[at]!
-  // Another dialect behind it: the second attempt must not be coloured by the first.
+  // The second provider has another dialect, because the first attempt must not affect the second.
   const spare = isSpared ? MATRIX_VOICES[(at + 1) % MATRIX_VOICES.length]! : null
   return { title: fault.title, fault, mode, voice, spare, expected: expectedOf(fault.title, mode, voice) }
 }
@@ -27,7 +27,7 @@ export function allCells(): Cell[] {
   )
 }
 
-/** Every fault in the words of `openai`, whole and streamed, and every fault once more in all dialects by turns. */
+/** Every fault in the dialect `openai`, whole and streamed, and every fault once more in alternating dialects. */
 export function moreCells(): Cell[] {
   const openai = MATRIX_VOICES.findIndex(({ dialect }) => dialect === 'openai')
   const itsFaults = MATRIX_FAULTS.filter(({ fits }) => fits(MATRIX_VOICES[openai]!))
@@ -36,18 +36,18 @@ export function moreCells(): Cell[] {
   return [...sampleCells().filter(cell => !isIts(cell)), ...its]
 }
 
-/** Every fault once; dialects, modes and the second provider take turns. */
+/** Every fault once, with alternating dialects, modes and second providers. */
 export function sampleCells(): Cell[] {
   return MATRIX_FAULTS.map((fault, index) => {
     const fitting = MATRIX_VOICES.flatMap((voice, at) => (fault.fits(voice) ? [at] : []))
     const at = fitting[index % fitting.length]!
-    // By lot, but the same one each time: turns of two would go together with those of the dialects.
+    // Pseudo-random with a fixed seed: alternating would correlate with the dialects.
     const lot = hash('sha256', fault.title, 'buffer')[0]!
     return cellOf(fault, at, MODES[lot & 1]!, (lot & 2) === 0)
   })
 }
 
-/** With or without a second provider, and those that meet a deadline together: they wait at the same time. */
+/** With or without a second provider, and those with the same deadline together, because they wait at the same time. */
 export function batchesOf(all: readonly Cell[]): Cell[][] {
   const groups = [true, false].flatMap(isSpared => [
     all

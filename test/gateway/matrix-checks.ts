@@ -1,4 +1,4 @@
-/** What must be true of a cell of the matrix, and of the books when some cells are over. */
+/** The conditions for a cell of the matrix, and for the ledger after some cells. */
 import { expect } from 'vitest'
 import { ERRORS, type ErrorCode } from '#contract'
 import { expectWithin } from '../helpers/promised.ts'
@@ -7,7 +7,7 @@ import { CAP } from './fault-table.ts'
 import { type BatchSeen, CANARY, type Cell, type CellSeen, isLate } from './matrix-run.ts'
 import { chargeBrokenOff, fallsBack, type MatrixExpected, STATUSES } from './matrix-table.ts'
 
-/** What a provider may say and a client must never see. */
+/** Texts of a provider that a client must never see. */
 const LEAKS =
   /canary|hunter2|provider\.in|10\.0\.0\.7|127\.0\.0\.1|localhost|upstream-model|amazon|nginx|overheated|node:|\.js:|\.ts:|\bat [A-Z]/
 
@@ -26,19 +26,19 @@ export function checkCell(cell: Cell, seen: CellSeen): void {
   else if (expected.end === 'error') checkError(seen, expected)
   else if (expected.end === 'event') checkEvent(cell, seen, expected)
   else checkAnswer(cell, seen, expected)
-  // The deadline of a second must act, not that of a minute for the whole answer.
+  // The deadline of a second must apply, not that of a minute for the whole answer.
   if (isLate(cell)) expectWithin(seen.ms, 1_000)
   checkAttempts(cell, seen, isSpared)
   checkNext(seen)
 }
 
-/** The other's answer, by its own count: nothing of the first attempt is charged, and nothing is guessed. */
+/** The second target's answer, by its own count: nothing of the first attempt is charged or estimated. */
 function checkSpared(cell: Cell, seen: CellSeen) {
   checkAnswer(cell, seen, FINE)
   expect(seen.receipt).toMatchObject({ source: 'reported', usage: { input: 10, output: 1 } })
 }
 
-/** Each target was asked once, or not at all, and the receipt says so. */
+/** Each target was called at most once, and the receipt shows it. */
 function checkAttempts(
   { fault, expected, voice }: Cell,
   { asked, spareAsked, how, receipt, keyShown }: CellSeen,
@@ -57,7 +57,7 @@ function checkAttempts(
   }
 }
 
-/** A provider that has recovered answers the next request. A connection on which an answer broke off is not used again. */
+/** A provider that has recovered answers the next request. A connection on which an answer broke off is not reused. */
 function checkNext({ next, how, isSameConnection }: CellSeen) {
   if (next === null) return
   expect(next).toBe('again')
@@ -79,10 +79,10 @@ function checkError(
   expect(receipt).toMatchObject({ charged: 0n, outcome: 'failed', code, source: 'released' })
 }
 
-/** Some clients try these again too, whatever the official ones do. */
+/** Some clients retry these too, unlike the official ones. */
 const NEVER_RETRIED = [401, 402, 403, 404]
 
-/** A client library must not try again what will fail again, and must wait where there is a limit. */
+/** A client library must not retry a permanent failure, and must wait if there is a limit. */
 function checkRetryHeaders(headers: Headers, code: ErrorCode, said?: { after: string | null; should: string | null }) {
   const { status, retryable } = ERRORS[code]
   const wait = headers.get('retry-after')
@@ -95,7 +95,7 @@ function checkRetryHeaders(headers: Headers, code: ErrorCode, said?: { after: st
   if (wait !== null) expect(Number(wait)).toBeLessThanOrEqual(600)
 }
 
-/** One error event and nothing behind it: no finish reason, no `[DONE]`. */
+/** One error event and nothing after it: no finish reason, no `[DONE]`. */
 function checkEvent(
   { voice }: Cell,
   { status, text, client, receipt }: CellSeen,
@@ -121,7 +121,7 @@ function checkEvent(
   })
 }
 
-/** A complete answer, as it was sent and as it was charged. */
+/** A complete answer, as sent and as charged. */
 function checkAnswer(
   { mode }: Cell,
   { status, text, client, receipt, promptMost }: CellSeen,
@@ -140,7 +140,7 @@ function checkAnswer(
   if (content !== null) expect(contentOf(stream)).toBe(content)
 }
 
-/** One hold and one settle a request, nothing held, nothing below zero, nothing open, and nothing told to the log. */
+/** One hold and one settle per request; nothing held, negative or open, and nothing in the log. */
 export function checkBooks({ cells, requests, credit, balance, verify, log, exitCode }: BatchSeen): void {
   const charged = [...cells.values()].reduce(
     // The next answer has a token, and 10 of the prompt.
@@ -149,13 +149,13 @@ export function checkBooks({ cells, requests, credit, balance, verify, log, exit
   )
   expect(balance).toMatchObject({ held: 0n, posted: credit - charged })
   expect(balance.posted).toBeGreaterThanOrEqual(0n)
-  // The credit itself is an event too; each exchange has a hold and a settle, and the journal takes neither twice.
+  // The credit itself is an event too; each exchange has a hold and a settle, and the journal accepts neither twice.
   expect(verify).toMatchObject({ events: 1 + 2 * requests, openHolds: 0, violations: [] })
   expect(log).not.toContain(CANARY)
   expect(exitCode).toBe(0)
 }
 
-/** The last event of a stream that went wrong: the message is in `created` too, where typed clients fail with it. */
+/** The last event of a failed stream: the message is in `created` too, where typed clients fail on it. */
 export function checkErrorEvent(data: string, code: ErrorCode): void {
   const { created, ...body } = JSON.parse(data) as {
     readonly created: unknown

@@ -1,4 +1,4 @@
-/** The faults of the matrix: those of the list, and what only some formats can have or the plain list leaves out. */
+/** The faults of the matrix: those of the list, and further ones that need certain formats. */
 import { errorAnswer } from '../helpers/answers.ts'
 import {
   answerWith,
@@ -16,7 +16,7 @@ import {
 } from '../helpers/fake-provider.ts'
 import { NO_MODEL, TOO_LONG, type Voice } from '../helpers/voices/index.ts'
 
-/** A row of the matrix: a provider that cannot be reached, or one that does something wrong. */
+/** A row of the matrix: a provider that cannot be reached, or one that fails in some way. */
 export interface MatrixFault {
   /** With its id in front, as in the tables. */
   readonly title: string
@@ -44,8 +44,8 @@ const errorFirst = (title: string, status: number): Fault =>
   })
 
 /**
- * One event is damaged: a bit is turned over at that place from its end (or, below 0, from its begin). Nine from the end it
- * is a letter of the padding, so that nothing but the sum is wrong.
+ * One event is damaged: a bit is turned over at that place from its end (or, below 0, from its begin). Nine from the end it is a letter
+ * of the padding, so that nothing but the sum is wrong.
  */
 const turnedBit = (title: string, at: number): Fault =>
   fault(
@@ -61,7 +61,7 @@ const turnedBit = (title: string, at: number): Fault =>
     isFramed,
   )
 
-/** What a stream says before it says anything: a role, the prompt's tokens, or nothing at all. */
+/** The start of a stream before any content: a role, the prompt's tokens, or nothing. */
 function prelude(call: Call, voice: Voice): Buffer {
   const said = voice.stream({}, call.request)
   const first = said.findIndex(({ kind }) => kind === 'token')

@@ -1,4 +1,4 @@
-/** The matrix as a table: a line a fault, and what becomes of it; dialects of which something else becomes stand apart. */
+/** Prints the matrix as a table: a line per fault with its outcomes; dialects with other outcomes are listed separately. */
 import type { Cell, CellSeen } from './matrix-run.ts'
 
 /** Short words for the outcomes; an event in the middle of a stream has a `~` in front. */
@@ -20,7 +20,7 @@ const SHORT: Readonly<Record<string, string>> = {
 }
 
 interface Outcome {
-  /** Without another provider, and with one. */
+  /** Without a second provider, and with one. */
   alone?: string
   spared?: string
 }
@@ -29,13 +29,13 @@ export interface Matrix {
   add(cell: Cell, seen: CellSeen): void
   /** Each cell on a line, with charge and time. */
   lines(): string
-  /** A fault a line: whole, then streamed. */
+  /** One fault per line: whole, then streamed. */
   table(): string
 }
 
 export function matrix(): Matrix {
   const lines: string[] = []
-  /** By the fault, the dialect and the mode. */
+  /** By fault, dialect and mode. */
   const faults = new Map<string, Map<string, { readonly whole: Outcome; readonly stream: Outcome }>>()
 
   function outcomesOf({ title, voice }: Cell) {
@@ -62,7 +62,7 @@ export function matrix(): Matrix {
       const legend = Object.entries(SHORT).map(([code, short]) => `${short} is ${code}`)
       return [
         ...rows,
-        'whole | streamed; (n): so many dialects; a>b: a, and with another provider b; ~: an event after the first token',
+        'whole | streamed; (n): number of dialects; a>b: a, and with another provider b; ~: an event after the first token',
         legend.join(', '),
       ].join('\n')
     },

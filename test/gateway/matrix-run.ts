@@ -1,4 +1,4 @@
-/** Runs cells of the matrix: a gateway and its providers for some of them at a time, and a client that asks. */
+/** Runs cells of the matrix: a gateway and its providers for some of them at a time, and a client. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'vitest'
@@ -24,7 +24,7 @@ export interface Cell {
   readonly fault: MatrixFault
   readonly mode: FaultMode
   readonly voice: Voice
-  /** What the second target speaks; null: there is none. */
+  /** The dialect of the second target; null: only one target. */
   readonly spare: Voice | null
   readonly expected: MatrixExpected | null
 }
@@ -34,24 +34,24 @@ export const CANARY = 'sk-provider-canary-0123456789abcdef'
 
 export interface CellSeen extends Wire {
   readonly ms: number
-  /** Most tokens that the gateway may count for the prompt. */
+  /** The most tokens that the gateway may count for the prompt. */
   readonly promptMost: number
   /** The answer as the client understood it. */
   readonly client: ClientResult
   readonly receipt: Receipt | undefined
-  /** How the provider saw the request end, and how many it got. */
+  /** How the provider saw the request end, and the number of its requests. */
   readonly how: string | null
   readonly asked: number
-  /** Content of the next answer of the same provider; null where nothing can be asked again. */
+  /** Content of the next answer of the same provider; null if it cannot be called again. */
   readonly next: string | null
-  /** Whether the next request came on the same connection. */
+  /** Whether the next request arrived on the same connection. */
   readonly isSameConnection: boolean
-  /** Whether the provider was asked for what its dialect says, and with the key. */
+  /** Whether the provider got the request of its dialect, with the key. */
   readonly keyShown: boolean
   readonly spareAsked: number
 }
 
-/** What is true of a batch when all of its cells are over. */
+/** The facts about a batch after all of its cells. */
 export interface BatchSeen {
   readonly cells: ReadonlyMap<Cell, CellSeen>
   readonly requests: number
@@ -62,16 +62,16 @@ export interface BatchSeen {
   readonly exitCode: number
 }
 
-/** No free port, which one of the many listeners here could be given, but one that the kernel gives to nobody. */
+/** Instead of a free port, which could be assigned to a listener here, one that the kernel assigns to no process. */
 const REFUSED_URL = 'http://127.0.0.1:1'
 const LATE = { connect: '500ms', first_byte: '1s', idle: '1s' }
-/** Where no deadline is being tested a busy machine must not meet one. */
+/** If no deadline is tested, a busy machine must not reach one. */
 const PATIENT = { first_byte: '60s', idle: '60s', total: '60s' }
-/** Those that only the deadline for the whole answer ends. */
+/** Faults that only the deadline for the whole answer ends. */
 const UNTIL_TOTAL = /^F11|^F29/
 const AT_ONCE = 16
 
-/** Retries of all exchanges together that a gateway allows before it has seen many: not more fallbacks than that at a time. */
+/** The retries that a gateway allows before it has seen many exchanges: a limit for simultaneous fallbacks. */
 export const MAX_FALLBACKS = 20
 
 /** Whether the provider keeps the gateway waiting until a deadline. */
@@ -104,7 +104,7 @@ export async function runBatch(cells: readonly Cell[], client: ChatClient): Prom
       async providerConnection =>
         void seen.set(providerConnection.cell, await meet(gateway, providerConnection, client)),
     )
-  // Deadlines are tested apart: a gzip bomb in the making must not hold up the clock.
+  // Deadlines are tested apart: creating a gzip bomb must not delay the clock.
   await meetAll(providerConnections.filter(({ cell }) => isLate(cell)))
   await meetAll(providerConnections.filter(({ cell }) => !isLate(cell)))
   const { store } = gateway.running
@@ -139,17 +139,17 @@ async function open(cell: Cell, index: number): Promise<ProviderConnection> {
   }
 }
 
-/** A provider and a model for each cell, and another provider where there is to be one. */
+/** A provider and a model for each cell, and a second provider if needed. */
 async function configuration(providerConnections: readonly ProviderConnection[]): Promise<Record<string, unknown>> {
   const keyFile = join(await temporaryDirectory(), 'key')
   await writeFile(keyFile, CANARY)
   const key = `\${file:${keyFile}}`
   const provider = ({ dialect }: Voice, url: string, timeouts: object) => ({
     dialect,
-    // A server's own API begins at its root, and the gateway knows that of Ollama's.
+    // The API of a server begins at its root, and the gateway knows that of Ollama's.
     base_url: dialect === 'ollama' ? url : `${url}/v1`,
     allow_insecure: true,
-    // A pair of keys signs each request; the other ways show the key itself.
+    // A key pair signs each request; other methods send the key itself.
     ...(dialect === 'bedrock'
       ? { aws: { access_key_id: key, secret_access_key: key, region: 'eu-central-1' } }
       : { api_key: key }),
@@ -178,7 +178,7 @@ async function configuration(providerConnections: readonly ProviderConnection[])
   }
 }
 
-/** Asks once, and where no other target could answer, once more. */
+/** Sends one request, and if no other target could answer, a second one. */
 async function meet(
   gateway: InProcess,
   { cell, name, provider, spare }: ProviderConnection,

@@ -1,4 +1,4 @@
-/** The tests of some cells of the matrix of failures, with one client. */
+/** The tests of some cells of the failure matrix, with one client. */
 import { afterAll, describe, expect, test } from 'vitest'
 import { DIALECT_NAMES } from '../../src/providers/dialects/dialect-names.ts'
 import { VOICES } from '../helpers/voices/index.ts'
@@ -11,15 +11,15 @@ import { TITLES } from './matrix-table.ts'
 import type { ChatClient } from './plain-client.ts'
 
 /**
- * Each cell ends in a well-formed error or in the other provider's answer, is charged as the table says, and the client raises an
- * error unless the answer is complete.
+ * Each cell ends in a well-formed error or in the second provider's answer. It is charged by the table, and the client raises an error
+ * unless the answer is complete.
  * @param isAll whether these are all cells, so that the whole table is printed
  */
 export function testMatrix(cells: readonly Cell[], client: ChatClient, isAll = false): void {
   const print = matrix()
 
   describe('the matrix', () => {
-    test('has a voice for each dialect, and a row of the table for each fault', () => {
+    test('has a provider for each dialect, and a row of the table for each fault', () => {
       expect(Object.keys(VOICES).toSorted()).toEqual([...DIALECT_NAMES].toSorted())
       expect([...new Set(MATRIX_FAULTS.map(({ title }) => title))].toSorted()).toEqual(TITLES.toSorted())
     })
@@ -51,7 +51,7 @@ export function testMatrix(cells: readonly Cell[], client: ChatClient, isAll = f
         })
       }
 
-      test('the books are right, and no connection is left open', async () => {
+      test('the ledger is right, and no connection is left open', async () => {
         checkBooks(await seen())
         running = null
       })

@@ -1,6 +1,6 @@
 /**
- * What becomes of each fault in each dialect. Most of it is the table of OpenAI's own format: where a dialect differs, its
- * row says why. Prices are those of the tests: 1,000 nano-dollars a token of the prompt and 2,000 one of the answer.
+ * The expected result of each fault in each dialect. Most results are those of OpenAI's format; if a dialect differs, its row explains
+ * why. Prices are those of the tests: 1,000 nano-dollars per prompt token and 2,000 per answer token.
  */
 import type { ErrorCode } from '#contract'
 import type { FaultMode } from '../helpers/fake-provider.ts'
@@ -25,10 +25,10 @@ const free = (code: ErrorCode): Row => both(error(code))
 
 /** 10 prompt tokens and three of the answer. */
 const REPORTED = 10_000 + 3 * 2_000
-/** What a prompt of "Hello" is taken for, and three pieces. */
+/** The estimate of the prompt "Hello", and three pieces. */
 const COUNTED = 6_000 + 3 * 2_000
 
-/** What the list of OpenAI's format does not have. */
+/** Faults that the list of OpenAI's format does not have. */
 const MORE: Readonly<Record<string, Row>> = {
   'F10 ended in the middle of an event, in good HTTP': [error('upstream_invalid'), event('upstream_invalid', 2)],
   'F10 no reason for the end': [answer(REPORTED), event('upstream_truncated', 3)],
@@ -50,9 +50,9 @@ const MORE: Readonly<Record<string, Row>> = {
   'F20 422 with JSON': free('upstream_rejected'),
 }
 
-/** What the table of OpenAI's format cannot say. */
+/** Outcomes that the table of OpenAI's format cannot express. */
 export type MatrixExpected = Expected & {
-  /** The usage had been told before it broke off. */
+  /** The usage had been sent before it broke off. */
   readonly isCounted?: true
 }
 
@@ -77,31 +77,31 @@ const rule = (
 })
 
 const isFramed = ({ framing }: Voice) => framing === 'frames'
-/** The Messages API, however it is framed: the prompt's tokens come first, those of the answer with its end. */
+/** The Messages API, with any framing: the prompt's tokens come first, those of the answer at its end. */
 const isMessages = ({ early }: Voice) => early === 'prompt'
 const GOOGLE = ['gemini', 'vertex']
 const CHAT = ['openai', 'azure', 'mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai']
 const isTranslated = ({ dialect }: Voice) => !CHAT.includes(dialect)
-/** What is over is only known when the body is. */
+/** The end is only known when the body ends. */
 const BY_BODY = [...GOOGLE, 'perplexity']
-/** Half of a usage is taken for what it is. */
+/** A half of a usage is used as it is. */
 const takesHalves = (voice: Voice) => isMessages(voice) || [...GOOGLE, 'cohere', 'ollama'].includes(voice.dialect)
 
-/** Where a dialect differs from OpenAI's format; the first rule that fits counts. */
+/** Differences of dialects from OpenAI's format; the first matching rule counts. */
 const RULES: readonly Rule[] = [
-  // Half a frame, or half a line, is nothing; half an event is one that is not JSON.
+  // Half a frame, or half a line, is ignored; half an event is invalid JSON.
   rule(
     'F10 ended in the middle of an event, in good HTTP',
     'stream',
     ({ framing }) => framing !== 'sse',
     event('upstream_truncated', 2),
   ),
-  // Theirs says nothing of a key.
+  // Their message does not mention a key.
   rule('F20 403 with JSON', null, ['openai', 'deepseek', 'groq', 'together', 'zai'], error('upstream_forbidden')),
-  // Where the format makes the reason a part of the answer, an answer without it is none.
+  // If the format makes the reason part of the answer, an answer without it is invalid.
   rule('F10 no reason for the end', 'whole', [...GOOGLE, 'bedrock'], error('upstream_invalid')),
   rule('F10 no reason for the end', 'whole', CHAT, error('upstream_truncated')),
-  // The stream's own last word counts. Without the event that counts the answer the prompt is known, the rest counted.
+  // The stream's own last word counts. Without the event that counts the answer, the prompt is known and the rest counted.
   rule('F10 no reason for the end', 'stream', isMessages, answer(REPORTED)),
   rule('F10 no reason for the end', 'stream', ['cohere'], answer(REPORTED)),
   rule('F10 no reason for the end', 'stream', ['openai', 'azure', 'vertex'], {
@@ -116,39 +116,39 @@ const RULES: readonly Rule[] = [
     isCounted: true,
   }),
   rule('F15 lines that are no fields', 'stream', isFramed, event('upstream_invalid', 2)),
-  // AWS's errors are known by their status and header; as bodies they are just a sentence.
+  // AWS's errors are recognized by their status and header; as bodies they are only a message.
   rule('F16 100 MiB without a newline', 'stream', isFramed, error('upstream_invalid')),
   rule('F18 200 with an error', 'whole', isFramed, error('upstream_invalid')),
   rule('F18 an error before the first token', 'whole', isFramed, error('upstream_invalid')),
   rule('F18 an error after two tokens', 'whole', isFramed, answer(REPORTED)),
   rule('F18 a rate limit in place of an answer', 'whole', isFramed, error('upstream_invalid')),
   rule('F18 an overload in place of an answer', 'whole', isFramed, error('upstream_invalid')),
-  // Cohere's have a sentence and nothing else.
+  // Cohere's have only a message.
   rule('F18 a rate limit in place of an answer', null, ['cohere'], error('upstream_error')),
   rule('F18 an overload in place of an answer', null, ['cohere'], error('upstream_error')),
   rule('F18 an overload after two tokens', 'stream', ['cohere'], event('upstream_error', 2)),
-  // A line of a stream is a good body too.
+  // A line of a stream is a valid body too.
   rule('F18 an event named error', 'whole', ['ollama'], error('upstream_error')),
   rule('F18 an overload after two tokens', 'whole', ['ollama'], error('upstream_overloaded')),
-  // Said with the first event.
+  // Sent with the first event.
   rule('F24 usage: NaN', 'stream', ({ early }) => early !== 'nothing', error('upstream_invalid')),
-  // What is no count is none.
+  // An invalid count is ignored.
   ...['infinite', '1e308', 'fractions'].flatMap(usage => [
     rule(`F24 usage: ${usage}`, 'whole', isTranslated, answer(6_000 + 2 * 2_000)),
     rule(`F24 usage: ${usage}`, 'stream', isTranslated, answer(COUNTED)),
   ]),
-  // What one of its two figures leaves out the other one may have.
+  // If one of its two figures is missing, the other one may be there.
   rule('F24 usage: text', null, ['openai'], answer(12_000 + 34 * 2_000)),
   rule('F24 usage: prompt only', null, ['cohere'], answer(14_000)),
   rule('F24 usage: prompt only', 'whole', takesHalves, answer(12_000 + 2 * 2_000)),
   rule('F24 usage: prompt only', 'stream', takesHalves, answer(12_000 + 3 * 2_000)),
-  // The second one comes behind the end, or before the last one, which counts.
+  // The second one comes after the end, or before the last one, which counts.
   rule('F24 usage: twice, with different values', 'stream', [...BY_BODY, 'cohere', 'ollama'], answer(REPORTED)),
-  // Theirs has its place in the last event and in no other.
+  // Theirs is in the last event only.
   rule('F24 usage: before the content', 'stream', ['cohere', 'ollama'], answer(COUNTED)),
-  // Each chunk says how it would end there, so what follows is more of it.
+  // Each chunk states how it would end there, so later ones continue it.
   rule('F25 more after the end', 'stream', GOOGLE, answer(REPORTED, 't0 t1 t2t0 t1 t2')),
-  // Its candidates have indexes, its calls have not; one that was not asked for is not read.
+  // Its candidates have indexes, its calls have not; an unrequested one is not read.
   ...['1e9', '-1', 'out of order'].map(index =>
     rule(`F26 tool call index ${index}`, 'stream', GOOGLE, error('upstream_truncated')),
   ),
@@ -156,16 +156,16 @@ const RULES: readonly Rule[] = [
   rule('F30 a byte order mark', 'stream', ({ framing }) => framing !== 'sse', error('upstream_invalid')),
 ]
 
-/** Null: nobody has said yet. */
+/** Null: not defined yet. */
 export function expectedOf(title: string, mode: FaultMode, voice: Voice): MatrixExpected | null {
   const own = RULES.find(each => each.title === title && (each.mode ?? mode) === mode && each.fits(voice))
   return own?.expected ?? (MORE[title] ?? TABLE[title])?.[mode === 'whole' ? 0 : 1] ?? null
 }
 
-/** All titles that the tables know. */
+/** All titles in the tables. */
 export const TITLES: readonly string[] = [...new Set([...Object.keys(TABLE), ...Object.keys(MORE)])]
 
-/** The statuses, written out once more: a slip in the table of errors must not pass here. */
+/** The statuses, repeated here: an error in the table of errors must not pass. */
 export const STATUSES: Partial<Record<ErrorCode, number>> = {
   ...STATUS,
   upstream_auth: 502,
@@ -178,7 +178,7 @@ export const STATUSES: Partial<Record<ErrorCode, number>> = {
   request_too_large: 413,
 }
 
-/** Failures for which another target is asked: what is the client's own mistake is a mistake everywhere. */
+/** Failures after which another target is tried: a mistake of the client is one everywhere. */
 const ONLY_HERE: ReadonlySet<ErrorCode> = new Set([
   'upstream_unreachable',
   'upstream_timeout',
@@ -193,12 +193,12 @@ const ONLY_HERE: ReadonlySet<ErrorCode> = new Set([
   'model_not_found',
 ])
 
-/** Whether another target is asked: only while nothing has left, and only where another one may do better. */
+/** Whether another target is tried: only before anything was sent, and only if another one may succeed. */
 export function fallsBack(expected: MatrixExpected): boolean {
   return expected.end === 'error' && ONLY_HERE.has(expected.code)
 }
 
-/** What is charged for an answer that broke off: what the provider had told by then, else what was counted. */
+/** The charge of an answer that broke off: the usage that the provider had reported by then, else the count. */
 export function chargeBrokenOff({ early }: Voice, tokens: number, isCounted = false): bigint {
   return BigInt((early === 'nothing' && !isCounted ? 6_000 : 10_000) + tokens * 2_000)
 }

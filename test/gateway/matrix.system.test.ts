@@ -1,4 +1,4 @@
-/** The matrix of failures with the official SDK as the client; in full all cells: each fault in each dialect. */
+/** The failure matrix with the official SDK as the client; the full run has all cells: each fault in each dialect. */
 import { isFull } from '../helpers/counts.ts'
 import { allCells, moreCells } from './matrix-cells.ts'
 import { testMatrix } from './matrix-suite.ts'

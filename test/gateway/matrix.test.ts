@@ -1,6 +1,6 @@
 /**
- * The matrix of failures: everything that a provider can do wrong, in the words of every dialect, whole and streamed, with and
- * without another provider behind it. A strict client reads the answers.
+ * The failure matrix: all faults of a provider, in every dialect, whole and streamed, with and without a second provider. A strict client
+ * reads the answers.
  */
 import { expect, test } from 'vitest'
 import { FAULTS, startFakeProvider } from '../helpers/fake-provider.ts'

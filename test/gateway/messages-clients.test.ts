@@ -1,11 +1,11 @@
-/** Clients of Anthropic's Messages at providers of all dialects: the requests that providers get, the answers that clients get. */
+/** Clients of Anthropic's Messages at providers of all dialects: requests at the providers, and answers at the clients. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Behaviour, type FakeProvider, speak, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { parseSse } from '../helpers/sse.ts'
 import { VOICES, type Voice } from '../helpers/voices/index.ts'
 
-/** By the provider's name, which is the model's too. */
+/** By the provider's name, which is also the model's. */
 const PROVIDERS: Readonly<Record<string, { readonly dialect: string; readonly model: string }>> = {
   openai: { dialect: 'openai', model: 'some-mini' },
   anthropic: { dialect: 'anthropic', model: 'claude-sonnet-4-6' },
@@ -60,7 +60,7 @@ function ask(model: string, body: object = {}, path = '/v1/messages'): Promise<R
   })
 }
 
-/** The request as the provider gets it. */
+/** The request at the provider. */
 async function sent(model: string, body: object = {}): Promise<string> {
   provider.script(speak(voiceOf(model), 'whole'))
   const answer = await ask(model, body)
@@ -78,14 +78,14 @@ function json(body: unknown, status = 200): Behaviour {
   }
 }
 
-describe('thinking', () => {
+describe('reasoning', () => {
   test.each(['gemini', 'gemini-2'])('%s is asked for thoughts for clients that see them', async name => {
     expect(await sent(name)).not.toContain('thinkingConfig')
     expect(await sent(name, { thinking: { type: 'disabled' } })).not.toContain('includeThoughts')
     expect(await sent(name, { thinking: { type: 'adaptive' } })).toContain('"includeThoughts":true')
   })
 
-  test('reasoning_content that was not asked for is charged and not shown', async () => {
+  test('unrequested reasoning_content is charged and not shown', async () => {
     const message = { role: 'assistant', reasoning_content: 'Hm', content: 'Hello' }
     const usage = {
       prompt_tokens: 10,
@@ -117,7 +117,7 @@ async function streamedUsage(name: string): Promise<readonly [Counts, Counts]> {
 }
 
 describe('the first event of a stream has the tokens of the prompt', () => {
-  /** Their providers say them first. */
+  /** These providers send them first. */
   const EXACT = ['anthropic', 'bedrock-invoke', 'gemini', 'gemini-2']
 
   test.each(NAMES)('%s', async name => {
@@ -130,7 +130,7 @@ describe('the first event of a stream has the tokens of the prompt', () => {
   })
 })
 
-describe('a prompt that does not fit is named in the words by which Claude Code shortens the conversation', () => {
+describe('the error of a prompt that does not fit has the text on which Claude Code shortens the conversation', () => {
   const tooLong = (message: string) => ({
     error: { type: 'invalid_request_error', code: 'context_length_exceeded', message },
   })
@@ -151,7 +151,7 @@ describe('a prompt that does not fit is named in the words by which Claude Code 
     },
   )
 
-  test('without numbers by the estimate and the context of the model', async () => {
+  test('without numbers, with the estimate and the context of the model', async () => {
     const words = 'Your input exceeds the context window of this model.'
     expect(await ask400('openai', words)).toMatchObject(tooLong('prompt is too long: 200001 tokens > 200000 maximum'))
     const long = { messages: [{ role: 'user', content: 'x'.repeat(1_000_000) }] }
@@ -160,7 +160,7 @@ describe('a prompt that does not fit is named in the words by which Claude Code 
     )
   })
 
-  test('but not a prompt that would fit with less output', async () => {
+  test('but not for a prompt that would fit with less output', async () => {
     const words = 'input length and `max_tokens` exceed context limit: 150000 + 64000 > 200000, decrease them'
     expect(await ask400('anthropic', words)).toMatchObject(tooLong(words))
     const parts =
@@ -235,7 +235,7 @@ describe('Claude Code’s prompts begin with the same bytes in each turn', () =>
   })
 })
 
-describe('an answer that ended at a sequence says at which', () => {
+describe('an answer that ended at a stop sequence names it', () => {
   const MESSAGE = { role: 'assistant', content: [{ type: 'text', text: 'Hello' }] }
   const tokens = { input_tokens: 10, output_tokens: 3 }
   const ended = { stop_reason: 'stop_sequence', stop_sequence: 'END' }

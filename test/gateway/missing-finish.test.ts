@@ -1,4 +1,4 @@
-/** A provider that ends in good order without a finish reason: an error, or filled in where its entry says so. */
+/** A provider that ends properly without a finish reason: an error, or filled in if its entry says so. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Delta } from '#contract'
 import { type Behaviour, type FakeProvider, sendStreamHead, sse, startFakeProvider } from '../helpers/fake-provider.ts'
@@ -34,7 +34,7 @@ const HEAD = { id: 'c', created: 1, model: 'x' }
 const USAGE = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
 const CALL = { index: 0, id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } } as const
 
-/** An answer of two words, or of these deltas, whose finish reason is null everywhere. */
+/** An answer of two words, or of these deltas, whose finish reason is always null. */
 function ending(
   deltas: readonly Delta[] = [{ content: 'one' }, { content: ' two' }],
   end = 'data: [DONE]\n\n',
@@ -95,7 +95,7 @@ describe('missing_finish: stop', () => {
     expect(before - gateway.balance().posted).toBe(2n * (3n * 1_000n + 2n * 2_000n))
   })
 
-  test('but an answer without content is an error all the same, and costs nothing', async () => {
+  test('but an answer without content is still an error, and costs nothing', async () => {
     const before = gateway.balance()
     for (const stream of [false, true]) {
       provider.script(ending([{ role: 'assistant' }]))
@@ -104,7 +104,7 @@ describe('missing_finish: stop', () => {
     expect(gateway.balance()).toEqual(before)
   })
 
-  test('but a stream that ends without [DONE] is an error all the same', async () => {
+  test('but a stream that ends without [DONE] is still an error', async () => {
     provider.script(ending(undefined, ''))
     const answer = await gateway.chat({ model: 'lax', stream: true })
     expect(await textOf(answer)).toContain('upstream_truncated')

@@ -1,7 +1,4 @@
-/**
- * Mistakes of others in a gateway that runs as a process of its own: promises of a plugin that nobody waits for, and a
- * provider that echoes the key that it was sent.
- */
+/** Errors of others in a gateway with its own process: unawaited promises of a plugin, and a provider that echoes its key. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -9,7 +6,7 @@ import { type Call, type FakeProvider, gated, startFakeProvider } from '../helpe
 import { type Gateway, startGateway, temporaryDirectory } from '../helpers/gateway.ts'
 import { contentOf, parseSse } from '../helpers/sse.ts'
 
-/** No pattern for keys knows it, and half of it looks like an address. */
+/** No pattern for keys matches it, and half of it looks like an address. */
 const SECRET = 'correct://horse.battery-staple'
 
 const FLOATING = `
@@ -20,7 +17,7 @@ export default definePlugin({
   description: 'Forgets a promise.',
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create: () => (ctx, next) => {
-    if (ctx.get('x-mistake')) void Promise.reject(new Error('nobody waits for this'))
+    if (ctx.get('x-mistake')) void Promise.reject(new Error('an unawaited error'))
     return next()
   },
 })
@@ -68,14 +65,14 @@ const ask = (path: string, fields: object = {}, headers: Record<string, string> 
     body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...fields }),
   })
 
-test('rejections that nobody waits for are told and counted, and no stream ends', async () => {
+test('unawaited rejections are logged and counted, and no stream ends', async () => {
   const asked = ask('chat/completions', { stream: true }, { 'x-mistake': 'yes' })
   await (await provider.waitForRequest()).step(2)
   const answer = await asked
   await ask('chat/completions', { messages: [] }, { 'x-mistake': 'yes' })
   const mistakes = () => gateway.logs().filter(line => line['msg'] === 'unhandled promise rejection')
   await gateway.waitForLog(() => mistakes().length === 2)
-  expect(mistakes()[0]).toMatchObject({ level: 'error', error: { message: 'nobody waits for this' } })
+  expect(mistakes()[0]).toMatchObject({ level: 'error', error: { message: 'an unawaited error' } })
   expect(JSON.stringify(mistakes()[0])).toContain('/floating.ts')
   expect(await (await fetch(`${gateway.adminUrl}/metrics`)).text()).toContain('tollgate_unhandled_rejections_total 2\n')
   expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200)
@@ -86,7 +83,7 @@ test('rejections that nobody waits for are told and counted, and no stream ends'
 })
 
 test.each(['chat/completions', 'embeddings'])(
-  'a provider that echoes its key on /v1/%s: nobody hears it',
+  'a provider that echoes its key on /v1/%s: it appears nowhere',
   async path => {
     provider.script({
       name: 'an echo',
@@ -105,7 +102,7 @@ test.each(['chat/completions', 'embeddings'])(
   },
 )
 
-test('uncaught error ends the process, as it must, and the log says why', async () => {
+test('an uncaught error ends the process, and the log has the reason', async () => {
   const dir = await temporaryDirectory()
   const throwing = FLOATING.replace('void Promise.reject(', 'setImmediate(() => { throw ').replace(
     "this'))",
@@ -133,7 +130,7 @@ test('uncaught error ends the process, as it must, and the log says why', async 
   })
   await asked.catch(() => {})
   expect(await other.exited).not.toBe(0)
-  // The line of the exchange may be under way at that moment, and come after it.
-  const told = other.logs().filter(({ level }) => level === 'error')
-  expect(told).toMatchObject([{ error: { message: 'nobody waits for this' } }])
+  // The line of the exchange may come after it.
+  const errors = other.logs().filter(({ level }) => level === 'error')
+  expect(errors).toMatchObject([{ error: { message: 'an unawaited error' } }])
 })

@@ -1,4 +1,4 @@
-/** What the gateway says of itself: the models that a caller may use, and the receipts of what they have cost. */
+/** The models that a caller may use, and the receipts of their requests. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
 import { exact, type FakeProvider, startFakeProvider, withhold } from '../helpers/fake-provider.ts'
@@ -24,7 +24,7 @@ const MODELS = {
   thinking: model({ reasoning: true }),
   free: model({ price: 'free' }),
   secret: model({ public: false, aliases: ['secret-alias'] }),
-  gone: model({ enabled: false }),
+  disabled: model({ enabled: false }),
 }
 const PUBLIC = ['m', 'maker/family/one', 'odd:id@1.5+x~y', 'thinking', 'free']
 
@@ -70,7 +70,7 @@ async function ids(key: string, of: InProcess = gateway): Promise<string[]> {
 describe('for Anthropic’s clients', () => {
   const LIMITS = { max_input_tokens: 8192, max_tokens: 1000 }
 
-  test('are listed with x-api-key, in the fields of their format', async () => {
+  test('lists them with x-api-key, in the fields of their format', async () => {
     const page = await json(await getAsAnthropic('/v1/models', await newKey()))
     expect(page).toMatchObject({ has_more: false, first_id: 'm', last_id: 'free' })
     const data = page['data'] as { readonly id: string }[]
@@ -93,7 +93,7 @@ describe('for Anthropic’s clients', () => {
       created_at: '2026-03-04T00:00:00.000Z',
       ...LIMITS,
     })
-    // Its fields for other clients stay.
+    // The fields for other clients stay.
     expect(one).toMatchObject(await json(await get('/v1/models/m', key)))
   })
 
@@ -106,7 +106,7 @@ describe('for Anthropic’s clients', () => {
     expect(await answer.json()).toMatchObject({ type: 'error', error: { type } })
   })
 
-  test('who says no version is answered as before, also with x-api-key', async () => {
+  test('a request without a version is answered as before, even with x-api-key', async () => {
     const answer = await fetch(`${gateway.url}/v1/models`, { headers: { 'x-api-key': await newKey() } })
     const list = (await answer.json()) as { data: object[] }
     expect(Object.keys(list)).toEqual(['object', 'data'])
@@ -120,7 +120,7 @@ describe('models that a caller may not use', () => {
     'no-such-model',
     'secret',
     'secret-alias',
-    'gone',
+    'disabled',
     'M',
     'm ',
     '__proto__',
@@ -143,7 +143,7 @@ describe('models that a caller may not use', () => {
     expect([...bodies]).toHaveLength(1)
   })
 
-  test('are the same 404 in a request, but for the name that was sent', async () => {
+  test('are the same 404 in a request, except for the name', async () => {
     const said = new Set<string>()
     const ask = async (id: string, key: string) => {
       const answer = await gateway.chat(
@@ -171,12 +171,12 @@ describe('models that a caller may not use', () => {
 })
 
 describe('the list', () => {
-  test('has what is public and enabled, in the order of the file', async () => {
+  test('has the public and enabled models, in the order of the file', async () => {
     expect(await ids(await newKey())).toEqual(PUBLIC)
   })
 
-  test('of a key with models of its own has those, and each is there by its id', async () => {
-    const key = await newKey(['free', 'm', 'secret', 'gone', 'no-such-model'])
+  test('of a key with its own models has those, and each exists by its id', async () => {
+    const key = await newKey(['free', 'm', 'secret', 'disabled', 'no-such-model'])
     expect(await ids(key)).toEqual(['m', 'free', 'secret'])
     expect(await json(await get('/v1/models/secret', key))).toMatchObject({ id: 'secret' })
     const page = await json(await getAsAnthropic('/v1/models', key))
@@ -191,12 +191,12 @@ describe('the list', () => {
       policies: { catalog: [{ use: 'jwt', with: { ...settings, models_claim: 'models' } }] },
     })
     const token = (models: unknown) => sign(signer, Date.now(), { tenant: own.accountId, models })
-    expect(await ids(await token(['secret', 'free', 'gone']), own)).toEqual(['free', 'secret'])
+    expect(await ids(await token(['secret', 'free', 'disabled']), own)).toEqual(['free', 'secret'])
     expect(await ids(await token('m secret'), own)).toEqual(['m', 'secret'])
     expect(await ids(await token([]), own)).toEqual([])
   })
 
-  test('is for anyone where the route says so, without what is not public', async () => {
+  test('is public if the route is, and then has public models only', async () => {
     await using open = await startInProcess({
       steps: [{ use: 'rate-limit', with: { per: 'address', requests: '1000 per minute' } }],
       yaml: {
@@ -208,7 +208,7 @@ describe('the list', () => {
     expect(list.map(({ id }) => id)).toEqual(PUBLIC)
     expect((await fetch(`${open.url}/v1/models/m`)).status).toBe(200)
     await expectRefusal(await fetch(`${open.url}/v1/models/secret`), 'model_not_found')
-    await expectRefusal(await fetch(`${open.url}/v1/models/gone`), 'model_not_found')
+    await expectRefusal(await fetch(`${open.url}/v1/models/disabled`), 'model_not_found')
   })
 })
 
@@ -224,7 +224,7 @@ describe('an entry', () => {
     'supported_parameters',
   ]
 
-  test("has OpenAI's four fields first, then what tools read elsewhere", async () => {
+  test("has OpenAI's four fields first, then fields that tools read elsewhere", async () => {
     const key = await newKey()
     const entry = await json(await get('/v1/models/m', key))
     expect(Object.keys(entry)).toEqual([...FIELDS.slice(0, 4), 'description', ...FIELDS.slice(4)])
@@ -252,7 +252,7 @@ describe('an entry', () => {
     expect(data[0]).toEqual(entry)
   })
 
-  test('says what the model is without what it does not have', async () => {
+  test('omits missing properties of a model', async () => {
     const key = await newKey()
     const thinking = await json(await get('/v1/models/thinking', key))
     expect(Object.keys(thinking)).toEqual(FIELDS)
@@ -266,7 +266,7 @@ describe('an entry', () => {
     }
   })
 
-  test('tells nothing of providers', async () => {
+  test('contains nothing about providers', async () => {
     const text = await (await get('/v1/models', await newKey())).text()
     expect(text).not.toContain('upstream-model')
     expect(text).not.toContain(provider.baseUrl)
@@ -286,7 +286,7 @@ describe('an entry', () => {
     expect((await json(await get(`/v1/models/${path}`, await newKey())))['id']).toBe(id)
   })
 
-  test('of a model that is not public is for the keys that name it, which also may use it', async () => {
+  test('of a private model is for keys that name it, which may also use it', async () => {
     const key = await newKey(['secret'])
     for (const id of ['secret', 'secret-alias']) {
       expect((await json(await get(`/v1/models/${id}`, key)))['id']).toBe('secret')
@@ -324,7 +324,7 @@ describe('a receipt', () => {
   ]
   const idOf = (answer: Response) => answer.headers.get('x-request-id')!
 
-  test('is not found by others, and no other way than one that there is not', async () => {
+  test('of another account is refused like an unknown one', async () => {
     const answer = await gateway.chat()
     await answer.text()
     const { key: theirs } = await gateway.account()
@@ -347,7 +347,7 @@ describe('a receipt', () => {
     expect((await get(`/v1/receipts/${idOf(answer)}`, ours)).status).toBe(200)
   })
 
-  test('there is none for what never held any credit; in its place stands what became of the request', async () => {
+  test('an exchange without a hold has none; its result is returned instead', async () => {
     const key = await newKey()
     const { key: theirs } = await gateway.account()
     const refused = await gateway.chat({ model: 'no-such-model' })
@@ -383,55 +383,52 @@ describe('a receipt', () => {
       status: 200,
       code: null,
       decided_by: null,
-      // What the step of the money noted about it is not among it.
+      // The billing step's note is not included.
       trail: expect.arrayContaining([{ step: 'credits', verdict: 'passed' }]),
     })
-    // Whose it is that came without a key, nobody knows.
+    // The account of a request without a key is unknown.
     await expectRefusal(await get(`/v1/receipts/${idOf(anonymous)}`, key), 'receipt_not_found')
   })
 
-  test.each([{ stream: false }, { stream: true }])(
-    'says what was held, used and charged (stream $stream)',
-    async mode => {
-      const began = Math.floor(Date.now() / 1000)
-      const headers = {
-        'content-type': 'application/json',
-        authorization: `Bearer ${gateway.key}`,
-        'idempotency-key': 'order 4711',
-      }
-      const answer = await gateway.chat({ ...mode, model: 'other-name', max_tokens: 100 }, { headers })
-      if (mode.stream) await readSse(answer)
-      else await answer.text()
-      // Any key of the account may read it.
-      const receipt = await json(await get(`/v1/receipts/${idOf(answer)}`, await newKey()))
-      expect(Object.keys(receipt)).toEqual(FIELDS)
-      const stored = gateway.receipt(answer)!
-      // 10 and 3 tokens at 1,000 and 2,000 nano-dollars.
-      expect(receipt).toMatchObject({
-        id: idOf(answer),
-        object: 'receipt',
-        model: 'm',
-        outcome: 'answered',
-        code: null,
-        charged: '0.000016000',
-        usage: { prompt_tokens: 10, completion_tokens: 3, reasoning_tokens: 0, cached_tokens: 0, source: 'reported' },
-        pricing: { unit: '1M tokens', input: '1.000000000', output: '2.000000000' },
-        attempts: [{ target: 'p/upstream-model', status: 200, code: null }],
-        key: stored.keyId,
-        idempotency_key: 'order 4711',
-      })
-      expect(Number(receipt['held'])).toBeGreaterThanOrEqual(100 * 0.000002)
-      for (const time of ['created', 'settled']) {
-        expect(Number(receipt[time])).toBeGreaterThanOrEqual(began)
-        expect(Number(receipt[time])).toBeLessThanOrEqual(Date.now() / 1000)
-      }
-      if (!mode.stream) expect(answer.headers.get('x-tollgate-cost')).toBe(receipt['charged'])
-      // The steps inside the one that settles are over by then.
-      expect(receipt['trail']).toContainEqual({ step: 'route', verdict: 'passed' })
-    },
-  )
+  test.each([{ stream: false }, { stream: true }])('has the hold, usage and charge (stream $stream)', async mode => {
+    const began = Math.floor(Date.now() / 1000)
+    const headers = {
+      'content-type': 'application/json',
+      authorization: `Bearer ${gateway.key}`,
+      'idempotency-key': 'order 4711',
+    }
+    const answer = await gateway.chat({ ...mode, model: 'other-name', max_tokens: 100 }, { headers })
+    if (mode.stream) await readSse(answer)
+    else await answer.text()
+    // Any key of the account may read it.
+    const receipt = await json(await get(`/v1/receipts/${idOf(answer)}`, await newKey()))
+    expect(Object.keys(receipt)).toEqual(FIELDS)
+    const stored = gateway.receipt(answer)!
+    // 10 and 3 tokens at 1,000 and 2,000 nano-dollars.
+    expect(receipt).toMatchObject({
+      id: idOf(answer),
+      object: 'receipt',
+      model: 'm',
+      outcome: 'answered',
+      code: null,
+      charged: '0.000016000',
+      usage: { prompt_tokens: 10, completion_tokens: 3, reasoning_tokens: 0, cached_tokens: 0, source: 'reported' },
+      pricing: { unit: '1M tokens', input: '1.000000000', output: '2.000000000' },
+      attempts: [{ target: 'p/upstream-model', status: 200, code: null }],
+      key: stored.keyId,
+      idempotency_key: 'order 4711',
+    })
+    expect(Number(receipt['held'])).toBeGreaterThanOrEqual(100 * 0.000002)
+    for (const time of ['created', 'settled']) {
+      expect(Number(receipt[time])).toBeGreaterThanOrEqual(began)
+      expect(Number(receipt[time])).toBeLessThanOrEqual(Date.now() / 1000)
+    }
+    if (!mode.stream) expect(answer.headers.get('x-tollgate-cost')).toBe(receipt['charged'])
+    // The steps inside the billing step have ended by then.
+    expect(receipt['trail']).toContainEqual({ step: 'route', verdict: 'passed' })
+  })
 
-  test('of an exchange under way is open', async () => {
+  test('of an exchange in progress is open', async () => {
     provider.script(withhold(exact()))
     const index = provider.requests.length
     const pending = gateway.chat()
@@ -444,12 +441,12 @@ describe('a receipt', () => {
     provider.script(exact({ tokens: 3 }))
   })
 
-  test('needs a key, whatever its id', async () => {
+  test('needs a key, for any id', async () => {
     await expectRefusal(await fetch(`${gateway.url}/v1/receipts/req_0`), 'missing_api_key')
   })
 })
 
-test('a route that nobody charges for has no receipts: its own users read what became of their requests', async () => {
+test('a free route has no receipts: its users read the results of their requests', async () => {
   await using unmetered = await startInProcess({
     provider: provider.baseUrl,
     steps: FIVE_STEPS.filter(step => 'use' in step && step.use !== 'credits'),
@@ -472,7 +469,7 @@ describe('models of raw routes', () => {
     { ...raw, path: '/v1/images/generations' },
   ]
 
-  test('are listed behind the others, each once, for keys that may use them', async () => {
+  test('are listed after the others, each once, for keys that may use them', async () => {
     await using own = await startInProcess({
       provider: provider.baseUrl,
       yaml: { routes },

@@ -1,4 +1,4 @@
-/** One balance, many callers: as many requests get through as it pays for, and it is never negative. */
+/** One balance, many callers: only as many requests succeed as it covers, and it is never negative. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { formatMoney } from '#contract'
 import { countsOf } from '../helpers/counts.ts'
@@ -17,7 +17,7 @@ let hold: bigint
 // A thousand requests at once are an overload for a slow machine.
 const start = shareGateways(() => ({ provider: provider.baseUrl, yaml: { limits: { event_loop: '1m' } } }))
 
-/** The gateway's own figure for one such request, read off a first one's receipt. */
+/** The hold of one such request, taken from a first one's receipt. */
 async function holdOf(body: object): Promise<bigint> {
   const rich = await start()
   const answer = await rich.chat({ ...body })
@@ -37,7 +37,7 @@ beforeAll(async () => {
 })
 afterAll(() => provider.close())
 
-test(`${CALLERS} requests at once on a balance for ${PAID}: exactly ${PAID} are sent, and what is returned lets others in`, async () => {
+test(`${CALLERS} requests at once on a balance for ${PAID}: exactly ${PAID} are sent, and released credit allows more`, async () => {
   for (let round = 0; round < counts(1, 10); round++) {
     provider.script(withhold(exact({ tokens: 3 })))
     const before = provider.requests.length
@@ -50,9 +50,9 @@ test(`${CALLERS} requests at once on a balance for ${PAID}: exactly ${PAID} are 
         if (status !== 200 && ++refused === CALLERS - PAID) resolve()
       })
     }
-    // The provider says nothing until everybody else was refused.
+    // The provider sends nothing until all other requests were refused.
     await allDecided
-    // The last of the ten may still be on their way.
+    // The last of the ten may still be in transit.
     await provider.waitForRequest(before + PAID - 1)
     expect(provider.requests.length - before).toBe(PAID)
     expect(gateway.balance().held).toBe(hold * BigInt(PAID))
@@ -69,7 +69,7 @@ test(`${CALLERS} requests at once on a balance for ${PAID}: exactly ${PAID} are 
     expect(lowest.stop()).toBeGreaterThanOrEqual(0n)
     expect(gateway.balance().held).toBe(0n)
 
-    // Each was charged 16,000 nano-dollars of its hold; the rest is free again.
+    // Each was charged 16,000 nano-dollars of its hold; the rest is available again.
     provider.script(exact({ tokens: 3 }))
     const available = gateway.balance().posted
     for (let more = 0n; more < available / hold && more < 3n; more++)
@@ -83,7 +83,7 @@ test(`${CALLERS} requests at once on a balance for ${PAID}: exactly ${PAID} are 
   }
 })
 
-test('a truly short balance is 402, and the SDKs are told not to try again', async () => {
+test('a balance that is too small is 402, and the SDKs must not retry', async () => {
   const poor = await start({ credit: '0.000001' })
   const answer = await poor.chat(BODY)
   expect(answer.status).toBe(402)
@@ -91,7 +91,7 @@ test('a truly short balance is 402, and the SDKs are told not to try again', asy
   expect(await answer.json()).toMatchObject({ error: { code: 'insufficient_quota', type: 'insufficient_quota' } })
 })
 
-test('a short balance lowers the output cap, sends that cap upstream and says so', async () => {
+test('a small balance lowers the output cap, sends that cap upstream and reports it', async () => {
   const short = await start({ credit: '0.000600' })
   const index = provider.requests.length
   const answer = await short.chat({ max_tokens: 900 })
@@ -104,7 +104,7 @@ test('a short balance lowers the output cap, sends that cap upstream and says so
   expect(short.receipt(answer)!.held).toBeLessThanOrEqual(300_000n)
 })
 
-/** Looks at the balance every millisecond, and remembers the lowest that was free. */
+/** Reads the balance every millisecond, and remembers the lowest available amount. */
 function sampleBalance(): { stop(): bigint } {
   let lowest = gateway.balance().posted
   const timer = setInterval(() => {

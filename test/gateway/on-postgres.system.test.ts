@@ -1,4 +1,4 @@
-/** A gateway whose store is in PostgreSQL: requests, keys, the ledger, the commands, and a database that is away. */
+/** A gateway with its store in PostgreSQL: requests, keys, the ledger, the commands, and an unavailable database. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -33,7 +33,7 @@ const yamlOf = (store: string) => ({
 })
 
 describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
-  test('answers, charges exactly, and lets no revoked key in from the next request on', async () => {
+  test('answers, charges exactly, and refuses a revoked key from the next request on', async () => {
     const { gateway } = await start()
     const { store } = gateway.running
     for (const stream of [false, true]) {
@@ -51,7 +51,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     expect((await gateway.chat(body)).status).toBe(401)
   })
 
-  test('waits for nothing in the thread that serves', async () => {
+  test('never blocks the serving thread', async () => {
     const { gateway, database } = await start()
     const holder = new Client(database.url)
     await holder.connect()
@@ -66,7 +66,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     expect((await asked).status).toBe(200)
   })
 
-  test('whose database is away refuses what is paid in time, and serves again when it is back', async () => {
+  test('without its database refuses paid requests in time, and serves again when it is back', async () => {
     const { gateway, database } = await start()
     await (await gateway.chat(body)).text()
     await database.allow(false)
@@ -80,7 +80,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     expect((await gateway.running.store.verify()).violations).toEqual([])
   })
 
-  test('whose database is away still shows its figures to a token that has read them before', async () => {
+  test('without its database still shows its figures to a token that has read them before', async () => {
     const database = await testDatabase()
     const gateway = await startInProcess({
       store: database.url,
@@ -112,7 +112,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     await database.allow(true)
   })
 
-  test('whose table of replicas is another one: nothing starts, and one problem says where and what to do', async () => {
+  test('whose table of replicas is wrong: nothing starts, and one problem states the place and the remedy', async () => {
     const database = await testDatabase()
     const options = {
       yaml: { ...yamlOf(database.url), secret: '${WORD}' },
@@ -127,7 +127,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     ])
   })
 
-  test('removes what a restore that was killed has left, and nothing of one that is at work', async () => {
+  test('removes the files of a killed restore, and nothing of a running one', async () => {
     const { url } = await testDatabase()
     const dir = await temporaryDirectory()
     const [place, restoring] = [join(dir, '.tollgate/tollgate'), join(dir, '.tollgate/tollgate.restoring')]
@@ -155,7 +155,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
       /^Migration 002-replica-views\.sql waits for a table\. The oldest transaction belongs to process PID of the server \(psql\)\.$/m,
     ],
   ])(
-    '%s says who keeps it from migrating the database, and goes on afterwards',
+    '%s reports the process that blocks its migration, and continues afterwards',
     async (command, take, sentence) => {
       const { url } = await testDatabase()
       const holder = new Client({ connectionString: url, application_name: 'psql' })
@@ -185,7 +185,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     150_000,
   )
 
-  test('is told and asked by the commands, while it runs and after it has ended', async () => {
+  test('is managed by the commands, while it runs and after it has ended', async () => {
     const database = await testDatabase()
     const gateway = await startGateway({ yaml: yamlOf(database.url), policies: POLICIES })
     onTestFinished(async () => void (await gateway.stop()))

@@ -6,7 +6,7 @@ import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 
-test('is answered and logged, and holds no configuration', async () => {
+test('is answered and logged, and keeps no configuration in use', async () => {
   await using gateway = await startInProcess({
     yaml: { admin: '127.0.0.1:0', metrics: 'open', routes: [{ path: '/v1/messages', policy: 'test' }] },
     policies: { test: FIVE_STEPS },

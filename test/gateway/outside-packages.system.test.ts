@@ -1,6 +1,6 @@
 /**
- * Plugins that somebody has written as packages of their own, installed by npm beside a configuration far from this
- * repository: `tollgate check` and `tollgate serve` find them there, or say of each what is wrong with it.
+ * Third-party plugins in their own packages, installed by npm beside a configuration outside of this repository. `tollgate check` and
+ * `tollgate serve` find them, or report the problem of each.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -19,7 +19,7 @@ const HANDLE = (header: string) => `create: ({ word }) => async (ctx, next) => {
     await next()
   }`
 
-/** The packages, each with its package.json; `index.js` unless that says otherwise. */
+/** The packages, each with its package.json; `index.js` by default. */
 const PACKAGES: Readonly<Record<string, { readonly manifest: object; readonly files: Record<string, string> }>> = {
   'tollgate-plugin-modern': {
     manifest: {
@@ -79,7 +79,7 @@ beforeAll(async () => {
       await writeFile(path, text)
     }
   }
-  // Copied, as packages from a registry are, and not linked.
+  // Copied like packages from a registry, not linked.
   const packages = Object.keys(PACKAGES).map(name => `./packages/${name}`)
   const quiet = ['--offline', '--no-audit', '--no-fund', '--install-links', '--ignore-scripts']
   await promisify(execFile)('npm', ['install', ...quiet, ...packages], { cwd: dir })
@@ -106,7 +106,7 @@ const good = {
   ],
 }
 
-describe('packages that are well made', () => {
+describe('valid packages', () => {
   test('pass the check, and their settings are checked', async () => {
     const config = await writeConfiguration(dir, { yaml: yaml('good'), policies: { good, catalog } })
     expect(await tollgate(['check'], { config, cwd: '/' })).toMatchObject({ code: 0 })
@@ -143,7 +143,7 @@ describe('packages that are well made', () => {
   })
 })
 
-test('those that are not: each with its place and its reason, all at once', async () => {
+test('invalid packages: each is reported with its place and reason, all at once', async () => {
   const uses = ['absent', ...Object.keys(PACKAGES).filter(name => name.startsWith('bad-'))]
   const steps = [
     { use: 'api-key' },

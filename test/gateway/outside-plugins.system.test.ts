@@ -1,6 +1,6 @@
 /**
- * Plugins that are not the gateway's, at work in a gateway that runs: a file of one's own in a folder far from this
- * repository, @koa/cors from npm, and a Koa middleware by somebody who has never heard of us.
+ * Third-party plugins in a running gateway: a file in a folder outside of this repository, @koa/cors from npm, and an ordinary Koa
+ * middleware.
  */
 import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -24,7 +24,7 @@ import { expectRefusal } from './refusal.ts'
 const CORS = join(PACKAGES, 'node_modules/@koa/cors')
 const ORIGIN = 'https://app.example'
 
-/** What its author has written: with types, a unit, a helper file, and something to let go of. */
+/** The author's file: with types, a unit, a helper file, and a resource to release. */
 const DESK = `
 import { type Chunk, definePlugin, refuse, unit } from 'tollgate/plugin'
 import { upper } from './upper.ts'
@@ -44,7 +44,7 @@ export default definePlugin({
     required: ['pause'],
     properties: {
       pause: { ...unit('duration'), description: 'How long the desk rests.' },
-      word: { type: 'string', description: 'What nobody may say.', default: 'forbidden' },
+      word: { type: 'string', description: 'The forbidden word.', default: 'forbidden' },
     },
   },
   create({ pause, word }: Settings, { clock, log }, { policy, id }) {
@@ -53,7 +53,7 @@ export default definePlugin({
       async handle(ctx, next) {
         const at = ctx.exchange.chat.body.messages.findIndex(({ content }) => String(content).includes(word))
         if (at >= 0) {
-          throw refuse('invalid_value', { message: \`Nobody says "\${word}" here.\`, param: \`messages[\${at}].content\` })
+          throw refuse('invalid_value', { message: \`The word "\${word}" is not allowed.\`, param: \`messages[\${at}].content\` })
         }
         let chunks = 0
         ctx.exchange.watch(() => chunks++)
@@ -79,7 +79,7 @@ export function upper(chunk: Chunk): Chunk | null {
 }
 `
 
-/** What Koa middlewares do, good and bad, each by its name. */
+/** Behaviours of Koa middlewares, good and bad, by name. */
 const STRANGER = `
 const { Readable } = require('node:stream')
 const deeds = {
@@ -97,12 +97,12 @@ const deeds = {
   stream: ctx => { ctx.type = 'text/plain'; ctx.body = Readable.from(['one ', 'two ', 'three']) },
   breaks(ctx) {
     ctx.type = 'text/plain'
-    ctx.body = Readable.from((async function* () { yield 'one '; throw new Error('disk gone') })())
+    ctx.body = Readable.from((async function* () { yield 'one '; throw new Error('disk failed') })())
   },
   raw(ctx) { ctx.res.writeHead(200, { 'content-length': 3 }); ctx.res.end('raw') },
   redirects: ctx => ctx.redirect('https://example.com/elsewhere'),
   async after(ctx, next) { await next(); ctx.body = 'mine' },
-  async header(ctx, next) { ctx.set('x-before', '1'); await next(); ctx.set('x-after', ctx.state.user ? 'user' : 'nobody') },
+  async header(ctx, next) { ctx.set('x-before', '1'); await next(); ctx.set('x-after', ctx.state.user ? 'user' : 'no user') },
   async swallows(ctx, next) { try { await next() } catch { ctx.body = 'all is fine' } },
   async twice(ctx, next) { await next(); await next() },
   forgets() {},
@@ -184,12 +184,12 @@ const deed = (name: string, init: RequestInit = {}) =>
 
 const idOf = (answer: Response) => answer.headers.get('x-request-id')
 
-/** What the log says of a step's mistake. */
+/** The log's text about a step's mistake. */
 const mistakeOf = (answer: Response) =>
   gateway.waitForLog(line => line['msg'] === 'a plugin failed' && line['exchange'] === idOf(answer))
 
-describe('a plugin of one’s own', () => {
-  test('refuses, with a sentence and the place', async () => {
+describe('a plugin in its own file', () => {
+  test('refuses, with a message and the place', async () => {
     const asked = provider.requests.length
     const answer = await chat({
       messages: [
@@ -198,7 +198,7 @@ describe('a plugin of one’s own', () => {
       ],
     })
     const error = await expectRefusal(answer, 'invalid_value')
-    expect(error).toMatchObject({ message: 'Nobody says "forbidden" here.', param: 'messages[1].content' })
+    expect(error).toMatchObject({ message: 'The word "forbidden" is not allowed.', param: 'messages[1].content' })
     expect(provider.requests.length).toBe(asked)
   })
 
@@ -210,7 +210,7 @@ describe('a plugin of one’s own', () => {
     expect(completion.choices[0]!.message.content).toBe('WELL SAID')
   })
 
-  test('edits a stream, which still ends as it should', async () => {
+  test('edits a stream, which still ends properly', async () => {
     const answer = await chat({ stream: true })
     const stream = parseSse(await answer.text())
     expect(stream).toMatchObject({ done: true, rest: '' })
@@ -231,7 +231,7 @@ describe('@koa/cors', () => {
   const origin = { origin: ORIGIN }
   const allowed = (answer: Response) => answer.headers.get('access-control-allow-origin')
 
-  test('a preflight is answered before anybody asks for a key', async () => {
+  test('a preflight is answered before a key is required', async () => {
     const asked = provider.requests.length
     const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'OPTIONS',
@@ -252,7 +252,7 @@ describe('@koa/cors', () => {
     expect(line).toMatchObject({ status: 204, outcome: 'answered', method: 'OPTIONS' })
   })
 
-  test('OPTIONS that is no preflight meets the steps behind it; without such a step it is refused', async () => {
+  test('OPTIONS that is not a preflight reaches the steps after it; without such a step it is refused', async () => {
     const options = (path: string, headers: Record<string, string> = {}) =>
       fetch(`${gateway.url}${path}`, { method: 'OPTIONS', headers })
     await expectRefusal(await options('/v1/chat/completions'), 'missing_api_key')
@@ -273,7 +273,7 @@ describe('@koa/cors', () => {
     }
   })
 
-  test('its headers are on errors, beside those that the error has itself', async () => {
+  test('its headers are on errors, besides those of the error itself', async () => {
     const refused = await chat({}, { ...origin, authorization: '' })
     await expectRefusal(refused, 'missing_api_key')
     expect(allowed(refused)).toBe('*')
@@ -295,7 +295,7 @@ describe('@koa/cors', () => {
   })
 })
 
-describe('a Koa middleware that knows nothing of us', () => {
+describe('an ordinary Koa middleware', () => {
   test.each([
     ['throws', 403, 'forbidden', 'Not from here.', { 'x-reason': 'office', vary: 'X-Office' }],
     ['teapot', 418, 'bad_request', 'Short and stout.', {}],
@@ -328,13 +328,13 @@ describe('a Koa middleware that knows nothing of us', () => {
     expect(await gateway.waitForLog(line => line['id'] === idOf(answer))).toMatchObject({ outcome: 'answered', status })
   })
 
-  test('goes on: headers before and after', async () => {
+  test('continues: headers before and after', async () => {
     const passed = await deed('jwt', { headers: { authorization: 'Bearer something' } })
     expect(passed.status).toBe(200)
     const answer = await deed('header')
     expect(answer.status).toBe(200)
     expect(answer.headers.get('x-before')).toBe('1')
-    expect(answer.headers.get('x-after')).toBe('nobody')
+    expect(answer.headers.get('x-after')).toBe('no user')
   })
 
   test.each([
@@ -350,7 +350,7 @@ describe('a Koa middleware that knows nothing of us', () => {
     if (detail !== null) expect(JSON.stringify(line)).toContain(detail)
   })
 
-  test('cannot make a failure look good, nor send twice', async () => {
+  test('can neither hide a failure nor send twice', async () => {
     provider.script(errorAnswer(500))
     const asked = provider.requests.length
     const swallowed = await deed('swallows')
@@ -363,7 +363,7 @@ describe('a Koa middleware that knows nothing of us', () => {
   })
 })
 
-test('its stream breaks: the answer is cut and does not end as if it were whole', async () => {
+test('its stream breaks: the answer is cut and does not look complete', async () => {
   const client = await openRaw(gateway.url)
   await client.post('/v1/breaks', {})
   const answer = await client.readResponse()
@@ -371,7 +371,7 @@ test('its stream breaks: the answer is cut and does not end as if it were whole'
   expect(answer.text()).toBe('one ')
 })
 
-test('it writes past Koa: what it wrote is out, the log names it, and the gateway goes on', async () => {
+test('it bypasses Koa: its bytes are sent, the log names it, and the gateway continues', async () => {
   const answer = await deed('raw')
   expect(await answer.text()).toBe('raw')
   const line = await gateway.waitForLog(line => line['msg'] === 'a plugin failed' && line['step'] === 'the-raw')
@@ -379,20 +379,20 @@ test('it writes past Koa: what it wrote is out, the log names it, and the gatewa
   expect((await chat()).status).toBe(200)
 })
 
-test('at the end each step lets go of what it holds, once', async () => {
+test('at the shutdown each step releases its resources, once', async () => {
   expect(await gateway.stop()).toBe(0)
   const closed = gateway.logs().filter(line => line['msg'] === 'desk closed')
   expect(closed).toEqual([expect.objectContaining({ step: 'desk', policy: 'main', id: 'desk' })])
   expect(gateway.stderr()).toBe('')
 })
 
-describe('a plugin that cannot serve: nothing starts, and the place is named', () => {
+describe('an unusable plugin: nothing starts, and the place is named', () => {
   const SETTINGS = "settings: { type: 'object', additionalProperties: false, properties: {} }"
   const CREATE = 'create: () => (_ctx, next) => next()'
   const define = (parts: string) =>
     `import { definePlugin } from 'tollgate/plugin'\nexport default definePlugin({ name: 'own', ${parts} })\n`
   const USE = /policies\/main\.yaml:4:10\b/
-  /** Those need a process of their own: here the test runner reads files, and takes what Node.js does not. */
+  /** These need their own process: the test runner reads files here, and accepts syntax that Node.js does not. */
   const REFUSED_BY_NODE: ReadonlySet<string> = new Set(['a syntax error', 'what needs a build'])
 
   async function serveAlone(config: string) {
@@ -404,12 +404,12 @@ describe('a plugin that cannot serve: nothing starts, and the place is named', (
     ['a syntax error', 'export default {\n  name: "own",,\n}\n', USE, /\(plugins\/own\.ts:2:15\) failed to load: /],
     ['no default export', 'export const own = 1\n', USE, /own\.ts\) has no default export/],
     ['another default export', 'export default () => {}\n', USE, /was not made by definePlugin/],
-    ['what needs a build', 'export enum Mood { Good }\nexport default Mood\n', USE, /failed to load: .*enum/],
+    ['syntax that needs a build', 'export enum Mood { Good }\nexport default Mood\n', USE, /failed to load: .*enum/],
     ['an unknown fact', define(`needs: ['tenant'], ${SETTINGS}, ${CREATE}`), USE, /the fact "tenant" does not exist/],
     ['an unknown service', define(`uses: ['clok'], ${SETTINGS}, ${CREATE}`), USE, /"?clok"?/],
     ['a fact that comes later', define(`needs: ['targets'], ${SETTINGS}, ${CREATE}`), USE, /targets.*route/s],
     [
-      'a step that cannot be made',
+      'a step that cannot be created',
       define(`${SETTINGS}, create() { throw new Error('no licence') }`),
       /"own"/,
       /no licence/,
@@ -437,7 +437,7 @@ describe('a plugin that cannot serve: nothing starts, and the place is named', (
     expect({ code, out }).toEqual({ code: 1, out: '' })
     expect(err).toMatch(place)
     expect(err).toMatch(says)
-    // A sentence, not a stack.
+    // A message, not a stack.
     expect(err).not.toMatch(/^\s+at .*(node:|\.ts:\d+)/m)
   })
 })

@@ -8,10 +8,10 @@ import { openRaw, type RawResponse } from '../helpers/raw-client.ts'
 import { until } from '../helpers/until.ts'
 
 const CLIENTS = 300
-/** So little that the clients of this test are too many. */
+/** A limit so low that the clients of this test exceed it. */
 const EVENT_LOOP = '1ms'
 const BODY = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi'.repeat(2000) }] })
-/** In chunks of one byte: they take the gateway longer than its clients, so that the gateway is what is overloaded. */
+/** In chunks of one byte: they cost the gateway more than its clients, so that the gateway is overloaded first. */
 const CHUNKS = `${[...BODY].map(byte => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`
 
 test('answers some with 503 and Retry-After, spares /livez, and ends', async () => {
@@ -34,12 +34,12 @@ test('answers some with 503 and Retry-After, spares /livez, and ends', async () 
   const { key } = await createAccount(gateway, { credit: '1000000' })
   const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer ${key}\r\n`
   const inChunks = `${head}Transfer-Encoding: chunked\r\n\r\n${CHUNKS}`
-  let goesOn = true
+  let isRunning = true
   const port = Number(new URL(gateway.url).port)
   const statuses = new Map<string, number>()
-  // Each request on a connection of its own.
+  // Each request on its own connection.
   const client = async () => {
-    while (goesOn) {
+    while (isRunning) {
       const status = await new Promise<string>(resolve => {
         let text = ''
         const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(inChunks))
@@ -80,7 +80,7 @@ test('answers some with 503 and Retry-After, spares /livez, and ends', async () 
     expect(refused.header('x-request-id')).toMatch(/^req_/)
     probe.socket.destroy()
   } finally {
-    goesOn = false
+    isRunning = false
     await Promise.all(clients)
   }
   // The overload may have ended before and started again: the log line may be an earlier one.

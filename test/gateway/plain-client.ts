@@ -1,4 +1,4 @@
-/** Sends a chat request and reads the answer as a strict client does: what is not a whole answer raises. */
+/** Sends a chat request and reads the answer like a strict client: an incomplete answer raises an error. */
 import type { FaultMode } from '../helpers/fake-provider.ts'
 import type { InProcess } from '../helpers/in-process.ts'
 import { chunksOf, parseSse, textOf } from '../helpers/sse.ts'
@@ -10,13 +10,13 @@ export type ClientResult = { readonly raised: unknown } | { readonly content: st
 export interface Wire {
   readonly status: number
   readonly headers: Headers
-  /** The body as it came; `cut`: why the connection broke, or null. */
+  /** The body as received; `cut`: why the connection broke, or null. */
   readonly text: string
   readonly cut: string | null
   readonly sent: string
 }
 
-/** A client: asks the model for "Hello", shows the bytes, and returns what it made of them. */
+/** A client: sends "Hello" to the model, reports the bytes, and returns the parsed answer. */
 export type ChatClient = (
   gateway: Pick<InProcess, 'url' | 'key'>,
   model: string,
@@ -24,7 +24,7 @@ export type ChatClient = (
   onWire?: (wire: Wire) => void,
 ) => Promise<ClientResult>
 
-/** Requests the URL, and shows the bytes before the client reads them. */
+/** Requests the URL, and reports the bytes before the client reads them. */
 export async function fetchWire(
   url: string,
   init: RequestInit,

@@ -1,4 +1,4 @@
-/** Declared plans at work: who is refused, which models an account has, limits over policies, and the share of work. */
+/** Declared plans in use: refusals, models of an account, limits across policies, and the share of work. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
 import { THREAD_WORK } from '../../src/request/http/owners.ts'
@@ -87,7 +87,7 @@ describe('an account whose plan is not declared', () => {
     expect(account.balance()).toMatchObject({ held: 0n, posted: 10_000_000_000n })
   })
 
-  test('is served again once it has another one', async () => {
+  test('is served again once it has a declared one', async () => {
     const account = await on('gold')
     await gateway.running.store.setPlan(account.accountId, 'free')
     expect((await account.chat()).status).toBe(200)
@@ -142,7 +142,7 @@ describe('the plan of a token', () => {
     expect(await list(await token('staff', { models: ['secret', 'm'] }), '/office')).toEqual(['secret'])
   })
 
-  test('says nothing of its claims in the log', async () => {
+  test('writes no claims to the log', async () => {
     const answer = await ask(await token('staff', { note: 'a-private-word' }), 'secret', '/office')
     await answer.text()
     await gateway.exchangeLine(answer.headers.get('x-request-id')!)
@@ -150,7 +150,7 @@ describe('the plan of a token', () => {
   })
 })
 
-test('a limit of a plan counts over all policies that enforce it', async () => {
+test('a limit of a plan applies across all policies that enforce it', async () => {
   const account = await on('slow')
   expect((await ask(account.key, 'm')).status).toBe(200)
   expect((await ask(account.key, 'm', '/other')).status).toBe(200)

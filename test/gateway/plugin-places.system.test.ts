@@ -1,6 +1,6 @@
 /**
- * A mistake in a plugin of one's own is told with its place in the plugin's file, wherever it comes to light: in a reload, in
- * `tollgate check` and in `tollgate test`. Node itself loads the files: its stacks are what is read.
+ * An error in a plugin is reported with its place in the plugin's file, wherever it occurs: in a reload, in `tollgate check` and in
+ * `tollgate test`. Node itself loads the files, because the test reads its stacks.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import {
 } from '../helpers/gateway.ts'
 import { until } from '../helpers/until.ts'
 
-/** With types above it, which Node takes out in place. */
+/** With types at the top, which Node strips in place. */
 const plugin = (name: string, parts: string, head = '') => `import { definePlugin } from 'tollgate/plugin'
 interface Settings {
   readonly most: number
@@ -31,7 +31,7 @@ export default definePlugin<Settings>({
 const CREATE = 'create: () => (_ctx, next) => next(),'
 const THROW = `throw new Error('boom')`
 
-/** Each with the file in which it throws, where that is another one. */
+/** Each with the file that throws, if it is another one. */
 const MISTAKES: [name: string, text: string, thrownIn?: string][] = [
   ['at-import', plugin('at-import', CREATE, `const most: number = 3\nif (most > 2) ${THROW}`)],
   ['at-check', plugin('at-check', `check(): never { ${THROW} },\n  ${CREATE}`)],
@@ -88,7 +88,7 @@ function placeIn(text: string, words: string) {
   return { line: at + 1, column: lines[at]!.indexOf(words) + 1 }
 }
 
-/** `policies/at-create.ts:8:24`, counted from the text. */
+/** `policies/at-create.ts:8:24`, computed from the text. */
 function placeOf(file: string): string {
   const { line, column } = placeIn(FILES[file]!, "new Error('boom')")
   return `${file}:${line}:${column}`
@@ -96,26 +96,26 @@ function placeOf(file: string): string {
 
 test.each(MISTAKES)('%s', async (name, _text, file = `policies/${name}.ts`) => {
   const said = `boom (${placeOf(file)})`
-  const told = name === 'at-import' ? `./at-import.ts (${placeOf(file)}) failed to load: boom` : said
+  const expected = name === 'at-import' ? `./at-import.ts (${placeOf(file)}) failed to load: boom` : said
   const dir = await project()
   const config = await writeConfiguration(dir, { yaml: YAML, policies: { main: policyWith(name) } })
   for (const command of ['check', 'test']) {
     const { code, stdout } = await tollgate([command], { config })
     expect(code).toBe(1)
-    expect(stdout).toContain(told)
+    expect(stdout).toContain(expected)
     expect(stdout.split('boom')).toHaveLength(2)
   }
 
   await writeFile(join(gateway.dir, 'policies/main.yaml'), policyWith(name))
   process.kill(gateway.pid, 'SIGHUP')
-  const line = await gateway.waitForLog(each => String(each['problem']).includes(told))
+  const line = await gateway.waitForLog(each => String(each['problem']).includes(expected))
   expect(line['msg']).toBe('the configuration is not changed')
 })
 
 test.each([
   ['rejection', `void Promise.reject(new Error('boom'))`, 'an unhandled rejected promise'],
   ['exception', `setTimeout(() => { throw new Error('boom') })`, 'an uncaught error, which ends a gateway'],
-])('check tells what goes astray in the dry run: %s', async (_name, deed, what) => {
+])('check reports a stray error in the dry run: %s', async (_name, deed, what) => {
   const dir = await project()
   const config = await writeConfiguration(dir, { yaml: YAML, policies: { main: policyWith('astray') } })
   const text = plugin('astray', `create: () => async (_ctx, next) => { ${deed}; await next() },`)
@@ -131,9 +131,9 @@ test.each([
 const WATCHES = `create: () => (ctx, next) => { ctx.exchange.watch(() => { ${THROW} }); return next() },`
 
 test.each([
-  ['behind the answer', 'late', FILES['policies/at-request.ts']!.replace('dryRun: true', 'dryRun: false')],
+  ['after the answer', 'late', FILES['policies/at-request.ts']!.replace('dryRun: true', 'dryRun: false')],
   ['in a watch', 'watches', plugin('watches', WATCHES)],
-])('a mistake at a real request, in the log: %s', async (_where, file, text) => {
+])('an error at a real request, in the log: %s', async (_where, file, text) => {
   await writeFile(join(gateway.dir, `policies/${file}.ts`), text)
   await writeFile(join(gateway.dir, 'policies/main.yaml'), policyWith(file))
   process.kill(gateway.pid, 'SIGHUP')

@@ -1,4 +1,4 @@
-/** What a plugin of one's own keeps in services outlives a reload and a change of its file. */
+/** A plugin's state in services survives a reload and a change of its file. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -6,7 +6,7 @@ import { type Gateway, startGateway, temporaryDirectory } from '../helpers/gatew
 import { describeWith } from '../helpers/missing.ts'
 import { startRedis, WITHOUT_REDIS } from '../helpers/redis.ts'
 
-/** Counts in `kv` and takes one of a bucket's ten; a slot is held by each request that never ends. */
+/** Counts in `kv` and takes one of a bucket's ten units; each request that never ends holds a slot. */
 const plugin = (version: number) => `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
   name: 'counts',
@@ -43,7 +43,7 @@ async function startWith(file: string, text: string, yaml: object = {}) {
   return startGateway({ dir, yaml: { ...YAML, ...yaml }, policies: { main: steps } })
 }
 
-/** On a connection of its own, so that each thread has its turns. Answers a header of the answer. */
+/** On its own connection, so that each thread gets requests. Returns a header of the answer. */
 async function headerOf(url: string, name: string, headers: Record<string, string> = {}): Promise<string | null> {
   const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }] })
   const sent = { 'content-type': 'application/json', connection: 'close', ...headers }
@@ -64,7 +64,7 @@ test('texts, buckets and slots', async () => {
   expect(await counted()).toBe('version 2, 3, 7, 3')
 })
 
-/** Answers by itself. It keeps a list in memory, and loads it again from its file when somebody has changed it. */
+/** Answers itself. It caches a list in memory, and loads it again from its file after a change. */
 const lists = (file: string) => `import { readFileSync, writeFileSync } from 'node:fs'
 import { threadId } from 'node:worker_threads'
 import { definePlugin } from 'tollgate/plugin'
@@ -96,7 +96,7 @@ type Read = [list: string, loads: number, place: string]
 const read = async ({ url }: Gateway): Promise<Read> => JSON.parse((await headerOf(url, 'x-list'))!)
 const change = ({ url }: Gateway, word: string) => headerOf(url, 'x-list', { 'x-change': word })
 
-describe('a change is seen', () => {
+describe('a change is noticed', () => {
   test('by both threads of a gateway at once, which load no more than once for it', async () => {
     const file = join(await temporaryDirectory(), 'list')
     const gateway = await startWith('lists.ts', lists(file), { threads: 2, store: 'sqlite:./store.db' })
@@ -122,7 +122,7 @@ describe('a change is seen', () => {
       const gateways = await Promise.all([start(), start()])
       for (const word of ['one', 'two']) {
         await change(gateways[0]!, word)
-        // On a busy machine a call may take longer than the state server is given: then it is told later.
+        // On a busy machine a call may exceed the state server's time limit: the change is then noticed later.
         const seen = new Set<string>()
         const readAll = async () => {
           for (const [list, , place] of await Promise.all(gateways.map(read))) {

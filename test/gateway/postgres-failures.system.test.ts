@@ -1,6 +1,6 @@
 /**
- * A gateway whose PostgreSQL is lost in every way there is, while streams are under way: what clients see, and that each
- * exchange is charged exactly once when it is back.
+ * A gateway loses its PostgreSQL in every possible way, while streams are in progress. Clients get correct results, and each exchange is
+ * charged exactly once when the database is back.
  */
 import { connect, createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -15,17 +15,17 @@ import { seeded } from '../helpers/seeded.ts'
 
 const counts = countsOf('kills')
 
-/** How long it is away. The streams under way end before it is back. */
+/** The length of the outage. The streams in progress end during it. */
 const AWAY_MS = counts(1500, 20_000)
 const FROZEN_MS = counts(2000, 30_000)
 const PACE_MS = 30
-/** They begin one after the other, so that each ends at another place of what the gateway tries. */
+/** They begin one after the other, so that each ends at a different stage of the gateway's attempts. */
 const STREAMS = 24
 const BEGIN_EVERY_MS = 40
-/** Promised, times five: a refusal of what is paid, and the end of all that waits. */
+/** The promise, times five: a refusal of paid requests, and the end of all waits. */
 const REFUSED_WITHIN_MS = 5 * 1500
 
-/** Each request costs exactly a dollar, whatever it says. */
+/** Each request costs exactly a dollar, whatever its content. */
 const PRICE = { per: '1M tokens', input: '$0', output: '$0', request: '$1' }
 const STEPS = [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }]
 
@@ -69,19 +69,19 @@ const ask = (gateway: Gateway, key: string, body: object = {}, path = '/v1') =>
     }),
   })
 
-interface Asked {
+interface RequestResult {
   readonly status: number
   readonly ms: number
 }
 
-async function askedAt(gateway: Gateway, key: string): Promise<Asked> {
+async function askedAt(gateway: Gateway, key: string): Promise<RequestResult> {
   const began = performance.now()
   const answer = await ask(gateway, key, { max_tokens: 1 })
   await answer.text()
   return { status: answer.status, ms: performance.now() - began }
 }
 
-/** A way in which the database is lost, and comes back. */
+/** A way to lose the database, and to get it back. */
 interface Loss {
   readonly url: string
   away(): Promise<unknown> | unknown
@@ -104,7 +104,7 @@ const within =
     return { url: database.url, away: () => away(database), back: () => back(database) }
   }
 
-/** Delays what the server answers. */
+/** Delays the server's answers. */
 async function slow(ms: number): Promise<Loss> {
   const { url } = await testDatabase()
   const place = new URL(url)
@@ -139,13 +139,13 @@ const readOnly = (isReadOnly: boolean) => async (database: TestDatabase) => {
   await database.cut()
 }
 
-/** As a disk without room answers: the very SQLSTATE. */
+/** Answers like a disk without room, with the same SQLSTATE. */
 const FULL = `
   CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
   CREATE TRIGGER no_room BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION no_room();`
 
-/** The first four are of different kinds; the others show in the full counts that nothing hangs by what a kind is. */
+/** The first four are of different kinds. The full run shows that the kind does not matter. */
 const LOSSES: readonly (readonly [name: string, ms: number, make: () => Promise<Loss>])[] = [
   [
     'killed, and started again',
@@ -181,7 +181,7 @@ const LOSSES: readonly (readonly [name: string, ms: number, make: () => Promise<
     ),
   ],
   [
-    'letting nobody in',
+    'rejecting every connection',
     AWAY_MS,
     within(
       database => database.allow(false),
@@ -191,7 +191,7 @@ const LOSSES: readonly (readonly [name: string, ms: number, make: () => Promise<
   ['read-only', AWAY_MS, within(readOnly(true), readOnly(false))],
 ]
 
-/** Reads a stream to its end; its text. */
+/** Reads a stream to its end; returns its text. */
 async function streamOf(gateway: Gateway, key: string, began: () => void): Promise<string> {
   const answer = await ask(gateway, key, { stream: true })
   expect(answer.status).toBe(200)
@@ -216,12 +216,12 @@ const readiness = async (gateway: Gateway) => {
 
 describeWith(WITHOUT_POSTGRES, 'a database that is', () => {
   test.each(LOSSES.slice(0, counts(4, LOSSES.length)))(
-    '%s: what is paid is refused in time, streams end whole, and each is charged once',
+    '%s: paid requests are refused in time, streams end completely, and each is charged once',
     async (_, ms, make) => {
       const loss = await make()
       const gateway = await start(loss.url)
       const { key, accountId } = await createAccount(gateway, { credit: 1000 })
-      // A key that has to be read, because nobody has used it yet.
+      // A key that has to be read, because it was not used yet.
       const { key: unseen } = await createAccount(gateway, { credit: 1000 })
       expect(await askedAt(gateway, key)).toMatchObject({ status: 200 })
       let begun = 0
@@ -234,10 +234,10 @@ describeWith(WITHOUT_POSTGRES, 'a database that is', () => {
 
       await loss.away()
       const lostAt = performance.now()
-      const refused: Asked[] = []
+      const refused: RequestResult[] = []
       while (performance.now() - lostAt < ms) {
         refused.push(await askedAt(gateway, key), await askedAt(gateway, unseen))
-        // Who pays nothing goes on.
+        // Free requests continue.
         const open = await ask(gateway, '', { model: 'free', max_tokens: 1 }, '/open/v1')
         expect(await open.text()).toContain('"finish_reason"')
         await wait(100)
@@ -255,14 +255,14 @@ describeWith(WITHOUT_POSTGRES, 'a database that is', () => {
       console.info(`all charged ${Math.round(performance.now() - backAt)} ms after it was back`)
       await expect.poll(() => askedAt(gateway, key)).toMatchObject({ status: 200 })
       await expect.poll(() => readiness(gateway)).toMatch(/^200/)
-      // In a process of its own: it would wait for the proxy in this one.
+      // In its own process: in this one it would wait for the proxy.
       const { code, stdout } = await tollgate(['ledger', 'verify'], { config: gateway.config })
       expect(code, stdout).toBe(0)
       expect((await moneyOf(gateway, accountId)).held).toBe(0)
     },
   )
 
-  test('killed again and again under load: who saw the end has paid once, and nothing stays held', async () => {
+  test('killed repeatedly under load: complete answers are charged once, and nothing stays held', async () => {
     const seed = Math.floor(Math.random() * 2 ** 32)
     console.info(`killed by the seed ${seed}`)
     const random = seeded(seed)
@@ -300,7 +300,7 @@ describeWith(WITHOUT_POSTGRES, 'a database that is', () => {
     expect(code, stdout).toBe(0)
   })
 
-  test('cut off again and again: no connection, timer or memory is left behind', async () => {
+  test('cut off repeatedly: no connection, timer or memory leaks', async () => {
     const database = await testDatabase()
     const gateway = await start(database.url, WATCHED_GATEWAY)
     const { key, accountId } = await createAccount(gateway, { credit: 1000 })
@@ -316,7 +316,7 @@ describeWith(WITHOUT_POSTGRES, 'a database that is', () => {
     for (let warm = 0; warm < 3; warm++) await cutOnce()
     const before = await resourcesOf(gateway)
     for (let cuts = 0; cuts < counts(10, 50); cuts++) await cutOnce()
-    // One that writes, one that listens, and two that read, each of which is opened when it is needed.
+    // One that writes, one that listens, and two that read, each opened on demand.
     const others = async () => (await connections()).filter(name => name !== 'tollgate (reads)')
     await expect.poll(others).toEqual(['tollgate (changes)', 'tollgate replica 1'])
     expect((await connections()).length).toBeLessThanOrEqual(4)

@@ -1,4 +1,4 @@
-/** A gateway that can be asked how its event loop fares (loop-probe.ts), with one model and a key that does not run dry. */
+/** A gateway with a probe of its event loop (loop-probe.ts), with one model and a key with ample credit. */
 import type { FakeProvider } from '../helpers/fake-provider.ts'
 import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'

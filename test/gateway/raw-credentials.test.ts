@@ -90,7 +90,7 @@ function post(
   })
 }
 
-test('a 403 is the business of the request: the credential stays', async () => {
+test('a 403 concerns the request: the credential stays', async () => {
   const before = gateway.log.length
   forbidden.add(`Bearer ${KEYS[0]}`).add(`Bearer ${KEYS[1]}`)
   const statuses: number[] = []
@@ -100,7 +100,7 @@ test('a 403 is the business of the request: the credential stays', async () => {
   expect(gateway.log.slice(before).filter(line => line['msg'] === 'the provider refuses this credential')).toEqual([])
 })
 
-test('a credential that is refused is left out, and the others take turns', async () => {
+test('a refused credential is skipped, and the others take turns', async () => {
   refusedKeys.add(`Bearer ${KEYS[0]}`)
   const statuses: number[] = []
   for (let index = 0; index < 6; index++) {
@@ -119,15 +119,15 @@ describe('AWS', () => {
   test.each<[string, string, string | Buffer, Record<string, string>]>([
     ['JSON', '/bedrock/model/amazon.titan:0/invoke', '{"inputText":"ä"}', { 'content-type': 'application/json' }],
     [
-      'a body that says more of itself',
+      'a body with more content headers',
       '/bedrock/model/amazon.titan%3A0/invoke?b=2&a=%20',
       '{}',
       { 'content-type': 'application/json; charset=utf-8' },
     ],
     ['bytes', '/bedrock/model/x/invoke', Buffer.from([0, 255, 13, 10]), { 'content-type': 'image/png' }],
     ['another method', '/bedrock/async-invoke/x', '', {}],
-    ['bytes of no type', '/bedrock/model/x/invoke', Buffer.from([0, 255]), {}],
-  ])('%s: the signature covers what is sent', async (_title, path, body, headers) => {
+    ['bytes without a type', '/bedrock/model/x/invoke', Buffer.from([0, 255]), {}],
+  ])('%s: the signature covers the sent request', async (_title, path, body, headers) => {
     const index = provider.requests.length
     const method = body === '' ? 'GET' : 'POST'
     const response = await post(path, body, headers, method)
@@ -141,7 +141,7 @@ describe('AWS', () => {
     const { authorization } = request.headers
     const names = /SignedHeaders=([^,]+)/.exec(authorization!)![1]!.split(';')
     expect(names).toEqual(expect.arrayContaining(['content-type', 'host', 'x-amz-date']))
-    // As AWS checks it: from what came over the wire.
+    // Like AWS: computed from the bytes on the wire.
     const time = request.headers['x-amz-date']!.replace(
       /^(....)(..)(..)T(..)(..)(..)Z$/,
       (_all, ...[year, month, day, hour, minute, second]) => `${year}-${month}-${day}T${hour}:${minute}:${second}Z`,

@@ -75,7 +75,7 @@ async function seen(): Promise<ProviderView> {
   return items.find(({ name }) => name === 'p')!
 }
 
-/** Answers so under the first credential, and well under the other. */
+/** Answers like this under the first credential, and properly under the other. */
 const underFirst = (behaviour: Behaviour) =>
   provider.script(({ headers }: ProviderRequest) =>
     headers['authorization'] === `Bearer ${KEYS[0]}` ? behaviour : FINE,
@@ -84,7 +84,7 @@ const underFirst = (behaviour: Behaviour) =>
 test.each([
   ['limited', errorAnswer(429, errorBody(429, 'Slow down.'), { 'retry-after': '60' }), 0],
   ['out of quota', errorAnswer(402, errorBody(402, 'Pay first.')), 1],
-])('a credential that is %s is left out, and the target is as well as before', async (_name, behaviour, refused) => {
+])('a credential that is %s is skipped, and the target stays healthy', async (_name, behaviour, refused) => {
   underFirst(behaviour)
   expect((await askTimes(6)).filter(status => status !== 200)).toHaveLength(1)
   expect(await seen()).toMatchObject({
@@ -93,7 +93,7 @@ test.each([
   })
 })
 
-test('operators see a provider that fails as a sick target', async () => {
+test('operators see a failing provider as an ejected target', async () => {
   provider.script(errorAnswer(500))
   await askTimes(5)
   expect((await seen()).targets).toMatchObject([{ target: 'p', state: 'ejected' }])
@@ -124,7 +124,7 @@ test('a reload that removes a provider ends its connections and forgets its heal
   })
   expect(await gateway.running.reload()).toBe('changed')
   await until(() => expect(provider.openConnections).toBe(0))
-  // It has been idle for longer: no patience of sockets has ended the other one.
+  // It has been idle for longer, so no socket timeout has ended the other one.
   expect(other.openConnections).toBe(1)
   edit(gateway, yaml => {
     const [before, route] = removed as [Record<string, unknown>, Record<string, unknown>]

@@ -1,6 +1,6 @@
 /**
- * Every endpoint beside chat with the official OpenAI library over raw routes: embeddings, pictures, sound, files. Forms
- * go up and bytes come down as they are, and after each the account has paid what it should have, to the nano-dollar.
+ * Every endpoint besides chat with the official OpenAI library over raw routes: embeddings, pictures, sound, files. Forms and answers
+ * pass byte for byte, and each is charged to the nano-dollar.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import OpenAI, { toFile } from 'openai'
@@ -91,7 +91,7 @@ function pieces(type: string, all: readonly (Buffer | string)[], end: 'end' | 'r
 
 const event = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`
 
-/** Runs something and returns what it took off the balance; nothing may stay held. */
+/** Runs an action and returns its charge; nothing may stay held. */
 async function charged(run: () => Promise<unknown>): Promise<bigint> {
   const before = gateway.balance().posted
   await run()
@@ -100,12 +100,12 @@ async function charged(run: () => Promise<unknown>): Promise<bigint> {
   return before - posted
 }
 
-/** The request that the provider gets next. */
+/** The next request at the provider. */
 function nextRequest(): Promise<ProviderRequest> {
   return provider.waitForRequest(provider.requests.length)
 }
 
-/** The next exchange to be over. */
+/** The next exchange to end. */
 function nextExchange() {
   const since = gateway.log.length
   return gateway.waitForLog(line => line['msg'] === 'exchange' && gateway.log.indexOf(line) >= since)
@@ -132,7 +132,7 @@ describe('an answer that breaks in the middle', () => {
   })
 
   test('events: an error event is the last thing, and nothing is charged', async () => {
-    // The last one is kept back: nobody knows that it is not the end.
+    // The last event is withheld: it might not be the end.
     const deltas = ['Hel', 'lo', '!'].map(delta => event({ type: 'transcript.text.delta', delta }))
     provider.script(pieces('text/event-stream', deltas, 'reset'))
     const [asked, over] = [nextRequest(), nextExchange()]
@@ -154,7 +154,7 @@ describe('an answer that breaks in the middle', () => {
     expect(cost).toBe(0n)
   })
 
-  test('events that say an error: the provider’s words stay here', async () => {
+  test('error events: the text of the provider stays in the gateway', async () => {
     const events = [
       event({ type: 'transcript.text.delta', delta: 'Hi' }),
       `event: error\n${event({ type: 'error', error: { message: 'sk-canary at 10.0.0.1', code: 'server_error' } })}`,
@@ -185,7 +185,7 @@ describe('an answer that breaks in the middle', () => {
     expect(cost).toBe(0n)
   })
 
-  test('silence: the stream is cut when the provider has been silent for too long', async () => {
+  test('silence: the stream is cut after the provider has been silent for too long', async () => {
     provider.script(pieces('audio/mpeg', [randomBytes(5000), randomBytes(5000)], 'hang'))
     const [asked, over] = [nextRequest(), nextExchange()]
     const cost = await charged(async () => {
@@ -197,7 +197,7 @@ describe('an answer that breaks in the middle', () => {
     expect(cost).toBe(0n)
   })
 
-  test('an event that never ends is given up', async () => {
+  test('an endless event is aborted', async () => {
     provider.script({
       name: 'endless',
       async run(call) {
@@ -228,7 +228,7 @@ describe('an answer that breaks in the middle', () => {
   })
 })
 
-describe('a step that says no when the answer is there', () => {
+describe('a step that refuses an answer', () => {
   const veto = definePlugin({
     name: 'veto',
     settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -260,7 +260,7 @@ describe('a step that says no when the answer is there', () => {
     return going
   }
 
-  test('bytes that have begun do not end as if all were well', async () => {
+  test('started bytes do not end properly', async () => {
     provider.script(pieces('audio/mpeg', [randomBytes(5000), randomBytes(5000)]))
     const response = await speak()
     expect(response.status).toBe(200)
@@ -276,7 +276,7 @@ describe('a step that says no when the answer is there', () => {
     expect(text.slice(delta.length)).toMatch(/^data: \{"error":\{.*"code":"forbidden"\},"created":".*"\}\n\n$/)
   })
 
-  test('what has not begun is refused', async () => {
+  test('an answer that has not begun is refused', async () => {
     provider.script(pieces('audio/mpeg', [randomBytes(5000)]))
     await expectRefusal(await speak(), 'forbidden')
   })
@@ -319,8 +319,8 @@ describe('a gateway that is stopped in the middle of', () => {
   })
 })
 
-describe('a client that leaves', () => {
-  test('while its form goes up: nothing is asked, nothing is charged', async () => {
+describe('a client that disconnects', () => {
+  test('while it uploads its form: nothing is sent or charged', async () => {
     const [asked, over] = [provider.requests.length, nextExchange()]
     const cost = await charged(async () => {
       const raw = await openRaw(gateway.url)
@@ -334,7 +334,7 @@ describe('a client that leaves', () => {
     expect(provider.requests.length).toBe(asked)
   })
 
-  test('in the middle of bytes: the provider is left too, and the request is paid', async () => {
+  test('in the middle of bytes: the upstream request ends too, and the request is charged', async () => {
     provider.script(pieces('audio/mpeg', [randomBytes(5000), randomBytes(5000)], 'hang'))
     const [asked, over] = [nextRequest(), nextExchange()]
     const cost = await charged(async () => {
@@ -354,7 +354,7 @@ describe('a client that leaves', () => {
     expect(cost).toBe(CENT)
   })
 
-  test('before a byte has left: the request is paid, for it was read', async () => {
+  test('before a byte was sent: the request is charged, because it was read', async () => {
     provider.script(pieces('audio/mpeg', [randomBytes(5000)], 'hang'))
     const [asked, over] = [nextRequest(), nextExchange()]
     const cost = await charged(async () => {
@@ -371,7 +371,7 @@ describe('a client that leaves', () => {
 })
 
 describe('embeddings', () => {
-  test('as base64, which the library asks for by itself', async () => {
+  test('as base64, the default of the library', async () => {
     const vector = [0.25, -1, 3]
     provider.script(request => {
       expect(request.body).toMatchObject({ encoding_format: 'base64', model: 'e', input: ['a', 'b'] })
@@ -410,7 +410,7 @@ describe('pictures', () => {
     expect(cost).toBe(CENT)
   })
 
-  test('changed: the form goes up byte for byte', async () => {
+  test('changed: the form is sent byte for byte', async () => {
     provider.script(json({ created: 1, data: [{ b64_json: 'aGk=' }], usage }))
     const asked = nextRequest()
     const picture = randomBytes(300_000)
@@ -429,7 +429,7 @@ describe('pictures', () => {
     expect(cost).toBe(CENT)
   })
 
-  test('as a stream: the picture with the usage is kept back until it is paid', async () => {
+  test('as a stream: the picture with the usage is withheld until it is charged', async () => {
     const picture = randomBytes(200_000).toString('base64')
     const events = [
       event({ type: 'image_generation.partial_image', b64_json: picture, partial_image_index: 0 }),
@@ -445,7 +445,7 @@ describe('pictures', () => {
       const reader = (await going)[Symbol.asyncIterator]()
       types.push((await reader.next()).value!.type)
       const completed = reader.next()
-      // It has come, and it waits for the end.
+      // It has arrived, and waits for the end.
       expect(gateway.balance().held).toBe(CENT)
       await request.step()
       const { value } = await completed
@@ -481,7 +481,7 @@ describe('sound', () => {
     expect(cost).toBe(BigInt(Math.ceil((await asked).raw.length / 4)) * 1000n)
   })
 
-  test('to text as a stream: what it says last is charged', async () => {
+  test('to text as a stream: the last usage is charged', async () => {
     const usage = { type: 'tokens', input_tokens: 20, output_tokens: 2, total_tokens: 22 }
     const events = [
       event({ type: 'transcript.text.delta', delta: 'Hello' }),
@@ -500,7 +500,7 @@ describe('sound', () => {
     expect(cost).toBe(20_000n)
   })
 
-  test('from text: small and whole, with what it cost', async () => {
+  test('from text: small and whole, with its cost', async () => {
     const mp3 = randomBytes(4000)
     provider.script(answer(mp3, { 'content-type': 'audio/mpeg' }))
     const cost = await charged(async () => {
@@ -511,7 +511,7 @@ describe('sound', () => {
     expect(cost).toBe(CENT)
   })
 
-  test('from text, as it is made: heard before it is over, one piece behind, and paid before its end', async () => {
+  test('from text, streamed: received one piece behind, and charged before its end', async () => {
     const all = [randomBytes(3000), randomBytes(3000), randomBytes(3000)]
     provider.script(pieces('audio/mpeg', all))
     const asked = nextRequest()
@@ -574,7 +574,7 @@ describe('files', () => {
     expect(cost).toBe(0n)
   })
 
-  test('larger than any answer that is collected: it passes, and is nowhere whole', async () => {
+  test('larger than any collected answer: it passes, and is never complete in memory', async () => {
     const piece = randomBytes(1024 * 1024)
     const size = 80
     provider.script({
@@ -612,20 +612,20 @@ describe('files', () => {
     const raw = await openRaw(gateway.url)
     raw.pause()
     await raw.send(`GET /v1/files/file-1/content HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${gateway.key}\r\n\r\n`)
-    // The gateway gives the client up after a while; what was taken of the provider until then is what it costs to wait.
+    // The gateway cuts the client after a while; the bytes taken from the provider until then are the cost of the wait.
     expect((await provider.waitForClose(await asked)).how).not.toBe('answered')
     expect(written).toBeLessThan(100)
     raw.socket.destroy()
   })
 })
 
-describe('a key that may use some models', () => {
+describe('a key with a list of models', () => {
   const narrow = async (models: string[]) => {
     const { token } = await gateway.running.store.createKey({ account: gateway.accountId, name: 'narrow', models })
     return clientFor(token)
   }
 
-  test('uses them in forms too, and no others', async () => {
+  test('can use them in forms too, and no others', async () => {
     provider.script(json({ text: 'Hello', usage: { type: 'tokens', input_tokens: 1, output_tokens: 1 } }))
     const limited = await narrow(['ear', 'painter'])
     const file = await sound(1000)
@@ -641,7 +641,7 @@ describe('a key that may use some models', () => {
   })
 })
 
-test('too little credit: 402 before anything is asked', async () => {
+test('too little credit: 402 before anything is sent', async () => {
   const poor = await gateway.account('0.009')
   const asked = provider.requests.length
   await expect(clientFor(poor.key).audio.speech.create(speech)).rejects.toMatchObject({ status: 402 })

@@ -1,4 +1,4 @@
-/** Raw routes whose path has a part in braces: what is put there goes to the provider, and nothing put there leads elsewhere. */
+/** Raw routes with a placeholder in their path: its value is sent to the provider, and no value leads to another place. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Behaviour, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
@@ -45,7 +45,7 @@ function json(value: unknown): Behaviour {
   }
 }
 
-/** The request that the provider gets next. */
+/** The next request at the provider. */
 function nextRequest(): Promise<ProviderRequest> {
   return provider.waitForRequest(provider.requests.length)
 }
@@ -134,13 +134,13 @@ describe('a part of the path', () => {
     '/v1/threads/../runs',
     '/v1/threads//runs',
     '/v1/threads/a%2f/runs',
-    // Letters that need no encoding: the provider reads another path than the router did.
+    // Letters that need no encoding: the provider would read another path than the router.
     '/v1/files/%61',
     '/v1/files/a%2Db',
     '/v1/images/%67enerations',
     '/v1/images/generation%73',
     '/v1/chat/%63ompletions',
-    // Another route for whoever reads more generously.
+    // Another route for more lenient servers.
     '/v1/chat/completions;x',
     '/v1/chat/completions%3Bx',
     '/v1/chat;x/completions',
@@ -161,7 +161,7 @@ describe('a part of the path', () => {
     '/v1/Threads/a/runs',
     '/v1/threads/a/runs;x',
     '/v1/Models/x',
-  ])('%s leads nowhere', async path => {
+  ])('%s is refused', async path => {
     const asked = provider.requests.length
     const answer = await get(path, /^\/v1\/(files|moved)/.test(path) ? 'GET' : 'POST')
     await expectRefusal(answer, 'unknown_url')
@@ -191,7 +191,7 @@ describe('a part of the path', () => {
     '%6bey',
     'a=1;key',
     'a=1;b=2;%41uth',
-  ])('a query parameter %s stays here', async name => {
+  ])('a query parameter %s is not sent', async name => {
     provider.script(json({ fine: true }))
     for (const value of ['other', encodeURIComponent(`Bearer ${tokens[0]}`)]) {
       const asked = nextRequest()
@@ -216,13 +216,13 @@ describe('a part of the path', () => {
     expect(provider.requests.length).toBe(asked)
   })
 
-  test.each(['?a=%', '?a=%zz', '?a=%ff'])('a query %s that nobody can read is refused', async query => {
+  test.each(['?a=%', '?a=%zz', '?a=%ff'])('an undecodable query %s is refused', async query => {
     const asked = provider.requests.length
     await expectRefusal(await get(`/v1/files/a${query}`), 'bad_request')
     expect(provider.requests.length).toBe(asked)
   })
 
-  /** As it stands: fetch would tidy the path up. */
+  /** Sent as it is: fetch would normalize the path. */
   async function get(path: string, method = 'GET') {
     const raw = await openRaw(gateway.url)
     try {

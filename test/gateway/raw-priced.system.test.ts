@@ -1,6 +1,6 @@
 /**
- * Raw routes whose answers have a price: pictures and text from sound. What the operator calls the dearest request is held,
- * what the provider says was used is charged, and nothing beyond the hold.
+ * Raw routes with a price: pictures and text from sound. The operator's maximum cost of a request is held, the provider's reported usage
+ * is charged, and nothing beyond the hold.
  */
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -55,7 +55,7 @@ function send(type: string, body: string | Buffer, broken = false): Behaviour {
   }
 }
 
-/** Runs something and returns what it took off the balance; the whole hold is back. */
+/** Runs an action and returns its charge; the whole hold is released. */
 async function charged(run: () => Promise<unknown>): Promise<bigint> {
   const before = gateway.balance().posted
   await run()
@@ -108,11 +108,11 @@ test('a form is read once', async () => {
   const searches = indexOf.mock.calls.filter(([value]) => value === '--once')
   indexOf.mockRestore()
   expect(answer.status).toBe(200)
-  // That it begins with a delimiter, the next one, and that there is no further one.
+  // That it begins with a delimiter, the next one, and the end of the form.
   expect(searches).toHaveLength(3)
 })
 
-test('a balance that does not pay for the dearest request: 402, nothing is asked', async () => {
+test('a balance below the maximum cost of a request: 402, nothing is sent', async () => {
   const account = await gateway.account(formatMoney(HOLD - 1n))
   const poor = new OpenAI({ apiKey: account.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
   const asked = provider.requests.length
@@ -142,7 +142,7 @@ describe('a picture', () => {
       { source: 'reported', usage: { input: 9, output: 1056 } },
     ],
     [
-      'more of the prompt than its bytes: a picture came from elsewhere',
+      'more prompt tokens than bytes: a picture was loaded by the provider',
       { input_tokens: 10_000, output_tokens: 1 },
       10_000n * 5_000n + 40_000n,
       { source: 'reported', usage: { input: 10_000 } },
@@ -154,7 +154,7 @@ describe('a picture', () => {
       { usage: { cached_input: 60 } },
     ],
     [
-      'more than the hold: no more than that',
+      'more than the hold: limited to the hold',
       { input_tokens: 1, output_tokens: 1_000_000 },
       HOLD,
       { source: 'reported' },
@@ -213,7 +213,7 @@ describe('a stream', () => {
   })
 })
 
-test('prompts alone, with a hold: what is said counts also beyond the bytes', async () => {
+test('prompts only, with a hold: the reported usage counts even beyond the bytes', async () => {
   provider.script(json({ object: 'list', data: [], usage: { prompt_tokens: 7_000, total_tokens: 7_000 } }))
   const cost = await charged(() => client.embeddings.create({ model: 'e', input: 'x', encoding_format: 'float' }))
   expect(cost).toBe(7_000n * 5_000n)

@@ -1,6 +1,6 @@
 /**
- * Raw routes from the client's socket to the provider's: whatever happens to the provider, the client gets a JSON error in
- * bounded time and pays nothing; what goes well passes byte for byte and is charged to the nano-dollar.
+ * Raw routes from the client's socket to the provider's. If the provider fails, the client gets a JSON error in bounded time and pays
+ * nothing. Successful answers pass byte for byte and are charged to the nano-dollar.
  */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -70,7 +70,7 @@ afterAll(async () => {
   await provider.close()
 })
 
-/** A behaviour that answers with a body, or with what it makes of the request. */
+/** A behaviour that answers with a body, or with a function of the request. */
 function bytes(answer: Buffer | ((request: ProviderRequest) => Buffer), headers: Record<string, string>): Behaviour {
   return {
     name: 'bytes',
@@ -99,7 +99,7 @@ function post(path: string, body: unknown = BODY, init: RequestInit = {}, to = g
   })
 }
 
-/** Runs something that must cost nothing and leave nothing held. */
+/** Runs an action that must cost nothing and leave nothing held. */
 async function free<T>(run: () => Promise<T>): Promise<T> {
   const before = gateway.balance()
   const result = await run()
@@ -109,7 +109,7 @@ async function free<T>(run: () => Promise<T>): Promise<T> {
 }
 
 describe('refused before anything is sent', () => {
-  test('too little credit: 402, do not try again', async () => {
+  test('too little credit: 402, no retry', async () => {
     const poor = await gateway.account('0.0009')
     const asked = provider.requests.length
     const answer = await post('/v1/moderations', BODY, { headers: { authorization: `Bearer ${poor.key}` } })
@@ -130,7 +130,7 @@ describe('refused before anything is sent', () => {
     ],
     ['a body that is too large', 'request_too_large', () => post('/v1/embeddings', Buffer.alloc(LARGEST_BODY + 1))],
     [
-      'a body that turns out too large',
+      'a body that becomes too large',
       'request_too_large',
       () =>
         post('/v1/embeddings', BODY, {
@@ -138,19 +138,15 @@ describe('refused before anything is sent', () => {
           duplex: 'half',
         } as RequestInit),
     ],
-    ['a method that is not its', 'method_not_allowed', () => post('/v1/files')],
+    ['a method that the route does not have', 'method_not_allowed', () => post('/v1/files')],
+    ['a method that a raw route must enable', 'method_not_allowed', () => fetch(`${gateway.url}/v1/embeddings`)],
     [
-      'a method that a raw route has only when it says so',
-      'method_not_allowed',
-      () => fetch(`${gateway.url}/v1/embeddings`),
-    ],
-    [
-      'OPTIONS, where nobody asked for it',
+      'OPTIONS, if not enabled',
       'method_not_allowed',
       () => fetch(`${gateway.url}/v1/embeddings`, { method: 'OPTIONS' }),
     ],
     [
-      'an encoded body, whose size and content nobody here knows',
+      'an encoded body, whose size and content are unknown',
       'unsupported_media_type',
       () => post('/v1/embeddings', gzipSync(JSON.stringify(BODY)), { headers: { 'content-encoding': 'gzip' } }),
     ],
@@ -169,12 +165,12 @@ describe('refused before anything is sent', () => {
     ['no object', [BODY], 'model_not_found'],
     ['two models', '{"model":"embedder","input":"x","model":"other"}', 'invalid_json'],
     ['two models, one of them escaped', '{"model":"embedder","input":"x","mode\\u006c":"other"}', 'invalid_json'],
-    // A provider whose JSON parser does not mind the case takes the last one.
+    // A provider with a case-insensitive JSON parser uses the last one.
     ['two models, one in capitals', { ...BODY, MODEL: 'other' }, 'unknown_parameter'],
     ['no JSON', 'model=other', 'invalid_json'],
     ['nothing', '', 'invalid_json'],
     ['a form', '--x\r\n\r\n{"model":"embedder"}', 'model_not_found', 'multipart/form-data; boundary=x'],
-    ['JSON that says it is none', BODY, 'model_not_found', 'text/plain'],
+    ['JSON with another media type', BODY, 'model_not_found', 'text/plain'],
   ])('a key limited to a model, and %s', async (_title, body, code, type = 'application/json') => {
     const { token } = await gateway.running.store.createKey({
       account: gateway.accountId,
@@ -204,12 +200,12 @@ describe('refused before anything is sent', () => {
   })
 
   test.each<[string, unknown, ErrorCode, type?: string]>([
-    ['a model that its price is not for', { ...BODY, model: 'dearer' }, 'model_not_found'],
+    ['a model that its price does not cover', { ...BODY, model: 'dearer' }, 'model_not_found'],
     ['no model', { input: 'Hello' }, 'model_not_found'],
     ['no JSON', 'model=embedder', 'invalid_json'],
     ['JSON in another charset', BODY, 'model_not_found', 'application/json; charset=utf-7'],
     ['bytes', 'x', 'model_not_found', 'application/octet-stream'],
-  ])('a route that names its models, and any key with %s', async (_title, body, code, type = 'application/json') => {
+  ])('a route that lists its models, and any key with %s', async (_title, body, code, type = 'application/json') => {
     const asked = provider.requests.length
     const answer = await free(() => post('/v1/named', body, { headers: { 'content-type': type } }))
     await expectRefusal(answer, code)
@@ -226,12 +222,12 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
     await call.write(half)
   }
   const breaks: readonly [string, ErrorCode, Behaviour['run'] | 'refused'][] = [
-    ['is not there', 'upstream_unreachable', 'refused'],
+    ['is unreachable', 'upstream_unreachable', 'refused'],
     ['resets before the head', 'upstream_unreachable', async call => call.reset()],
     ['closes before the head', 'upstream_unreachable', async call => call.fin()],
-    ['says nothing', 'upstream_timeout', call => call.gone],
+    ['sends nothing', 'upstream_timeout', call => call.gone],
     [
-      'says nothing more after the head',
+      'sends nothing after the head',
       'upstream_timeout',
       async call => {
         call.head(200, { 'content-type': 'application/json', 'content-length': '500' })
@@ -262,10 +258,10 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
         call.fin()
       },
     ],
-    ['is no HTTP', 'upstream_invalid', async call => void (await call.sendRaw('SSH-2.0-OpenSSH_9.9\r\n\r\n'))],
+    ['does not speak HTTP', 'upstream_invalid', async call => void (await call.sendRaw('SSH-2.0-OpenSSH_9.9\r\n\r\n'))],
     ['sends a page', 'upstream_invalid', bytes(Buffer.from('<html>'), { 'content-type': 'text/html' }).run],
     [
-      'sends what nobody can read',
+      'sends undecodable bytes',
       'upstream_invalid',
       bytes(gzipSync('{}'), { 'content-type': 'application/json', 'content-encoding': 'gzip' }).run,
     ],
@@ -279,10 +275,10 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
     const { message } = await expectRefusal(answer, code)
     expect(message).toBe(ERRORS[code].message)
     expect(gateway.receipt(answer)).toMatchObject({ charged: 0n, outcome: 'failed', code })
-    const told = gateway.log.filter(line => line['exchange'] === answer.headers.get('x-request-id'))
-    expect(told).toEqual([expect.objectContaining({ msg: 'an attempt failed', code, detail: expect.any(String) })])
+    const lines = gateway.log.filter(line => line['exchange'] === answer.headers.get('x-request-id'))
+    expect(lines).toEqual([expect.objectContaining({ msg: 'an attempt failed', code, detail: expect.any(String) })])
     expect(answer.headers.get('x-tollgate-cost')).toBe(null)
-    // And the next one is answered.
+    // The next request is answered.
     provider.script(json({ usage: { prompt_tokens: 2 } }))
     expect((await post('/v1/embeddings')).status).toBe(200)
   })
@@ -312,7 +308,7 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
   })
 })
 
-describe('the client leaves', () => {
+describe('the client disconnects', () => {
   /** A quarter of the request's bytes, at 1,000 nano-dollars. */
   const PROMPT = BigInt(Math.ceil(JSON.stringify(BODY).length / 4)) * 1_000n
   async function costing(nano: bigint, run: () => Promise<void>): Promise<void> {
@@ -360,13 +356,13 @@ describe('the client leaves', () => {
           expect(line).toMatchObject({ outcome: 'client_left', route: '/v1/embeddings', attempts: 1, target: 'p' })
         })
       }
-      // Gone within a second is what was promised, and not because of the deadline for silence.
+      // Within a second, and not because of the deadline for silence.
       expect(Math.min(...times)).toBeLessThan(SILENCE_MS)
     })
   }
 })
 
-describe('what is charged', () => {
+describe('the charge', () => {
   const size = BigInt(JSON.stringify(BODY).length)
   const usage = (value: unknown) => json({ object: 'list', data: [], usage: value })
   test.each<[string, string, Behaviour, bigint, string]>([
@@ -384,21 +380,21 @@ describe('what is charged', () => {
     ['less than nothing', '/v1/embeddings', usage({ prompt_tokens: -5 }), 0n, 'clamped'],
     ['no usage: a quarter of the bytes', '/v1/embeddings', usage(undefined), ((size + 3n) / 4n) * 1_000n, 'estimated'],
     [
-      'usage that is no number',
+      'usage that is not a number',
       '/v1/embeddings',
       usage({ prompt_tokens: '7' }),
       ((size + 3n) / 4n) * 1_000n,
       'estimated',
     ],
     [
-      'JSON that shouts',
+      'JSON in upper case',
       '/v1/embeddings',
       bytes(Buffer.from('{"usage":{"prompt_tokens":7}}'), { 'content-type': 'Application/JSON' }),
       7_000n,
       'reported',
     ],
     [
-      'an answer that is no JSON',
+      'an answer that is not JSON',
       '/v1/embeddings',
       bytes(randomBytes(50), {}),
       ((size + 3n) / 4n) * 1_000n,
@@ -426,7 +422,7 @@ describe('what is charged', () => {
   })
 })
 
-describe('what passes', () => {
+describe('passing data', () => {
   test("upstream: the body, its type and the provider's key; nothing else of the client", async () => {
     provider.script(json({ usage: { prompt_tokens: 1 } }))
     const index = provider.requests.length
@@ -495,7 +491,7 @@ describe('what passes', () => {
     expect(JSON.stringify(gateway.log)).not.toMatch(/canary|tg_live_/)
   })
 
-  test('bytes in both directions, whatever they are', async () => {
+  test('any bytes in both directions', async () => {
     const up = randomBytes(200_000)
     const down = randomBytes(1_500_000)
     provider.script(bytes(down, { 'content-type': 'audio/wav' }))
@@ -513,7 +509,7 @@ describe('what passes', () => {
     ['GET', undefined],
     ['DELETE', undefined],
     ['PUT', '{"a":1}'],
-  ])('%s, when the route says so', async (method, body) => {
+  ])('%s, if the route enables it', async (method, body) => {
     provider.script(json({ deleted: true }))
     const index = provider.requests.length
     const answer = await free(() =>
@@ -529,7 +525,7 @@ describe('what passes', () => {
     expect(request.raw.toString()).toBe(body ?? '')
   })
 
-  test('fifty at once, each answered with its own and charged once', async () => {
+  test('fifty at once, each answered correctly and charged once', async () => {
     provider.script(request => json({ echo: request.body?.['input'], usage: { prompt_tokens: 3 } }))
     const before = gateway.balance().posted
     const names = Array.from({ length: 50 }, (_, at) => `${at} ${'x'.repeat((at * 997) % 20_000)}`)
@@ -540,7 +536,7 @@ describe('what passes', () => {
     expect(gateway.balance()).toMatchObject({ posted: before - 50n * 3_000n, held: 0n })
   })
 
-  test('without a key and unmetered, where the route says both', async () => {
+  test('without a key and unmetered, if the route says both', async () => {
     await using open = await startInProcess({
       steps: [{ use: 'rate-limit', with: { per: 'address', requests: '2 per hour' } }],
       yaml: {

@@ -1,11 +1,11 @@
-/** What is promised of every error that a client can get, whoever refuses and however early. */
+/** The promises about every error that a client can get, at any stage. */
 import { expect } from 'vitest'
 import { ERRORS, type ErrorCode, type ErrorEnvelope } from '#contract'
 import type { RawResponse } from '../helpers/raw-client.ts'
 
 export const REQUEST_ID = /^req_[0-9A-HJKMNP-TV-Z]{26}$/
 
-/** What must never be in a sentence for a client: a stack, a path, a value that nobody meant to show. */
+/** Content that must never be in a client's message: a stack, a path, an accidental value. */
 const INSIDE = /node:|file:|\.ts\b|\bat \S+:\d+|\[object|undefined|NaN|127\.0\.0\.1/
 
 /** An answer, from fetch or from the wire. */

@@ -18,8 +18,8 @@ import { seeded } from '../helpers/seeded.ts'
 
 const counts = countsOf('replicas')
 
-const SECRET = 'of all replicas, and of nobody else'
-/** Each request costs exactly a dollar, whatever it says. */
+const SECRET = 'shared by all replicas'
+/** Each request costs exactly a dollar, whatever its content. */
 const PRICE = { per: '1M tokens', input: '$0', output: '$0', request: '$1' }
 const STEPS = [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }]
 
@@ -31,7 +31,7 @@ function optionsOf(database: TestDatabase, more: object = {}) {
       store: database.url,
       secret: '${TOLLGATE_SECRET}',
       drain: '5s',
-      // On a busy machine the loop is late, and 503 would be the right answer.
+      // On a busy machine the loop is late, and 503 would be correct.
       limits: { event_loop: '1m' },
       providers: { demo: { dialect: 'demo', pace: '5ms' } },
       models: {
@@ -63,7 +63,7 @@ async function startReplica(database: TestDatabase, more: More = {}): Promise<Ga
 
 async function startReplicas(count: number): Promise<{ all: Gateway[]; database: TestDatabase }> {
   const database = await testDatabase()
-  // One after the other: the first makes the tables.
+  // One after the other: the first creates the tables.
   const all = [await startReplica(database)]
   while (all.length < count) all.push(await startReplica(database))
   return { all, database }
@@ -77,7 +77,7 @@ const ask = (gateway: Gateway, key: string, body: object = {}, signal?: AbortSig
     body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }], ...body }),
   })
 
-/** Also of one whose connection breaks. */
+/** Also returns the status of a request whose connection breaks. */
 async function statusOf(asked: Promise<Response>): Promise<number> {
   try {
     const answer = await asked
@@ -99,7 +99,7 @@ async function expectSound(gateway: Gateway): Promise<void> {
 }
 
 const ADMIN = { admin: '127.0.0.1:0' }
-/** Of which one is killed. */
+/** Replicas of which one is killed. */
 const COUNT = counts(2, 3)
 
 describeWith(WITHOUT_POSTGRES, 'replicas', () => {
@@ -108,12 +108,12 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
     const all: Gateway[] = []
     beforeAll(async () => {
       database = await fileDatabase()
-      // One after the other: the first makes the tables.
+      // One after the other: the first creates the tables.
       while (all.length < 3) all.push(await startOne(database, ADMIN))
     })
     afterAll(() => Promise.all(all.map(gateway => gateway.kill9())))
 
-    test('have one balance: a thousand requests at once, and exactly ten are paid', async () => {
+    test('share one balance: of a thousand requests at once, exactly ten are paid', async () => {
       for (let round = 0; round < counts(1, 50); round++) {
         const { key, accountId } = await createAccount(all[round % 3]!, { credit: 10 })
         const asked = Array.from({ length: counts(150, 1000) }, (_, index) => statusOf(ask(all[index % 3]!, key)))
@@ -138,7 +138,7 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
       }
     })
 
-    test('take commands while they serve, also from a folder without a gateway', async () => {
+    test('accept commands while they serve, even from a folder without a gateway', async () => {
       const options = optionsOf(database)
       const config = await writeConfiguration(`${all[0]!.dir}/elsewhere`, options)
       const created = await tollgate(['account', 'create', 'alice', '--credit', '5'], { config, env: options.env })
@@ -147,7 +147,7 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
       expect(shown.stdout).toContain('alice')
     })
 
-    test('tell by a hash whether they have the same configuration', async () => {
+    test('show by a hash whether they have the same configuration', async () => {
       const other = await startReplica(database, { ...ADMIN, drain: '6s' })
       const hashes = await Promise.all(
         [all[0]!, all[1]!, other].map(async gateway => {
@@ -162,7 +162,7 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
     })
   })
 
-  describe('two of them, with pages', () => {
+  describe('two of them, with dashboards', () => {
     let database: TestDatabase
     let one: Gateway
     let two: Gateway
@@ -190,11 +190,11 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
         await answer.text()
         statuses.push(answer.status)
       }
-      // Three at one person need not wait; each replica alone would have let three through.
+      // Three attempts at one person need not wait; each replica alone would have allowed three.
       expect(statuses).toEqual([401, 401, 401, 429, 429, 429, 429, 429])
     })
 
-    test('show operators what is in progress at any of them, and how its targets are', async () => {
+    test('show operators the exchanges and target states of all of them', async () => {
       const { key } = await createAccount(one, { credit: 10 })
       const made = await tollgate(['token', 'create', 'test'], { config: one.config })
       const token = /tg_oper_\w+/.exec(made.stdout)![0]
@@ -216,13 +216,13 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
       const expected = [{ model: 'm', replica: expect.stringMatching(/ \(1\)$/) }]
       expect(await inProgress(one)).toEqual(expected)
       await expect.poll(() => inProgress(two)).toEqual(expected)
-      // The first publication may be of the moment before the hold.
+      // The first publication may precede the hold.
       await expect.poll(() => read<SummaryView>(two, 'summary')).toMatchObject({ inflight: 1, open_holds: 1 })
       const [provider] = (await read<PageView<ProviderView>>(two, 'providers')).items
       expect(provider!.targets).toMatchObject([{ target: 'demo/demo-small', inflight: 1 }])
       leaving.abort()
       await expect.poll(() => inProgress(two)).toEqual([])
-      // What a dead one has told is gone with it.
+      // The published view of a dead replica is removed with it.
       await one.kill9()
       await database.run("UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = 1")
       expect(await inProgress(two)).toEqual([])
@@ -259,7 +259,7 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
     const ready = async () => (await fetch(`${gateway.adminUrl}/readyz`)).status
     await expect.poll(paid).toContain(503)
     await expect.poll(ready).toBe(503)
-    // It stays so while nobody asks for anything.
+    // This lasts while there are no requests.
     for (let look = 0; look < 2; look++) {
       await new Promise(resolve => setTimeout(resolve, 1100))
       expect(await ready()).toBe(503)
@@ -288,7 +288,7 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
         await dead.kill9()
         const statuses = await Promise.all(streams)
         paid += statuses.filter(status => status === 200).length
-        // Nobody else loses anything by it.
+        // The other replicas are not affected.
         expect(statuses.filter((status, index) => index % COUNT !== place && status !== 200)).toEqual([])
         if (round % 2 === 0) all[place] = await startReplica(database, { dir: dead.dir })
         else {
@@ -299,14 +299,14 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
         await expect.poll(async () => (await moneyOf(all[place]!, accountId)).held).toBe('0.000000000')
       }
       const { posted } = await moneyOf(all[0]!, accountId)
-      // Who saw the end has paid once; of the others at most their checkpoint.
+      // A complete answer is charged once; others at most at their checkpoint.
       expect(100_000 - Number(posted)).toBeGreaterThanOrEqual(paid)
       await expectSound(all[0]!)
     },
     counts(120_000, 3_000_000),
   )
 
-  test('on one machine have a folder each, and the same secret', async () => {
+  test('on one machine have separate folders, and the same secret', async () => {
     const { all, database } = await startReplicas(1)
     const [one] = all
     await expect(startReplica(database, { dir: one!.dir })).rejects.toThrow(

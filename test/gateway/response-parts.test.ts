@@ -1,4 +1,4 @@
-/** Parts of a kept response that the gateway does not have answer as api.openai.com does, or as what does not exist. */
+/** Unsupported parts of a kept response answer like api.openai.com, or like an unknown resource. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Several targets, and attempts that fail: another one is asked while nothing of an answer has left, never after, never
- * without bounds; and whatever was tried, one exchange is one charge.
+ * Several targets, and failing attempts. Another target is tried before anything of an answer was sent, never after, and never without
+ * limits. All attempts of an exchange are one charge.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { errorAnswer, exact, type FakeProvider, gated, sse, startFakeProvider } from '../helpers/fake-provider.ts'
@@ -30,7 +30,7 @@ afterAll(async () => {
 
 const modelAt = (targets: readonly object[]) => ({ targets, price: PRICE, context: 8192, max_output: 1000 })
 
-/** The two providers, by what the gateway is told that they speak. */
+/** The two providers, with their dialects. */
 function providersOf(one: 'openai' | 'anthropic', two: 'openai' | 'anthropic') {
   const at = (dialect: string, { baseUrl, url }: FakeProvider) => ({
     dialect,
@@ -39,7 +39,7 @@ function providersOf(one: 'openai' | 'anthropic', two: 'openai' | 'anthropic') {
   return { one: at(one, first), two: at(two, second) }
 }
 
-/** Both providers behind one model, asked in this order. Each test has its own: what is known of a target stays known. */
+/** Both providers behind one model, in this order. Each test has its own, because the health of targets persists. */
 async function start(route: object = {}, more: Partial<InProcessOptions> = {}): Promise<InProcess> {
   const gateway = await startInProcess({
     env: { ONE: 'key-one', TWO: 'key-two' },
@@ -67,7 +67,7 @@ async function start(route: object = {}, more: Partial<InProcessOptions> = {}): 
   return gateway
 }
 
-/** Asks once, and tells what came of it, with how often each provider was asked for it. */
+/** Sends one request; returns its result and the number of attempts at each provider. */
 async function ask(gateway: InProcess, streams: boolean) {
   const before = [first.requests.length, second.requests.length]
   const posted = gateway.balance().posted
@@ -95,31 +95,34 @@ const errorFirst = {
   },
 } satisfies Parameters<FakeProvider['script']>[0]
 
-describe('an attempt that fails before anything of its answer has left', () => {
+describe('an attempt that fails before anything of its answer was sent', () => {
   test.each([
     ['500', errorAnswer(500)],
     ['503', errorAnswer(503)],
     ['429', errorAnswer(429)],
     ['401, for its own key', errorAnswer(401)],
     ['404, for its own name of the model', errorAnswer(404)],
-  ])('%s: the next target answers, whole and stream, for one charge', async (_name, script) => {
+  ])('%s: the next target answers, whole and streamed, for one charge', async (_name, script) => {
     for (const streams of [false, true]) {
       const gateway = await start()
       first.script(script)
-      const told = await ask(gateway, streams)
-      expect(told).toMatchObject({ status: 200, asked: [1, 1], attempts: 2, charged: CHARGE })
-      expect(told.content).not.toBe('')
-      expect(told.receipt?.attempts).toMatchObject([{ target: 'one/a' }, { target: 'two/b', status: 200, code: null }])
+      const result = await ask(gateway, streams)
+      expect(result).toMatchObject({ status: 200, asked: [1, 1], attempts: 2, charged: CHARGE })
+      expect(result.content).not.toBe('')
+      expect(result.receipt?.attempts).toMatchObject([
+        { target: 'one/a' },
+        { target: 'two/b', status: 200, code: null },
+      ])
     }
   })
 
-  test('an error as the first event of a stream, behind a 200: too', async () => {
+  test('an error as the first event of a stream with status 200, too', async () => {
     const gateway = await start()
     first.script(errorFirst)
     expect(await ask(gateway, true)).toMatchObject({ status: 200, asked: [1, 1], attempts: 2, charged: CHARGE })
   })
 
-  test('a role, and then the end: nothing of it is seen', async () => {
+  test('a role, and then the end: nothing of it is sent', async () => {
     const gateway = await start()
     first.script({
       name: 'a role only',
@@ -136,23 +139,23 @@ describe('an attempt that fails before anything of its answer has left', () => {
   })
 
   test.each([
-    ['400, the request is at fault', errorAnswer(400), 400],
+    ['400, an error of the request', errorAnswer(400), 400],
     ['413', errorAnswer(413), 413],
-  ])('%s: nobody else is asked', async (_name, script, status) => {
+  ])('%s: no other target is tried', async (_name, script, status) => {
     const gateway = await start()
     first.script(script)
     expect(await ask(gateway, false)).toMatchObject({ status, asked: [1, 0], attempts: 1, charged: 0n })
   })
 
-  test('all fail: the last failure is told, and nothing is charged', async () => {
+  test('all fail: the last failure is returned, and nothing is charged', async () => {
     const gateway = await start()
     first.script(errorAnswer(500))
     second.script(errorAnswer(503))
-    // The last one is asked twice: there is nobody else.
+    // The last one is tried twice: no other target exists.
     expect(await ask(gateway, true)).toMatchObject({ status: 503, asked: [1, 2], attempts: 3, charged: 0n })
   })
 
-  test('`attempts: 1`: no second one', async () => {
+  test('`attempts: 1`: no second attempt', async () => {
     const gateway = await start({ attempts: 1 })
     first.script(errorAnswer(500))
     expect(await ask(gateway, false)).toMatchObject({ status: 502, asked: [1, 0], attempts: 1 })
@@ -160,9 +163,9 @@ describe('an attempt that fails before anything of its answer has left', () => {
 
   test.each([
     ['500', errorAnswer(500), {}, 'false'],
-    ['429 that says how long', errorAnswer(429, undefined, { 'retry-after': '7' }), {}, null],
-    ['503 that says how long', errorAnswer(503, undefined, { 'retry-after': '7' }), {}, null],
-    ['503 that does not', errorAnswer(503), {}, 'false'],
+    ['429 with a time', errorAnswer(429, undefined, { 'retry-after': '7' }), {}, null],
+    ['503 with a time', errorAnswer(503, undefined, { 'retry-after': '7' }), {}, null],
+    ['503 without a time', errorAnswer(503), {}, 'false'],
     ['500, the only attempt', errorAnswer(500), { attempts: 1 }, null],
   ] as const)('all fail with %s: whether a client should try again', async (_name, script, settings, should) => {
     const gateway = await start(settings)
@@ -176,7 +179,7 @@ describe('an attempt that fails before anything of its answer has left', () => {
     }
   })
 
-  test('one target only: it is asked again after a pause', async () => {
+  test('one target only: it is retried after a pause', async () => {
     const gateway = await start(
       {},
       { model: {}, yaml: { providers: { p: { dialect: 'openai', base_url: first.baseUrl } } } },
@@ -186,7 +189,7 @@ describe('an attempt that fails before anything of its answer has left', () => {
   })
 })
 
-test('once content has left, there is no second attempt', async () => {
+test('after content was sent, no second attempt is made', async () => {
   const gateway = await start()
   first.script({
     name: 'breaks off',
@@ -210,7 +213,7 @@ test('once content has left, there is no second attempt', async () => {
   expect(text).not.toContain('[DONE]')
 })
 
-test('a target that fails again and again is put behind the others', async () => {
+test('a target that fails repeatedly is tried after the others', async () => {
   const gateway = await start()
   first.script(errorAnswer(500))
   const asked: number[] = []
@@ -218,7 +221,7 @@ test('a target that fails again and again is put behind the others', async () =>
   expect(asked).toEqual([1, 1, 1, 1, 1, 0, 0, 0])
 })
 
-test('the budget: of many that fail, few are asked a second time', async () => {
+test('the retry budget: of many failures, few are retried', async () => {
   const gateway = await start({ attempts: 2 })
   first.script(errorAnswer(500))
   second.script(errorAnswer(500))
@@ -245,7 +248,7 @@ describe('several credentials of one provider', () => {
       keys.some(key => request.headers['authorization'] === `Bearer ${key}`) ? errorAnswer(401) : GOOD
   const used = (since: number) => first.requests.slice(since).map(({ headers }) => headers['authorization'])
 
-  test('one that is refused is followed by the next at once, is told to the operator, and is left out', async () => {
+  test('after a refused one the next is used at once; the operator is notified, and it is skipped', async () => {
     const gateway = await withKeys('${ONE}', '${TWO}')
     first.script(refusing('key-one'))
     const since = first.requests.length
@@ -257,12 +260,12 @@ describe('several credentials of one provider', () => {
     expect(JSON.stringify(gateway.log)).not.toContain('key-one')
   })
 
-  test('all refused: 502, which does not say whose key it was', async () => {
+  test('all refused: 502, which does not reveal the key', async () => {
     const gateway = await withKeys('${ONE}', '${TWO}')
     first.script(refusing('key-one', 'key-two'))
-    const told = await ask(gateway, false)
-    expect(told).toMatchObject({ status: 502, asked: [2, 0], charged: 0n })
-    expect(JSON.parse(told.text).error.code).toBe('upstream_auth')
+    const result = await ask(gateway, false)
+    expect(result).toMatchObject({ status: 502, asked: [2, 0], charged: 0n })
+    expect(JSON.parse(result.text).error.code).toBe('upstream_auth')
   })
 
   test.each([
@@ -270,15 +273,15 @@ describe('several credentials of one provider', () => {
       'whose quota is used up',
       errorAnswer(429, { error: { message: 'No.', type: 'insufficient_quota', code: 'insufficient_quota' } }),
     ],
-    ['that is limited for long', errorAnswer(429, undefined, { 'retry-after': '60' })],
-  ])('one %s is followed by the next at once, and left out', async (_name, failure) => {
+    ['with a long rate limit', errorAnswer(429, undefined, { 'retry-after': '60' })],
+  ])('after one %s the next is used at once, and it is skipped', async (_name, failure) => {
     const gateway = await withKeys('${ONE}', '${TWO}')
     first.script(request => (request.headers['authorization'] === 'Bearer key-one' ? failure : GOOD))
     expect(await ask(gateway, false)).toMatchObject({ status: 200, asked: [2, 0], attempts: 2, charged: CHARGE })
     for (let i = 0; i < 3; i++) expect(await ask(gateway, true)).toMatchObject({ status: 200, asked: [1, 0] })
   })
 
-  test('of many requests that meet a refused one none fails: another credential costs no retry', async () => {
+  test('none of many requests with a refused one fails: another credential costs no retry', async () => {
     const gateway = await withKeys('${ONE}', '${TWO}')
     first.script(refusing('key-one'))
     const answers = await Promise.all(Array.from({ length: 100 }, () => gateway.chat()))
@@ -293,7 +296,7 @@ describe('several credentials of one provider', () => {
   })
 })
 
-test('`max_inflight` of a target: what is beyond goes to the next one, and is told to come again when there is none', async () => {
+test('`max_inflight` of a target: further requests use the next one, and without one they get 503 with Retry-After', async () => {
   const narrow = (provider: string) => ({ provider, model: 'x', max_inflight: 1 })
   const gateway = await start(
     {},
@@ -321,7 +324,7 @@ test('`max_inflight` of a target: what is beyond goes to the next one, and is to
   expect(await ask(gateway, false)).toMatchObject({ status: 200, asked: [1, 0] })
 })
 
-test('`priority`: the second one is a spare, whatever its weight', async () => {
+test('`priority`: the second target is a spare, whatever its weight', async () => {
   const gateway = await start(
     { order: 'weights' },
     {
@@ -341,7 +344,7 @@ test('`priority`: the second one is a spare, whatever its weight', async () => {
   expect(await ask(gateway, false)).toMatchObject({ status: 200, asked: [1, 1] })
 })
 
-test('a client that leaves during the pause before another attempt is not asked for again', async () => {
+test('no further attempt is made for a client that disconnects during the pause', async () => {
   const gateway = await start(
     {},
     { model: {}, yaml: { providers: { p: { dialect: 'openai', base_url: first.baseUrl } } } },
@@ -361,8 +364,8 @@ test('a client that leaves during the pause before another attempt is not asked 
   expect(gateway.balance()).toMatchObject({ posted, held: 0n })
 })
 
-describe('a target that cannot do what is asked', () => {
-  /** The first speaks Anthropic's format, which has no `n` and no `seed`, and reads text only. */
+describe('a target that does not support the request', () => {
+  /** The first provider speaks Anthropic's format, which has no `n` and no `seed`, and reads text only. */
   const unlike = (route: object = {}, ...more: object[]) =>
     start(route, {
       yaml: {
@@ -377,8 +380,8 @@ describe('a target that cannot do what is asked', () => {
   test.each([
     ['at all', {}, { n: 2 }],
     ['because its model reads text only', {}, seen],
-    ['in full, where that is asked for', { on_dropped: 'refuse' }, { seed: 7 }],
-  ])('%s is passed over, and is no attempt', async (_name, route, body) => {
+    ['completely, if configured', { on_dropped: 'refuse' }, { seed: 7 }],
+  ])('%s is skipped, without an attempt', async (_name, route, body) => {
     const gateway = await unlike(route, likeOpenAi)
     const before = [first.requests.length, second.requests.length] as const
     const answer = await gateway.chat(body)
@@ -391,18 +394,18 @@ describe('a target that cannot do what is asked', () => {
   test.each([
     ['at all', {}, { n: 2 }, 'n'],
     ['because its model reads text only', {}, seen, 'messages[0].content[1]'],
-    ['in full, where that is asked for', { on_dropped: 'refuse' }, { seed: 7 }, 'seed'],
-  ])('%s and is the only one: the client is told what, for nothing', async (_name, route, body, param) => {
+    ['completely, if configured', { on_dropped: 'refuse' }, { seed: 7 }, 'seed'],
+  ])('%s and is the only one: the client gets the parameter, free of charge', async (_name, route, body, param) => {
     const gateway = await unlike(route)
     const answer = await gateway.chat(body)
     expect(answer.status).toBe(400)
     expect(await answer.json()).toMatchObject({ error: { code: 'unsupported_parameter', param } })
     expect(gateway.balance().held).toBe(0n)
-    // Refused before the hold there is no receipt at all.
+    // Refused before the hold, so without a receipt.
     expect(gateway.receipt(answer)?.attempts ?? []).toEqual([])
   })
 
-  test('and stands behind one that failed: the failure is told', async () => {
+  test('after one that failed: the failure is returned', async () => {
     const gateway = await start(
       {},
       {
@@ -420,12 +423,12 @@ describe('a target that cannot do what is asked', () => {
     first.script(errorAnswer(500))
     const answer = await gateway.chat({ n: 2 })
     expect(answer.status).toBe(502)
-    // And as the other cannot help, it was this one that was asked again.
+    // The other one cannot help, so this one was retried.
     const again = { target: 'one/a', code: 'upstream_error' }
     expect(gateway.receipt(answer)?.attempts).toMatchObject([again, again, again])
   })
 
-  test('while the one that can is full: come again, and not "unsupported"', async () => {
+  test('while the supporting one is full: 503 with Retry-After, not "unsupported"', async () => {
     const gateway = await start(
       {},
       {
@@ -452,14 +455,14 @@ describe('a target that cannot do what is asked', () => {
   })
 })
 
-describe('what is not the fault of a target', () => {
+describe('failures that do not count against a target', () => {
   const behindOne = (settings: object, model: Record<string, unknown> = {}) =>
     start(
       { attempts: 1 },
       { model, yaml: { providers: { p: { dialect: 'openai', base_url: first.baseUrl, ...settings } } } },
     )
 
-  test('no free connection: 503 overloaded, the provider is not asked, and the target is not put out', async () => {
+  test('no free connection: 503 overloaded, the provider is not called, and the target is not ejected', async () => {
     const gateway = await behindOne({ connections: 1, timeouts: { first_byte: '200ms' } })
     first.script(gated({ tokens: 3 }))
     const index = first.requests.length
@@ -480,7 +483,7 @@ describe('what is not the fault of a target', () => {
   })
 })
 
-test('what an answer cost the operator is counted by who gave it', async () => {
+test('the cost of the operator is counted for the target that answered', async () => {
   const cost = { per: '1M tokens', input: '$0.50', output: '$1' }
   const gateway = await start(
     {},

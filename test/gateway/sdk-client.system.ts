@@ -2,7 +2,7 @@
 import OpenAI from 'openai'
 import { type ChatClient, fetchWire } from './plain-client.ts'
 
-/** Raises, as the SDK does, an `APIError` for everything that is not a whole answer. */
+/** Raises an `APIError`, like the SDK, for every incomplete answer. */
 export const sdkClient: ChatClient = async (gateway, model, mode, onWire) => {
   const client = new OpenAI({
     apiKey: gateway.key,

@@ -1,4 +1,4 @@
-/** Searches of the web that a provider makes: which pass, and what they cost. */
+/** Web searches by a provider: which requests pass, and their cost. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
@@ -72,13 +72,13 @@ test('the fee of a model that searches is its price per request, held and charge
   // 1,000 tokens at $1 and 10 at $2 a million, and $0.025.
   expect(gateway.receipt(answer)).toMatchObject({
     charged: 1_000_000n + 20_000n + 25_000_000n,
-    // The whole context, because what is found becomes prompt.
+    // The whole context, because the results become prompt.
     held: 8_192_000n + 200_000n + 25_000_000n,
     source: 'reported',
   })
 })
 
-test('a search has a price of its own, and the receipt says how many there were', async () => {
+test('a search has its own price, and the receipt has their number', async () => {
   const answer = await gateway.chat({ model: 'fee', web_search_options: {}, max_completion_tokens: 100 })
   expect(gateway.receipt(answer)).toMatchObject({
     charged: 1_000_000n + 20_000n + 10_000_000n,
@@ -92,7 +92,7 @@ test('a search has a price of its own, and the receipt says how many there were'
   expect(gateway.receipt(plain)!.usage.search).toBeUndefined()
 })
 
-test('a model that does not list web_search takes none', async () => {
+test('a model that does not list web_search supports none', async () => {
   const before = provider.requests.length
   const answer = await gateway.chat({ model: 'm', web_search_options: {} })
   expect(answer.status).toBe(400)
@@ -128,14 +128,14 @@ describe('the tool of Responses', () => {
 
   test.each<[name: string, body: object, param: string, says: string]>([
     ['a model that does not list web_search', { model: 'm' }, 'tools[0].type', "its 'allow' lists web_search"],
-    ['a model of another maker', { model: 'other' }, 'tools[0].type', 'a target at OpenAI'],
+    ['a model of another vendor', { model: 'other' }, 'tools[0].type', 'a target at OpenAI'],
     [
       'a setting that chat completions do not have',
       { model: 'fee', tools: [{ type: 'web_search', filters: { allowed_domains: ['a.example'] } }] },
       'tools[0].filters',
-      'which have no such setting',
+      'which lack this setting',
     ],
-  ])('is refused before anything is held, with on_dropped: refuse: %s', async (_name, body, param, says) => {
+  ])('is refused before a hold, with on_dropped: refuse: %s', async (_name, body, param, says) => {
     const before = provider.requests.length
     const refused = await ask(body, '/strict')
     expect(refused.status).toBe(400)

@@ -1,8 +1,7 @@
 /**
- * The secrets of every dialect (keys, tokens, signatures, accounts, projects) through providers that say back what they
- * were sent: in error bodies, in error events, in headers; whole, streamed and raw. Then a look at all that is left of
- * it, as in secrets.test.ts. What an operator may know and a client may not, such as a project's name, is looked for in
- * what clients got.
+ * The secrets of every dialect (keys, tokens, signatures, accounts, projects) at providers that echo what they receive. The echoes are in
+ * error bodies, error events and headers; whole, streamed and raw. Then all output is searched, as in secrets.test.ts. Facts for
+ * operators only, such as a project's name, are searched in the clients' data.
  */
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -36,7 +35,7 @@ const UPPER = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 const LOWER = 'abcdefghijklmnopqrstuvwxyz'
 const BASE64 = `${LOWER}ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/`
 
-/** Not a secret to the operator, who has written it into the configuration. */
+/** Not secret to the operator, who configured it. */
 const operators = (canary: Canary): Canary => ({ ...canary, also: ['log', 'files'] })
 const PROJECT = operators(make('project of Google', 'upstream', 'quiet-harbour-', 14, LOWER))
 const RESOURCE = { ...make('resource of Azure', null, 'deep-forest-', 14, LOWER), also: ['log'] } satisfies Canary
@@ -46,19 +45,19 @@ const ACCOUNT = { ...make('account of AWS', null, '7', 11, '0123456789'), also: 
 const ROLE = { ...make('role of AWS', null, 'gateway-', 16, LOWER), also: ['log'] } satisfies Canary
 const PLACES = [PROJECT, RESOURCE, GROUP, NUMBER, ACCOUNT, ROLE]
 
-/** The client's own words: it may read them in an error about them, but they belong into no log. */
+/** The client's own text: it may see it in its errors, but it must not be logged. */
 const PROMPTS = Array.from({ length: 6 }, (_, index): Canary => {
-  return { ...make(`prompt ${index}`, 'upstream', 'tell nobody '), also: ['answers'] }
+  return { ...make(`prompt ${index}`, 'upstream', 'keep secret '), also: ['answers'] }
 })
 const WRONG = ['x-api-key', 'bearer', 'query', 'beta', 'version', 'cookie', 'body'].map(name =>
   make(`a client's mistake: ${name}`, null, name === 'x-api-key' ? 'sk-ant-api03-' : ''),
 )
 
-/** A provider as it is configured, and what nobody may know of it. */
+/** A provider's configuration, and its secrets. */
 interface RoutePath {
   readonly name: string
   readonly voice: Voice
-  /** Behind the provider's address. */
+  /** Follows the provider's address. */
   readonly base: string
   readonly who: object
   readonly headers: Canary
@@ -109,7 +108,7 @@ function door(
   return { ...common, who: { ...shown, ...said, ...own }, canaries: [headers, ...keys] }
 }
 
-/** As each provider gives them out. */
+/** In the form in which each provider issues them. */
 function keyOf(dialect: string, auth: string | undefined, name: string): Canary {
   if (auth === 'bearer') return make(name, 'upstream', 'eyJhbGciOiJSUzI1NiJ9.eyJ0aWQi', 120)
   switch (dialect) {
@@ -149,7 +148,7 @@ function baseOf(dialect: string, auth?: string): string {
   }
 }
 
-/** What providers say; the words in capitals stand for what they were sent, or know. */
+/** Texts of providers; the words in capitals are replaced by what they received, or know. */
 const SENTENCES = [
   'Incorrect API key provided: KEY. (x-team HEADER)',
   'Headers were HEADERS',
@@ -165,7 +164,7 @@ const SENTENCES = [
   `/subscriptions/00000000-1111-2222-3333-444444444444/resourceGroups/${GROUP.value}/providers/accounts/${RESOURCE.value}`,
   `The deployment at https://${RESOURCE.value}.openai.azure.com/openai is not at ${RESOURCE.value}.services.ai.azure.com`,
 ]
-/** `answer`: an answer with that status. `inside`: a 200 that says it, in a stream an event after the first token. */
+/** `answer`: an answer with that status. `inside`: a 200 with the text, in a stream an event after the first token. */
 const WAYS = [
   ['answer', 400],
   ['answer', 404],
@@ -181,20 +180,20 @@ const WAYS = [
 ] as const
 type Way = (typeof WAYS)[number]
 
-/** Everything that can be wished for, and one that is held until the provider lets go. */
+/** All possible behaviours, and one that is held until the provider releases it. */
 const WISHES = SENTENCES.flatMap(says => WAYS.map(([how, status]) => ({ says, how, status })))
 const HELD = 'held'
 /** A record of the spool. */
 const SPOOLED = /^[0-9a-f]{16} \{.*"exchange"/m
 
-/** There a request tries all keys of a provider, one after the other. */
+/** Such a request tries all keys of a provider, one after the other. */
 const AGAIN = '/again/v1/chat/completions'
 const FRONTS = ['/v1/chat/completions', AGAIN, '/v1/messages', '/v1/responses', '/raw/', '/form/'] as const
 type Front = (typeof FRONTS)[number]
 const ASKS_MODEL = FRONTS.filter(front => front.includes('/v1'))
 
 const AT_ONCE = 16
-/** Of an ordinary run: one of so many wishes to a provider. */
+/** In an ordinary run: one of this many behaviours per provider. */
 const SHARE = 7
 
 describe('every dialect', () => {
@@ -260,7 +259,7 @@ describe('every dialect', () => {
       upstream: upstreamOf(provider),
       commands: '',
     }
-    // What is looked for had its chances.
+    // The searched secrets had their chances to appear.
     expect(signatures.length).toBeGreaterThan(20)
     for (const mark of ['[secret]', '[hidden]', '[address]']) expect(seen.answers).toContain(mark)
     expect(seen.log).toContain('the provider refuses this credential')
@@ -274,7 +273,7 @@ describe('every dialect', () => {
     )
   })
 
-  /** Every wish to every provider, each in one of the ways to ask; in a full run in all of them. */
+  /** Every behaviour at every provider, each in one of the request formats; in a full run in all of them. */
   async function askAll(): Promise<void> {
     const asks = DOORS.flatMap((each, place) =>
       WISHES.flatMap((_, wish) => {
@@ -306,7 +305,7 @@ describe('every dialect', () => {
     await note(await fetch(`${running.url}/v1/receipts/${id}`, { headers: { authorization: `Bearer ${token.value}` } }))
   }
 
-  /** What is on the disk while answers are under way, and charges that could not be written are in the spool. */
+  /** The disk during answers, with charges in the spool that could not be written. */
   async function filesOfADeadProcess(): Promise<string> {
     const before = provider.requests.length
     const held = DOORS.slice(0, 4).map(each => ask(each, '/v1/chat/completions', true, HELD))
@@ -326,7 +325,7 @@ describe('every dialect', () => {
     return files
   }
 
-  /** What clients of the other formats do wrong themselves. */
+  /** Mistakes of clients of the other formats. */
   async function misuse(): Promise<void> {
     const [apiKey, bearer, query, beta, version, cookie, field] = WRONG.map(({ value }) => value)
     const good = { model: 'openai', max_tokens: 10, messages: [{ role: 'user', content: 'Hello wish-0-whole' }] }
@@ -339,7 +338,7 @@ describe('every dialect', () => {
       ['/v1/messages', good, { 'x-api-key': `${token.value}, ${apiKey}` }],
       ['/v1/messages', `{"model":"openai","max_tokens":"${field}`, own],
       ['/v1/messages', { ...good, max_tokens: field }, own],
-      ['/v1/messages', { ...good, model: 'nobody', system: { text: field } }, own],
+      ['/v1/messages', { ...good, model: 'unknown', system: { text: field } }, own],
       ['/v1/messages', { ...good, messages: [{ role: 'user', content: [{ type: 'image', source: field }] }] }, own],
       ['/v1/messages', { ...good, tools: [{ name: { first: field } }] }, own],
       ['/v1/messages', { ...good, metadata: { user_id: [field] } }, own],
@@ -373,13 +372,13 @@ describe('every dialect', () => {
   }
 })
 
-/** A raw route passes what has status 200 as it is, but for events in which OpenAI's or Anthropic's clients see an error. */
+/** A raw route passes status 200 unchanged, except for events that OpenAI's or Anthropic's clients read as an error. */
 function isOurs(front: Front, { voice }: RoutePath, wish: number, stream: boolean): boolean {
   if (ASKS_MODEL.includes(front) || WISHES[wish]!.how !== 'inside') return true
   return stream && voice.framing === 'sse' && 'error' in voice.error(500).body
 }
 
-/** The same question in the words of each front. */
+/** The same question in the format of each route. */
 function bodyOf(front: Front, model: string, words: string, stream: boolean): object {
   const messages = [{ role: 'user', content: words }]
   switch (front) {
@@ -401,7 +400,7 @@ function bodyOf(front: Front, model: string, words: string, stream: boolean): ob
   }
 }
 
-/** Signatures are made for one request each; whoever has one can send that request again. */
+/** A signature is for one request; its holder could send that request again. */
 function signaturesOf({ requests }: FakeProvider): Canary[] {
   return requests.flatMap(({ headers, index }) => {
     const value = /Signature=([0-9a-f]{64})$/.exec(headers['authorization'] ?? '')?.[1]
@@ -409,7 +408,7 @@ function signaturesOf({ requests }: FakeProvider): Canary[] {
   })
 }
 
-/** What the message's wish asks of the provider. */
+/** The behaviour that the message requests. */
 function behaviourOf(request: ProviderRequest): Behaviour {
   const name = /^\/([^/]+)/.exec(request.path)![1]!
   const { voice } = DOORS.find(each => each.name === name)!
@@ -431,7 +430,7 @@ function blab({ says, how, status }: { says: string; how: Way[0]; status: number
     name: `blabs with ${status}`,
     async run(call: Call) {
       const { message, header } = saidTo(call, says)
-      // Of a header the characters that it may have.
+      // Only characters that a header may have.
       const leaky = { 'x-debug-key': header, 'www-authenticate': `Bearer realm="${header}"`, server: header }
       if (how === 'plain') {
         call.head(status, { 'content-type': 'text/plain', ...leaky })
@@ -453,7 +452,7 @@ function blab({ says, how, status }: { says: string; how: Way[0]; status: number
   }
 }
 
-/** In the members that are not for people. */
+/** In the fields that are not for people. */
 function withKey(body: object, param: string): object {
   const { error } = body as { error?: unknown }
   return typeof error === 'object' && error !== null ? { ...body, error: { ...error, param } } : { ...body, param }
@@ -483,7 +482,7 @@ const STEPS_AGAIN = FIVE_STEPS.map(step =>
   (step as { use: string }).use === 'route' ? { use: 'route', with: { attempts: 3 } } : step,
 )
 
-/** A provider, a model of the same name and two raw routes for each door. */
+/** A provider, a model of the same name and two raw routes for each endpoint. */
 function configuration(url: string): object {
   const raw = { kind: 'raw', policy: 'raw', price: 'free', upstream_path: '/' }
   return {

@@ -1,7 +1,6 @@
 /**
- * Forty secrets through every way in which a request can go wrong, and then a look at all that is left of it: the log,
- * what clients got, /metrics, the files beside the database, what commands say, what providers were sent. Each secret is
- * found in the one place that it is for, and in no other.
+ * Forty secrets through every way in which a request can fail. Then all output is searched: the log, the clients' data, /metrics, the
+ * files beside the database, the output of commands, the providers' data. Each secret is found in its only place, and in no other.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
@@ -30,14 +29,14 @@ console.log(`secrets: SEED=${seed}`)
 const make = createCanaries(seed)
 const several = (count: number, of: (index: number) => Canary) => Array.from({ length: count }, (_, index) => of(index))
 
-/** Keys as providers give them out, with and without a look of their own. */
+/** Keys in the formats of providers, with and without a recognizable prefix. */
 const LOOKS = ['sk-', 'sk-proj-', 'gsk_', 'xai-', 'AIzaSy', '', '', 'hf_']
 const PROVIDER_KEYS = several(8, index => make(`key of provider ${index}`, 'upstream', LOOKS[index]))
 const HEADERS = several(4, index => make(`header of provider ${index}`, 'upstream', '', 24))
 const UNUSED_KEY = make('key of a provider that is away', null, 'sk-')
 const HMAC = make('secret of the digests', null, '', 48)
-const STRANGER = make('variable of somebody else', null, 'postgres://u:')
-const PROMPTS = several(8, index => make(`prompt ${index}`, 'upstream', 'tell nobody '))
+const STRANGER = make('variable of another program', null, 'postgres://u:')
+const PROMPTS = several(8, index => make(`prompt ${index}`, 'upstream', 'keep secret '))
 const CONTENT = several(3, index => make(`content of an answer ${index}`, 'answers', 'between us '))
 const SAID = several(4, index => make(`what a provider lets slip ${index}`, null, ['sk-', 'tok', 'gsk_', ''][index]))
 const REQUEST = {
@@ -45,7 +44,7 @@ const REQUEST = {
   cookie: make('cookie', null),
   proxy: make('proxy credentials', null),
   header: make('header x-api-key', null),
-  wrongKey: make('key that is none of ours', null, 'sk-'),
+  wrongKey: make('key of another service', null, 'sk-'),
   halfKey: make('key that is mistyped', null, 'tg_live_'),
   wrongField: make('text where a number belongs', null, '', 32),
 }
@@ -54,7 +53,7 @@ const FAULT_TIMEOUTS = { connect: '500ms', first_byte: '400ms', idle: '400ms', t
 const AT_ONCE = 16
 const COMMANDS = [['account', 'list'], ['account', 'show', 'test'], ['key', 'list', '--account', 'test'], ['check']]
 
-// A level only leaves lines out, so the lowest has all that the others have.
+// A level only leaves lines out, so the lowest has all lines of the others.
 describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', level => {
   let provider: FakeProvider
   let running: Running
@@ -98,7 +97,7 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
     await misuse()
     await Promise.all(COMMANDS.map(command))
     const metrics = await (await fetch(`${running.adminUrl}/metrics`)).text()
-    // The database's own log goes when it is closed.
+    // The database's own log is removed when it is closed.
     const open = filesOf(dir)
     running.drain()
     expect(await running.finished).toBe(0)
@@ -130,7 +129,7 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
     seen.commands += stdout
   }
 
-  /** Every fault, whole and streamed, and every way in which a provider lets slip what it knows. */
+  /** Every fault, whole and streamed, and every way in which a provider leaks what it knows. */
   async function askAll(): Promise<void> {
     const wishes = [
       ...FAULTS.map((_, index) => `fault ${index}`),
@@ -152,11 +151,11 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
     const body = { model, stream, user: wish, messages: messagesWith(prompt, index) }
     const answer = await send(body, { authorization: `Bearer ${tokens[index % tokens.length]!.value}` })
     const id = answer?.headers.get('x-request-id')
-    // The receipt of what failed.
+    // The receipt of the failed request.
     if (id) await look(`/v1/receipts/${id}`, tokens[index % tokens.length]!.value)
   }
 
-  /** What clients do wrong themselves. */
+  /** Mistakes of clients. */
   async function misuse(): Promise<void> {
     const bearer = { authorization: `Bearer ${tokens[0]!.value}` }
     const good = { model: 'm0', user: 'fine 0', messages: messagesWith(PROMPTS[0]!.value, 0) }
@@ -175,7 +174,7 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
     ]) {
       await send({ ...good, messages }, bearer)
     }
-    await send({ ...good, model: 'nobody', metadata: { note: REQUEST.wrongField.value } }, bearer)
+    await send({ ...good, model: 'unknown', metadata: { note: REQUEST.wrongField.value } }, bearer)
     await send(`{"model":"m0","messages":[{"role":"user","content":"${PROMPTS[4]!.value}"`, bearer)
     const raw = await openRaw(running.url)
     await raw.send(
@@ -208,7 +207,7 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
   }
 })
 
-/** The prompt in one of the places that a prompt has. */
+/** The prompt in one of its possible places. */
 function messagesWith(prompt: string, index: number): object[] {
   const user = { role: 'user', content: 'Hello' }
   const places = [
@@ -220,7 +219,7 @@ function messagesWith(prompt: string, index: number): object[] {
   return places[index % places.length]!
 }
 
-/** What the message's wish asks of the provider. */
+/** The behaviour that the message requests. */
 function behaviourOf(request: ProviderRequest): Behaviour {
   const [kind, index] = String(request.body?.['user']).split(' ')
   const mode: FaultMode = request.body?.['stream'] === true ? 'stream' : 'whole'
@@ -231,11 +230,11 @@ function behaviourOf(request: ProviderRequest): Behaviour {
 
 interface Blabbing {
   readonly status: number
-  /** What it says; `KEY` and `HEADER` are what it was sent. */
+  /** Its text; `KEY` and `HEADER` are replaced by what it received. */
   readonly says: string
 }
 
-/** A provider that repeats what it was sent, or its own secrets, where people would read it. */
+/** A provider that repeats what it received, or its own secrets, in texts for people. */
 const SENTENCES = [
   'Incorrect API key provided: KEY. You can find your key at https://platform.example.com.',
   'Authorization "Bearer KEY" is not valid for x-team HEADER',
@@ -266,7 +265,7 @@ function blab({ status, says }: Blabbing, mode: FaultMode): Behaviour {
   }
 }
 
-/** Providers at one address, each with a key of its own; some have a secret header too. Adds the keys to the environment. */
+/** Providers at one address, each with its own key; some also have a secret header. Adds the keys to the environment. */
 function configuration(url: string, env: Record<string, string>): object {
   const providers: Record<string, object> = {}
   for (const [index, { value }] of PROVIDER_KEYS.entries()) {
@@ -282,7 +281,7 @@ function configuration(url: string, env: Record<string, string>): object {
     }
   }
   env['KEY_AWAY'] = UNUSED_KEY.value
-  // A port that the kernel gives to nobody.
+  // A port that the kernel assigns to no process.
   providers['away'] = { dialect: 'openai', base_url: 'http://127.0.0.1:1', api_key: '${KEY_AWAY}' }
   const model = (provider: string) => ({
     targets: [{ provider, model: 'upstream-model' }],

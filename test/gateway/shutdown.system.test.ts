@@ -1,7 +1,7 @@
 /**
- * The end of a gateway, as an operator brings it about: signals to a real process with answers under way. What has begun is
- * finished or told that it will not be, everything is settled before the process ends, and the next start finds nothing
- * to repair. What operators look at meanwhile (health, metrics) is here too.
+ * The shutdown of a gateway by an operator: signals to a real process with answers in progress. Started answers are completed or get an
+ * error, everything is settled before the process ends, and the next start has nothing to repair. The operators' view meanwhile (health,
+ * metrics) is tested here too.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { formatMoney, parseMoney } from '#contract'
@@ -22,7 +22,7 @@ import { until } from '../helpers/until.ts'
 
 const counts = countsOf('kills')
 
-/** Promised is one second; a busy machine gets five. */
+/** One second is promised; a busy machine gets five. */
 const IDLE_END_MAX_MS = 5 * 1000
 const CREDIT = '100'
 const STREAMS = counts(20, 200)
@@ -36,10 +36,10 @@ let provider: FakeProvider
 let gateway: Gateway
 let dir: string | undefined
 let account: { accountId: string; key: string }
-/** What the account has been charged so far, by our own sums. */
+/** The charges of the account so far, by the test's own sums. */
 let spent = 0n
 
-/** Starts on the same directory each time; what a failed test has left running is ended, or it would fail the next. */
+/** Starts on the same directory each time; processes that a failed test left running are ended first. */
 async function start(drain = '10m'): Promise<void> {
   if (dir !== undefined) await gateway.kill9()
   gateway = await startGateway({
@@ -75,7 +75,7 @@ beforeAll(async () => {
 })
 afterAll(() => provider.close())
 
-/** Sends a request on a connection of its own and waits until the provider has it. */
+/** Sends a request on its own connection and waits until the provider has it. */
 async function ask(body: object): Promise<{ client: RawClient; upstream: ProviderRequest }> {
   const index = provider.requests.length
   const client = await openRaw(gateway.url)
@@ -88,13 +88,13 @@ function post(client: RawClient, body: object): Promise<void> {
   return client.post('/v1/chat/completions', whole, { authorization: `Bearer ${account.key}` })
 }
 
-/** Sends SIGTERM; resolves when the gateway has heard it. */
+/** Sends SIGTERM; resolves when the gateway has received it. */
 async function terminate(): Promise<void> {
   process.kill(gateway.pid, 'SIGTERM')
   await gateway.waitForLog(({ msg }) => msg === 'shutting down')
 }
 
-/** Nothing runs any more: the audit finds no open hold, so nothing is left to a recovery. */
+/** Nothing runs any more: the audit finds no open hold, so recovery has nothing to do. */
 async function expectSettled(): Promise<void> {
   expect(await answerOf(['ledger', 'verify'], gateway)).toMatchObject({ open_holds: 0, violations: [] })
 }
@@ -118,7 +118,7 @@ const get = async (url: string) => {
   return { status: answer.status, headers: answer.headers, text, json: () => JSON.parse(text) as unknown }
 }
 
-describe('what operators see', () => {
+describe('operators', () => {
   test.each(['/livez', '/readyz'])('%s on both listeners', async path => {
     for (const base of [gateway.url, gateway.adminUrl]) {
       const { status, headers, json } = await get(base + path)
@@ -141,7 +141,7 @@ describe('what operators see', () => {
     expect((await get(`${gateway.url}/metrics`)).status).toBe(404)
   })
 
-  test('metrics count exchanges by their ending, and what was charged to the nano-dollar', async () => {
+  test('metrics count exchanges by their outcome, and what was charged to the nano-dollar', async () => {
     provider.script(exact({ tokens: TOKENS }))
     for (const stream of [false, true]) {
       const { client } = await ask({ stream })
@@ -149,7 +149,7 @@ describe('what operators see', () => {
       spent += REPORTED
     }
     const refused = await openRaw(gateway.url)
-    await post(refused, { model: 'nobody' })
+    await post(refused, { model: 'unknown' })
     expect((await refused.readResponse()).status).toBe(404)
     // The last of the three is recorded when its line is written.
     await gateway.waitForLog(({ msg, code }) => msg === 'exchange' && code === 'model_not_found')
@@ -188,11 +188,11 @@ function samplesOf(page: string): ReadonlyMap<string, string> {
   return samples
 }
 
-/** More than the kernel's buffers between two local sockets take. */
+/** More than the kernel's buffers between two local sockets hold. */
 const LARGE_BYTES = 16 * 1024 * 1024
 const PIECES = 256
 
-test('SIGTERM: no new work, what is under way ends whole, also for who reads slowly; then 0, with everything settled', async () => {
+test('SIGTERM: no new work; answers in progress are completed, even for slow readers; then exit code 0, with everything settled', async () => {
   provider.script(gated({ tokens: TOKENS }))
   const stream = await ask({ stream: true, stream_options: { include_usage: true } })
   const whole = await ask({})
@@ -211,7 +211,7 @@ test('SIGTERM: no new work, what is under way ends whole, also for who reads slo
   const idle = await openRaw(gateway.url)
   const early = await openRaw(gateway.url)
   await early.send('GET /v1/receipts/req_1 HTTP/1.1\r\nhost: x\r\n')
-  // Answered on the same listener, after those two: by then the gateway has taken them in, and read what they sent.
+  // Answered on the same listener after those two: the gateway has then accepted them, and read their requests.
   for (let round = 0; round < 3; round++) expect((await get(`${gateway.url}/livez`)).status).toBe(200)
   expect((await get(`${gateway.adminUrl}/readyz`)).status).toBe(200)
 
@@ -223,13 +223,13 @@ test('SIGTERM: no new work, what is under way ends whole, also for who reads slo
   expect(samplesOf((await get(`${gateway.adminUrl}/metrics`)).text).get('tollgate_inflight_exchanges')).toBe('4')
   await expect(fetch(gateway.url)).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } })
   expect(await idle.closed).toBe('fin')
-  // A request that had begun to arrive is told.
+  // A request that had begun to arrive is refused.
   await early.send(`authorization: Bearer ${account.key}\r\n\r\n`)
-  const told = await early.readResponse()
-  expect(told.status).toBe(503)
-  expect(JSON.parse(told.text())).toMatchObject({ error: { code: 'shutting_down', type: 'server_error' } })
-  expect(told.header('connection')).toBe('close')
-  expect(told.header('retry-after')).toBe('1')
+  const refusal = await early.readResponse()
+  expect(refusal.status).toBe(503)
+  expect(JSON.parse(refusal.text())).toMatchObject({ error: { code: 'shutting_down', type: 'server_error' } })
+  expect(refusal.header('connection')).toBe('close')
+  expect(refusal.header('retry-after')).toBe('1')
 
   stream.upstream.release()
   whole.upstream.release()
@@ -238,7 +238,7 @@ test('SIGTERM: no new work, what is under way ends whole, also for who reads slo
   expect(streamed.done).toBe(true)
   const answered = await whole.client.readResponse()
   expect(answered).toMatchObject({ status: 200, end: 'length' })
-  // Or the next request would come on the same connection.
+  // Otherwise the next request would come on the same connection.
   expect(answered.header('connection')).toBe('close')
   slowWhole.client.resume()
   slowStream.client.resume()
@@ -257,7 +257,7 @@ test('SIGTERM: no new work, what is under way ends whole, also for who reads slo
   await expectSettled()
 })
 
-/** A client that has asked for more than the kernel buffers, and stops in the middle of it. */
+/** A client that has requested more than the kernel buffers, and stops reading in the middle. */
 async function askWithoutReading(): Promise<RawClient> {
   provider.script(exact({ tokens: ['x'.repeat(LARGE_BYTES)] }))
   const { client } = await ask({})
@@ -286,7 +286,7 @@ describe('cut', () => {
       `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\nauthorization: Bearer ${account.key}\r\n\r\n{`,
     )
 
-    // Connections are taken in their order: with this answer the half request has been taken too, and waits in no backlog.
+    // Connections are accepted in order: after this answer the half request was accepted too, and is not in a backlog.
     expect((await get(`${gateway.url}/livez`)).status).toBe(200)
     const stuck = again ? await askWithoutReading() : null
 
@@ -314,12 +314,12 @@ describe('cut', () => {
     }
     expect(await gateway.exited).toBe(0)
     expect(gateway.stderr()).toBe('')
-    // Its answer is paid for, and it does not take it: the end has not waited for it.
+    // Its answer is charged although it was not read: the shutdown did not wait for it.
     stuck?.resume()
     if (stuck) expect((await stuck.readResponse()).end).toBe('cut')
     await expectSettled()
 
-    // The next start finds nothing to do, and tells the owner what became of it.
+    // The next start finds nothing to do, and shows the owner the result.
     const nano = BigInt(ESTIMATED_PROMPT * 1000 + Math.max(2, Math.ceil('alphabeta'.length / 4)) * 2000)
     spent += nano
     await start()
@@ -336,7 +336,7 @@ describe('cut', () => {
 })
 
 describe(`SIGTERM with ${STREAMS} streams open`, () => {
-  /** So many streams of which a piece has come, and what the ledger counted before them. */
+  /** This many streams of which a piece has arrived, and the ledger's counts before them. */
   async function openStreams() {
     const { events } = await ledger()
     provider.script(gated({ tokens: TOKENS }))
@@ -361,7 +361,7 @@ describe(`SIGTERM with ${STREAMS} streams open`, () => {
     return report
   }
 
-  /** The process has ended well, and each stream has a hold and a settle: nothing is left to the next start. */
+  /** The process has ended properly, and each stream has a hold and a settle: the next start has nothing to do. */
   async function expectAllSettled(before: number, title: string, startedAt: number, freedAt: number) {
     expect(await gateway.exited).toBe(0)
     const now = performance.now()
@@ -375,14 +375,14 @@ describe(`SIGTERM with ${STREAMS} streams open`, () => {
     await expectBalance()
   }
 
-  test('all of them end whole within the drain, and each takes its connection with it', async () => {
+  test('all of them are completed within the drain, and each connection ends with its stream', async () => {
     await start()
     const { clients, upstreams, events } = await openStreams()
     const startedAt = performance.now()
     await terminate()
     const last = upstreams.at(-1)!
     for (const upstream of upstreams) if (upstream !== last) upstream.release()
-    // Which client is whose upstream nobody knows; all but one of them end while that one keeps the gateway.
+    // The mapping of clients to upstream requests is unknown; all but one end while that one keeps the gateway running.
     const ended: RawClient[] = []
     const answers = clients.map(async client => {
       const answer = await client.readResponse()
@@ -425,7 +425,7 @@ describe(`SIGTERM with ${STREAMS} streams open`, () => {
   })
 })
 
-test(`SIGTERM with nothing under way ends within a second, whatever connections are open (${counts(2, 20)} times)`, async () => {
+test(`SIGTERM with nothing in progress ends within a second, whatever connections are open (${counts(2, 20)} times)`, async () => {
   const times: number[] = []
   for (let round = 0; round < counts(2, 20); round++) {
     await start()
@@ -437,7 +437,7 @@ test(`SIGTERM with nothing under way ends within a second, whatever connections 
     const operators = await openRaw(gateway.adminUrl)
     await operators.send('GET /livez HTTP/1.1\r\nhost: x\r\n\r\n')
     expect((await operators.readResponse()).status).toBe(200)
-    // Half a head: there is nobody yet to whom anything was promised.
+    // Half a head: no client has been promised anything yet.
     const half = await openRaw(gateway.url)
     await half.send('POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n')
     const before = performance.now()
@@ -446,11 +446,11 @@ test(`SIGTERM with nothing under way ends within a second, whatever connections 
     expect(gateway.stderr()).toBe('')
     for (const client of [idle, silent, operators, half]) expect(await client.closed).not.toBe('own')
   }
-  console.log(`SIGTERM to the end with nothing under way: ${times.map(ms => ms.toFixed(0)).join(', ')} ms`)
+  console.log(`SIGTERM to the end with nothing in progress: ${times.map(ms => ms.toFixed(0)).join(', ')} ms`)
   expect(Math.max(...times)).toBeLessThan(IDLE_END_MAX_MS)
 })
 
-test('kill -9 with answers under way: the next one starts, takes back what was held and serves', async () => {
+test('kill -9 with answers in progress: the next one starts, releases the holds and serves', async () => {
   await start()
   provider.script(gated({ tokens: TOKENS }))
   const { client, upstream } = await ask({ stream: true })

@@ -1,6 +1,6 @@
 /**
- * Clients that take their time, in numbers: each is cut at its deadline although none closes its own end, who is quick
- * does not notice them, and the process is left with the sockets that it had.
+ * Many slow clients. Each is cut at its deadline although none closes its own end. Quick clients are not affected, and the process has no
+ * additional sockets afterwards.
  */
 import Koa from 'koa'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,11 +18,11 @@ import { DRIP, type SlowKind, startSlow } from './slow-crowd.ts'
 const counts = countsOf('floods')
 
 const CHAT = '/v1/chat/completions'
-/** Seconds: what the gateway of this file allows, and how often Node looks. */
+/** In seconds: the limits of the gateway in this file, and Node's check interval. */
 const HEADERS_S = 1
 const REQUEST_S = 2
 const LOOKS_EVERY_S = 1
-/** What the machine may add when there are thousands. */
+/** The time that the machine may add with thousands of clients. */
 const SLACK_S = 1
 const SLOW = counts(50, 2000)
 const FLOODS = counts(300, 2000)
@@ -47,15 +47,15 @@ afterAll(async () => {
   await provider.close()
 })
 
-/** A client in a hurry: one chat after the other until `over`; how long each took, in milliseconds. */
+/** A quick client: one chat after the other until `over`; the time of each, in milliseconds. */
 async function hurry(over: Promise<unknown>): Promise<number[]> {
   const client = await openRaw(gateway.url)
   const took: number[] = []
-  let going = true
+  let isRunning = true
   void over.finally(() => {
-    going = false
+    isRunning = false
   })
-  while (going) {
+  while (isRunning) {
     const began = performance.now()
     await client.post(
       CHAT,
@@ -76,18 +76,18 @@ const ofAll = (values: readonly number[]) =>
   `p50 ${percentile(values, 0.5).toFixed(1)} ms, p99 ${percentile(values, 0.99).toFixed(1)} ms of ${values.length}`
 const after = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms))
 
-/** What somebody quick sees alone, and what beside a crowd. */
+/** The times of a quick client alone, and during a crowd. */
 async function expectUnimpressed(name: string, alone: readonly number[], beside: readonly number[]): Promise<void> {
   console.log(`${name}: a quick client alone ${ofAll(alone)}; beside them ${ofAll(beside)}`)
   expect(beside.length).toBeGreaterThan(5)
-  // The crowd runs in the process of the quick client, so that much of its own time is in here too.
+  // The crowd runs in the process of the quick client, so much of its own time is included.
   expectWithin(percentile(beside, 0.5), percentile(alone, 0.5) * 3 + 50)
 }
 
-/** Sockets of the process when nobody is there but the connections to the provider. */
+/** Sockets of the process without clients, except for the connections to the provider. */
 const sockets = async () => (await probe(gateway)).sockets
 
-/** By kind, when they may be cut: seconds from their first byte, or from the connection where none came. */
+/** By kind, the time of the cut: seconds from their first byte, or from the connection if none came. */
 const DEADLINES: Readonly<Record<SlowKind, number>> = {
   'nothing at all': HEADERS_S,
   'a head without an end': HEADERS_S,
@@ -99,7 +99,7 @@ const DEADLINES: Readonly<Record<SlowKind, number>> = {
   'half a head behind a good request': HEADERS_S,
 }
 
-test(`${SLOW} slow clients are cut at their deadlines, and a quick one beside them is not held up`, async () => {
+test(`${SLOW} slow clients are cut at their deadlines, and a quick one is not delayed`, async () => {
   await hurry(after(300))
   const alone = await hurry(after(700))
   const before = await sockets()
@@ -112,12 +112,12 @@ test(`${SLOW} slow clients are cut at their deadlines, and a quick one beside th
     const ones = crowd.ones.filter(one => one.kind === kind)
     const seconds = ones.map(({ cutAfterS }) => cutAfterS)
     const [least, most] = [Math.min(...seconds), Math.max(...seconds)]
-    const told = ones.filter(({ status }) => status === 408).length
+    const refused = ones.filter(({ status }) => status === 408).length
     expect(least, kind).toBeGreaterThanOrEqual(deadline - 0.05)
     expect(most, kind).toBeLessThanOrEqual(deadline + LOOKS_EVERY_S + SLACK_S)
-    // Whose answer is due hears why; a reset may overtake it where bytes were still on their way.
-    expect(told, kind).toBeGreaterThan(0)
-    return `${String(ones.length).padStart(5)} × ${kind}: cut after ${least.toFixed(2)} to ${most.toFixed(2)} s (allowed: ${deadline} s), ${told} told 408`
+    // A client whose answer is due gets the reason; a reset may overtake it if bytes were still in transit.
+    expect(refused, kind).toBeGreaterThan(0)
+    return `${String(ones.length).padStart(5)} × ${kind}: cut after ${least.toFixed(2)} to ${most.toFixed(2)} s (allowed: ${deadline} s), ${refused} got 408`
   })
   expect(crowd.ones.filter(({ status }) => status !== 408 && status !== null)).toEqual([])
   console.log(`slow clients, a byte each ${DRIP.everyMs} ms:\n${rows.join('\n')}`)
@@ -142,10 +142,10 @@ describe('floods of headers', () => {
     cookies: START + list(1000, at => `Cookie: a${at}=b\r\n`),
   }
 
-  test(`${FLOODS} of them are refused by their size or number, and a quick client does not notice`, async () => {
+  test(`${FLOODS} of them are refused by their size or number, and a quick client is not affected`, async () => {
     const alone = await hurry(after(300))
     const before = await sockets()
-    const told: Record<string, number> = {}
+    const results: Record<string, number> = {}
     const flood = async () => {
       for (let round = 0; round < FLOODS; round += 10) {
         await Promise.all(
@@ -155,9 +155,9 @@ describe('floods of headers', () => {
             const sent = client.send(`${bytes}\r\n`).catch(() => {})
             const answer = await client.readResponse().catch(() => null)
             if (answer) await expectRefusal(answer, 'headers_too_large')
-            // Where a megabyte was still on its way the kernel may have reset the connection before we read.
+            // If a megabyte was still in transit, the kernel may have reset the connection before the read.
             const how = answer ? '431' : 'reset'
-            told[`${name}: ${how}`] = (told[`${name}: ${how}`] ?? 0) + 1
+            results[`${name}: ${how}`] = (results[`${name}: ${how}`] ?? 0) + 1
             await sent
             await client.closed
             client.socket.destroy()
@@ -168,10 +168,10 @@ describe('floods of headers', () => {
     const flooded = flood()
     const beside = await hurry(flooded)
     await flooded
-    for (const name of ['101 headers', 'cookies']) expect(told[`${name}: reset`]).toBe(undefined)
-    expect(Object.values(told).reduce((sum, count) => sum + count)).toBe(FLOODS)
+    for (const name of ['101 headers', 'cookies']) expect(results[`${name}: reset`]).toBe(undefined)
+    expect(Object.values(results).reduce((sum, count) => sum + count)).toBe(FLOODS)
     console.log(
-      `header floods: ${Object.entries(told)
+      `header floods: ${Object.entries(results)
         .map(each => each.join(' '))
         .join(', ')}`,
     )
@@ -180,8 +180,8 @@ describe('floods of headers', () => {
   })
 })
 
-describe('who is done and stays', () => {
-  test(`${SLOW} connections without a further request cost no place, and go with their clients`, async () => {
+describe('idle clients', () => {
+  test(`${SLOW} connections without a further request take no capacity, and end with their clients`, async () => {
     const before = await sockets()
     const idle: RawClient[] = []
     for (let at = 0; at < SLOW; at++) {
@@ -191,17 +191,17 @@ describe('who is done and stays', () => {
     }
     for (const client of idle) expect((await client.readResponse()).status).toBe(200)
     expect(await sockets()).toBeGreaterThanOrEqual(before + SLOW)
-    // Longer than a head may take: a connection that waits for its next request is not a slow head.
+    // Longer than the limit for a head: a connection that waits for its next request is not a slow head.
     const beside = await hurry(after((HEADERS_S + LOOKS_EVERY_S + 0.2) * 1000))
     console.log(`${SLOW} idle connections: a quick client beside them ${ofAll(beside)}`)
     await idle[0]!.send('GET /livez HTTP/1.1\r\nHost: gateway\r\n\r\n')
     expect((await idle[0]!.readResponse()).status).toBe(200)
-    // One half goes in order, the other by a reset.
+    // One half disconnects by FIN, the other by a reset.
     for (const [at, client] of idle.entries()) at % 2 ? client.fin() : client.reset()
     await expect.poll(sockets).toBeLessThanOrEqual(before)
   })
 
-  test(`${SLOW} half-closed ones with half a request are let go at once, not at their deadline`, async () => {
+  test(`${SLOW} half-closed ones with half a request are closed at once, not at their deadline`, async () => {
     const before = await sockets()
     const half: RawClient[] = []
     for (let at = 0; at < SLOW; at++) {
@@ -211,12 +211,12 @@ describe('who is done and stays', () => {
       half.push(client)
     }
     await Promise.all(half.map(({ closed }) => closed))
-    // At its deadline each would have been told so.
+    // At its deadline each would have got an error.
     expect(half.filter(client => client.received().includes(' 408 '))).toEqual([])
     await expect.poll(sockets).toBeLessThanOrEqual(before)
   })
 
-  test('every deadline of the listener is set: none is left to Node', () => {
+  test('every deadline of the listener is set: no default of Node is used', () => {
     const limits = { headersMs: 1234, requestMs: 5678 } as Parameters<typeof createListener>[1]
     const { server } = createListener(new Koa(), limits, () => 'req')
     expect([server.headersTimeout, server.requestTimeout, server.keepAliveTimeout]).toEqual([1234, 5678, 75_000])

@@ -1,4 +1,4 @@
-/** Clients that are slow on purpose, all kinds of them at once; none of them ever closes its end by itself. */
+/** Deliberately slow clients of all kinds; none of them ever closes its end. */
 import { connect, type Socket } from 'node:net'
 
 export type SlowKind =
@@ -13,23 +13,23 @@ export type SlowKind =
 
 export interface SlowOne {
   readonly kind: SlowKind
-  /** Seconds from its first byte of the slow request (or from the connection) until the other side ended it. */
+  /** Seconds from the first byte of its slow request (or from the connection) until the other side ended it. */
   readonly cutAfterS: number
-  /** What it was told; null when the connection ended without a word. */
+  /** The answer that it got; null if the connection ended without one. */
   readonly status: number | null
 }
 
 export interface Crowd {
   readonly ones: readonly SlowOne[]
-  /** How many of them sent a good chat before. */
+  /** The number of clients that sent a valid chat before. */
   readonly goodRequests: number
   /** Resolves when the last of them was cut. */
   readonly over: Promise<void>
-  /** Lets their ends of the connections go. */
+  /** Closes their ends of the connections. */
   leave(): void
 }
 
-/** Each sends a bit so often. They take turns, so that there is no beat. */
+/** Each sends a bit at this interval, with different offsets. */
 export const DRIP = { everyMs: 400, turnMs: 10 }
 
 const HEAD = 'POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n'
@@ -40,7 +40,7 @@ interface Manner {
   readonly good?: (key: string) => string
   /** The slow request's first bytes. */
   readonly begin: (key: string) => string
-  /** What it sends from time to time. */
+  /** The bytes that it sends from time to time. */
   readonly drip: string
 }
 
@@ -60,7 +60,7 @@ const MANNERS: Readonly<Record<SlowKind, Manner>> = {
   },
 }
 
-/** Connects `count` of them, the kinds in turn. */
+/** Connects `count` of them, alternating the kinds. */
 export async function startSlow(options: {
   url: string
   key: string
@@ -120,7 +120,7 @@ export async function startSlow(options: {
     }
   }, DRIP.turnMs)
 
-  // Fifty at a time: the kernel's queue of new connections is finite.
+  // Fifty at a time: the kernel's backlog is limited.
   for (let at = 0; at < count; at += 50) {
     await Promise.all(Array.from({ length: Math.min(50, count - at) }, (_, i) => join(kinds[(at + i) % kinds.length]!)))
   }

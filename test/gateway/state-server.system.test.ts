@@ -1,4 +1,4 @@
-/** Gateways that share their state: limits over all of them, a server that is lost under load, and a start without one. */
+/** Gateways that share their state: limits across all of them, a server that is lost under load, and a start without one. */
 import { expect, onTestFinished, test } from 'vitest'
 import { startGateway, temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
@@ -37,7 +37,7 @@ describeWith(WITHOUT_REDIS, 'gateways with one state server', () => {
     const more = [
       { use: 'rate-limit', with: { per: 'address', requests: '5 per day', tokens: '1M per day' } },
       { use: 'concurrency', with: { per: 'address', limit: 9 } },
-      { use: 'cache', with: { scope: 'everybody', temperature: 'any' } },
+      { use: 'cache', with: { scope: 'all', temperature: 'any' } },
     ]
     const gateways = [await started(redis.url, more), await started(redis.url, more)]
     const said: [number, string | null][] = []
@@ -65,7 +65,7 @@ describeWith(WITHOUT_REDIS, 'gateways with one state server', () => {
       steps: [
         { use: 'schema' },
         { use: 'rate-limit', with: { per: 'address', requests: '8 per day' } },
-        { use: 'cache', with: { scope: 'everybody', temperature: 'any' } },
+        { use: 'cache', with: { scope: 'all', temperature: 'any' } },
         { use: 'route' },
       ],
     }
@@ -107,7 +107,7 @@ describeWith(WITHOUT_REDIS, 'gateways with one state server', () => {
   })
 })
 
-test('a gateway does not start without its state server, and says where that stands', async () => {
+test('a gateway does not start without its state server, and reports its place in the file', async () => {
   const dir = await temporaryDirectory()
   const yaml = { ...FIRST, store: 'memory', state: '${STATE}', ...YAML }
   const policies = { main: 'steps:\n  - use: api-key\n  - use: schema\n  - use: route\n' }

@@ -1,6 +1,6 @@
 /**
- * How an answer behaves on its way: what a stream says and in which order, what silence and slowness cost, and that an
- * answer which could not be charged never looks finished.
+ * The behaviour of streamed answers: content and order, and the cost of silence and slow clients. An answer that could not be charged
+ * never looks finished.
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -47,7 +47,7 @@ afterAll(async () => {
   await provider.close()
 })
 
-/** A provider that says exactly these events. */
+/** A provider that sends exactly these events. */
 const saying = (...events: unknown[]): Behaviour => ({
   name: 'says',
   async run(call) {
@@ -75,7 +75,7 @@ async function charged<Result>(act: () => Promise<Result>, of: InProcess = gatew
   return [result, before - posted]
 }
 
-/** The real store, of which a part of the ledger does something else. */
+/** The real store, with a part of the ledger replaced. */
 const openWith =
   (change: (ledger: Ledger) => Partial<Ledger>): typeof openStore =>
   async options => {
@@ -83,12 +83,12 @@ const openWith =
     return { ...store, ledger: { ...store.ledger, ...change(store.ledger) } }
   }
 const diskIsGone = (written: StoreUnavailable['written'] = 'not_written') =>
-  new StoreUnavailable(written, new Error('the disk is gone'))
+  new StoreUnavailable(written, new Error('the disk failed'))
 
 describe('an answer that cannot be charged', () => {
   const broken = openWith(() => ({ settle: () => Promise.reject(diskIsGone()) }))
 
-  test('but is spooled leaves whole, and is charged as soon as the ledger is back', async () => {
+  test('but is spooled is sent completely, and is charged as soon as the ledger is back', async () => {
     const dir = await temporaryDirectory()
     await using spooling = await startInProcess({
       provider: provider.baseUrl,
@@ -96,7 +96,7 @@ describe('an answer that cannot be charged', () => {
       store: `sqlite:${dir}/tollgate.db`,
     })
     const { posted } = spooling.balance()
-    // Both at once: a settle is tried again for some seconds.
+    // Both at once: a settle is retried for some seconds.
     const [whole, streamed] = await Promise.all([spooling.chat(), spooling.chat({ stream: true })])
     expect(whole.status).toBe(200)
     expect(whole.headers.get('x-tollgate-cost')).toBe(formatMoney(CHARGE))
@@ -109,7 +109,7 @@ describe('an answer that cannot be charged', () => {
     await until(async () => expect((await readFile(`${dir}/tollgate.db.spool`, 'utf8')).trim()).toBe(''))
   })
 
-  test('nor spooled does not look finished, and is charged as soon as the ledger is back', async () => {
+  test('or spooled does not look finished, and is charged as soon as the ledger is back', async () => {
     // A store in memory has no spool.
     await using waiting = await startInProcess({ provider: provider.baseUrl, open: broken })
     const { posted } = waiting.balance()
@@ -133,28 +133,31 @@ describe('an answer that cannot be charged', () => {
   test.each([
     { tries: 'before anything was written', after: false },
     { tries: 'although it was written', after: true },
-  ])('at the first two tries ($tries), but at the third: nobody notices, and it is charged once', async ({ after }) => {
-    const tried = new Map<string, number>()
-    const open = openWith(ledger => ({
-      async settle(request) {
-        const count = (tried.get(request.exchange) ?? 0) + 1
-        tried.set(request.exchange, count)
-        if (count > 2) return ledger.settle(request)
-        if (after) await ledger.settle(request)
-        throw diskIsGone(after ? 'unknown' : 'not_written')
-      },
-    }))
-    await using flaky = await startInProcess({ provider: provider.baseUrl, open })
-    const [, nano] = await charged(async () => {
-      const [whole, streamed] = await Promise.all([flaky.chat(), flaky.chat({ stream: true })])
-      expect(whole.status).toBe(200)
-      expect(whole.headers.get('x-tollgate-cost')).toBe(formatMoney(CHARGE))
-      expect(await readSse(streamed)).toMatchObject({ done: true, rest: '' })
-      for (const answer of [whole, streamed]) expect(flaky.receipt(answer)).toMatchObject({ charged: CHARGE })
-    }, flaky)
-    expect([...tried.values()]).toEqual([3, 3])
-    expect(nano).toBe(2n * CHARGE)
-  })
+  ])(
+    'at the first two attempts ($tries), but at the third: the client notices nothing, and it is charged once',
+    async ({ after }) => {
+      const tried = new Map<string, number>()
+      const open = openWith(ledger => ({
+        async settle(request) {
+          const count = (tried.get(request.exchange) ?? 0) + 1
+          tried.set(request.exchange, count)
+          if (count > 2) return ledger.settle(request)
+          if (after) await ledger.settle(request)
+          throw diskIsGone(after ? 'unknown' : 'not_written')
+        },
+      }))
+      await using flaky = await startInProcess({ provider: provider.baseUrl, open })
+      const [, nano] = await charged(async () => {
+        const [whole, streamed] = await Promise.all([flaky.chat(), flaky.chat({ stream: true })])
+        expect(whole.status).toBe(200)
+        expect(whole.headers.get('x-tollgate-cost')).toBe(formatMoney(CHARGE))
+        expect(await readSse(streamed)).toMatchObject({ done: true, rest: '' })
+        for (const answer of [whole, streamed]) expect(flaky.receipt(answer)).toMatchObject({ charged: CHARGE })
+      }, flaky)
+      expect([...tried.values()]).toEqual([3, 3])
+      expect(nano).toBe(2n * CHARGE)
+    },
+  )
 })
 
 describe('a hold that fails', () => {
@@ -162,7 +165,7 @@ describe('a hold that fails', () => {
     { hold: 'is not written', written: false, stream: false },
     { hold: 'is not written', written: false, stream: true },
     { hold: 'is written all the same', written: true, stream: true },
-  ])('and $hold: nothing is sent, nothing stays held (stream $stream)', async ({ written, stream }) => {
+  ])('and $hold: nothing is sent or stays held (stream $stream)', async ({ written, stream }) => {
     const open = openWith(ledger => ({
       async hold(request) {
         if (written) await ledger.hold(request)
@@ -175,16 +178,16 @@ describe('a hold that fails', () => {
     await expectRefusal(answer, 'store_unavailable')
     expect(answer.headers.get('retry-after')).toBe('1')
     expect(provider.requests).toHaveLength(calls)
-    // What is in doubt is given back behind the client's back.
+    // An uncertain hold is released after the client's answer.
     await until(() => expect(failing.balance()).toMatchObject({ posted: before.posted, held: 0n }))
   })
 })
 
-describe('a stream in order', () => {
+describe('an ordinary stream', () => {
   test.each<[name: string, body: object, script: Behaviour, wantsUsage: boolean]>([
     ['usage not asked for', {}, stream({ tokens: 3 }), false],
     ['usage refused', { stream_options: { include_usage: false } }, stream({ tokens: 3 }), false],
-    ['usage that nobody asked the provider for', {}, stream({ tokens: 3, includeUsage: true }), false],
+    ['usage that was not requested from the provider', {}, stream({ tokens: 3, includeUsage: true }), false],
     ['usage asked for', { stream_options: { include_usage: true } }, stream({ tokens: 3 }), true],
     [
       'usage in the event with the finish reason',
@@ -206,7 +209,7 @@ describe('a stream in order', () => {
     const chunks = chunksOf(answer.events)
     expect(answer.answer.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
     expect(answer.answer.headers.get('x-request-id')).toMatch(REQUEST_ID)
-    // `readSse` throws at whatever follows [DONE], a second one too.
+    // `readSse` throws for anything after [DONE], such as a second one.
     expect(answer.events).toMatchObject({ done: true, rest: '', comments: [] })
     expect(chunks[0]?.choices[0]?.delta.role).toBe('assistant')
     expect(contentOf(answer.events)).toBe('t0 t1 t2')
@@ -224,12 +227,12 @@ describe('a stream in order', () => {
     provider.script(exact({ tokens: 3 }))
   })
 
-  test('the answer leaves as it comes: nothing waits for the end but the end', async () => {
+  test('the answer is sent as it arrives: only its end is withheld', async () => {
     provider.script(gated({ tokens: ['one', 'two', 'three'] }))
     const index = provider.requests.length
     const pending = gateway.chat({ stream: true })
     const request = await provider.waitForRequest(index)
-    // The role waits for the first content: until then another attempt could still be made.
+    // The role waits for the first content: until then another attempt is possible.
     await request.step(2)
     const events = sseEvents(await pending)
     const next = async () => JSON.parse((await events.next()).value!.data) as Chunk
@@ -238,7 +241,7 @@ describe('a stream in order', () => {
       if (token !== 'one') await request.step()
       expect((await next()).choices[0]?.delta.content).toBe(token)
     }
-    // The finish reason is kept back until the charge is written.
+    // The finish reason is withheld until the charge is written.
     const last = next()
     await request.step()
     expect(await Promise.race([last, pause(50, 'nothing')])).toBe('nothing')
@@ -248,7 +251,7 @@ describe('a stream in order', () => {
     provider.script(exact({ tokens: 3 }))
   })
 
-  test('choices side by side keep their order, also when one ends before the other', async () => {
+  test('parallel choices keep their order, even if one ends before the other', async () => {
     const events = [
       chunk(0, { role: 'assistant', content: '' }),
       chunk(1, { role: 'assistant', content: '' }),
@@ -266,7 +269,7 @@ describe('a stream in order', () => {
     provider.script(exact({ tokens: 3 }))
   })
 
-  test('a call of a tool arrives in its pieces', async () => {
+  test('a tool call arrives in its pieces', async () => {
     const parts = ['{"city":', '"Ber', 'lin"}']
     provider.script(exact({ toolCalls: [{ id: 'call_7', name: 'weather', arguments: parts }] }))
     const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }]
@@ -294,7 +297,7 @@ describe('a provider that fails', () => {
     provider.script(exact({ tokens: 3 }))
   })
 
-  test('after a comment of ours is told by an event: the comment has committed the status', async () => {
+  test('after a comment is reported by an event: the comment has committed the status', async () => {
     provider.script(withhold(errorAnswer(500)))
     const index = provider.requests.length
     const [events, nano] = await charged(async () => {
@@ -310,7 +313,7 @@ describe('a provider that fails', () => {
     provider.script(exact({ tokens: 3 }))
   })
 
-  test('silence is filled with comments, which are no part of the answer', async () => {
+  test('comments are sent during silence, which are not part of the answer', async () => {
     provider.script(withhold(exact({ tokens: 3 })))
     const index = provider.requests.length
     const client = await openRaw(gateway.url)
@@ -334,7 +337,7 @@ describe('a client that does not read', () => {
   const PIECE = 'x'.repeat(60_000)
   const PIECES = 2000
 
-  test('holds the provider back, and is cut after its time; what came is charged, within the hold', async () => {
+  test('pauses the provider, and is cut after its time; the received content is charged, within the hold', async () => {
     await using small = await startInProcess({
       provider: provider.baseUrl,
       credit: '1000',
@@ -354,7 +357,7 @@ describe('a client that does not read', () => {
       still = request.emitted.bytes === bytes ? still + 1 : 0
       bytes = request.emitted.bytes
     }
-    // Nearly all of it stands in buffers of the kernel: two connections, some megabytes each.
+    // Nearly all of it is in buffers of the kernel: two connections, some megabytes each.
     expect(bytes).toBeGreaterThan(0)
     expect(bytes).toBeLessThan((PIECES * PIECE.length) / 3)
     const { how } = await provider.waitForClose(request)
@@ -374,8 +377,8 @@ describe('a client that does not read', () => {
   })
 })
 
-describe('steps on the way', () => {
-  test('an edit is encoded anew: a chunk dropped, one made of two, the rest as it was', async () => {
+describe('steps and streams', () => {
+  test('an edit is encoded again: a chunk is dropped, two are merged, the rest is unchanged', async () => {
     const editor = definePlugin({
       name: 'editor',
       settings: NO_SETTINGS,
@@ -399,11 +402,11 @@ describe('steps on the way', () => {
     expect(contentOf(events)).toBe('t0„“\n\ndata: [DONE]')
     expect(events.done).toBe(true)
     expect(new Set(chunksOf(events).map(({ id }) => id)).size).toBe(1)
-    // What the provider did is paid, not what a step made of it.
+    // The provider's answer is charged, not the edited one.
     expect(nano).toBe(CHARGE)
   })
 
-  describe('one that hangs when the answer is over', () => {
+  describe('a step that hangs when the answer is over', () => {
     let seen: string[] = []
     const hanging = (name: string, critical: boolean) =>
       definePlugin({
@@ -430,13 +433,13 @@ describe('steps on the way', () => {
       startInProcess({
         provider: provider.baseUrl,
         plugins: [hanging(name, critical), witness],
-        // Inside of credits: so it is what becomes of the money that is waited for.
+        // Inside of credits, so the billing waits for it.
         steps: [{ use: 'witness' }, ...FIVE_STEPS.slice(0, 4), { use: name }, ...FIVE_STEPS.slice(4)],
         stepGraceMs: 100,
       })
 
     test.each([{ stream: false }, { stream: true }])(
-      'is left behind and named; the answer stands and is paid (stream $stream)',
+      'is given up and named; the answer is complete and charged (stream $stream)',
       async mode => {
         seen = []
         await using late = await start('sleeper', false)
@@ -455,7 +458,7 @@ describe('steps on the way', () => {
     )
 
     test.each([{ stream: false }, { stream: true }])(
-      'fails the answer when it guards keys or money (stream $stream)',
+      'fails the answer if it is critical (stream $stream)',
       async mode => {
         seen = []
         await using late = await start('sentry', true)
@@ -473,7 +476,7 @@ describe('steps on the way', () => {
           ).toEqual(['plugin_error'])
           expect(answer.text).not.toContain('"finish_reason":"stop"')
         } else await expectRefusal(answer.answer, 'plugin_error')
-        // A stream was delivered but for its end; a whole answer was not.
+        // A stream was delivered except for its end; a whole answer was not.
         expect(nano).toBe(mode.stream ? CHARGE : 0n)
         expect(seen).toEqual(['failed'])
       },

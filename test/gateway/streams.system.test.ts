@@ -1,6 +1,6 @@
 /**
- * Streams in numbers: readers that stall by the thousand, streams that are abandoned by the ten thousand, and one that is
- * cut into pieces at every byte. The gateway is a process of its own; figures are printed.
+ * Streams in large numbers: thousands of stalling readers, tens of thousands of abandoned streams, and one that is cut at every byte. The
+ * gateway has its own process; figures are printed.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -19,7 +19,7 @@ const MEBIBYTE = 1024 * 1024
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 console.log(`streams: SEED=${seed}`)
 
-/** A gateway of its own process, and a key that is rich enough for all that is held at once. */
+/** A gateway in its own process, and a key with enough credit for all simultaneous holds. */
 async function start(provider: FakeProvider, connections: number): Promise<{ gateway: Gateway; key: string }> {
   const gateway = await startGateway({
     yaml: {
@@ -72,7 +72,7 @@ describe('readers that stall', () => {
   const READERS = counts(100, 2_000)
   const HEALTHY = counts(40, 100)
   const ROUNDS = counts(2, 5)
-  /** Some events in one write, as they come when a provider is faster than its reader. */
+  /** Some events in one write, as when a provider is faster than its reader. */
   const PIECE = Buffer.from(
     sse({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [delta()] }).repeat(24),
   )
@@ -82,7 +82,7 @@ describe('readers that stall', () => {
     return { index: 0, delta: { content: 'x'.repeat(512) }, finish_reason: null }
   }
 
-  /** 2 MiB as fast as they are taken, and then no end. */
+  /** 2 MiB as fast as they are read, and then no end. */
   const endless: Behaviour = {
     name: 'endless',
     async run(call) {
@@ -92,7 +92,7 @@ describe('readers that stall', () => {
     },
   }
 
-  test('cost bounded memory, and others beside them are served as before', async () => {
+  test('cost bounded memory, and other clients are served as before', async () => {
     const healthy = exact({ tokens: 20 })
     const script = ({ body }: { body: Record<string, unknown> | undefined }) =>
       JSON.stringify(body).includes('stall') ? endless : healthy
@@ -123,8 +123,8 @@ describe('readers that stall', () => {
       ].join('\n'),
     )
     if (full) expect(most).toBeLessThanOrEqual(600 * MEBIBYTE)
-    // Whatever the kernel takes off its hands, the gateway itself must not keep what nobody reads. Beside that V8 leaves
-    // buffers that are over until it collects, which has nothing to do with the number of readers.
+    // Whatever the kernel buffers, the gateway itself must not keep unread data. V8 also keeps unused buffers until it collects, whatever
+    // the number of readers. buffers that are over until it collects, which has nothing to do with the number of readers.
     expect(most - empty).toBeLessThan(128 * MEBIBYTE + (READERS * MEBIBYTE) / 4)
 
     for (const reader of readers) reader.reset()
@@ -133,7 +133,7 @@ describe('readers that stall', () => {
     expect(await gateway.stop()).toBe(0)
   })
 
-  /** Times to the first event of streams that are asked for at once, several times. */
+  /** Times to the first event of simultaneous streams, measured several times. */
   async function firstChunks(gateway: Gateway, key: string): Promise<{ median: number; p95: number }> {
     const times: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
@@ -150,7 +150,7 @@ describe('readers that stall', () => {
     return { median: sorted[sorted.length >> 1]!, p95: sorted[Math.floor(sorted.length * 0.95)]! }
   }
 
-  /** Resolves when the provider has not been able to send anything for a while; gives what it has sent. */
+  /** Resolves when the provider could not send anything for a while; returns the sent bytes. */
   async function atRest(provider: FakeProvider): Promise<number> {
     const sum = () => provider.requests.reduce((total, { emitted, ending }) => total + (ending ? 0 : emitted.bytes), 0)
     for (let [bytes, still] = [-1, 0]; still < 5; ) {
@@ -168,7 +168,7 @@ describe('streams that are abandoned', () => {
   const POOL = 64
   const AT_ONCE = 256
 
-  /** Begins, and goes on only as long as somebody is there. */
+  /** Begins, and continues only as long as the client is connected. */
   const begins: Behaviour = {
     name: 'begins',
     async run(call) {
@@ -179,7 +179,7 @@ describe('streams that are abandoned', () => {
     },
   }
 
-  test(`leave a pool of ${POOL} connections as if they had never been`, async () => {
+  test(`leave a pool of ${POOL} connections unchanged`, async () => {
     await using provider = await startFakeProvider({ script: begins })
     const { gateway, key } = await start(provider, POOL)
     const random = seeded(seed)
@@ -188,7 +188,7 @@ describe('streams that are abandoned', () => {
     const client = async () => {
       while (left-- > 0) {
         const abort = new AbortController()
-        // Half of them wait for the first word, the others leave whenever: most of those were waiting for a place.
+        // Half of them wait for the first word, the others disconnect at any time, mostly while they wait for a connection.
         const timer = random() < 0.5 ? setTimeout(() => abort.abort(), random() * 20) : undefined
         try {
           const answer = await ask(gateway, key, 'abandon', abort.signal)
@@ -225,7 +225,7 @@ describe('streams that are abandoned', () => {
   })
 })
 
-describe('a stream that comes in pieces', () => {
+describe('a stream in pieces', () => {
   let provider: FakeProvider
   let gateway: InProcess
   beforeAll(async () => {
@@ -274,14 +274,14 @@ describe('a stream that comes in pieces', () => {
     return { text: await answer.text(), charged: gateway.receipt(answer)?.charged }
   }
 
-  test('at every byte: the client sees the same, and pays the same', async () => {
+  test('at every byte: the client gets the same, and pays the same', async () => {
     const whole = await seen()
     expect(whole.text).toContain('€ 😀')
     expect(whole.text.match(/^data: /gm)).toHaveLength(5)
     expect(whole.text.endsWith('data: [DONE]\n\n')).toBe(true)
     expect(whole.charged).toBe(16_000n)
     const random = seeded(seed)
-    // A run of few cuts has others each time.
+    // A short run has other cuts each time.
     const step = counts(4, 1)
     for (let cut = 1 + Math.floor(random() * step); cut < BYTES.length; cut += step) {
       expect(await seen(cut), `cut at ${cut}`).toEqual(whole)
@@ -292,7 +292,7 @@ describe('a stream that comes in pieces', () => {
     }
   })
 
-  test('every event is passed on before the next one comes', async () => {
+  test('every event is sent before the next one arrives', async () => {
     const events = Array.from({ length: 20 }, (_, index) => `data: ${chunk({ content: `${index} ` })}\n\n`)
     provider.script({
       name: 'event by event',

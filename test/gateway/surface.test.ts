@@ -1,6 +1,6 @@
 /**
- * The public surface, seen by people who do not mean well: whatever they send, the answer is JSON that a client library
- * understands, nothing is written to the ledger, and nothing is sent to a provider.
+ * The public surface under attack. For any input, the answer is JSON that a client library understands. Nothing is written to the ledger
+ * or sent to a provider.
  */
 import { once } from 'node:events'
 import { connect as connectSocket, type Socket } from 'node:net'
@@ -38,7 +38,7 @@ afterAll(async () => {
   await provider.close()
 })
 
-/** What a refused request must leave as it was. */
+/** State that a refused request must not change. */
 const traces = (of: InProcess = gateway) => ({
   events: of.running.store.reads.verify().events,
   dispatched: provider.requests.length,
@@ -57,7 +57,7 @@ async function connect(to: InProcess = gateway): Promise<RawClient> {
 /** The request with a key in its head. */
 const withKey = (bytes: string) => bytes.replace('\r\n', `\r\nAuthorization: Bearer ${gateway.key}\r\n`)
 
-/** A request that is in order, as bytes; its answer has this id. */
+/** A valid request as bytes; its answer has this id. */
 const good = () => `GET /v1/models/m HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${gateway.key}\r\n\r\n`
 
 async function expectGood(client: RawClient): Promise<void> {
@@ -67,7 +67,7 @@ async function expectGood(client: RawClient): Promise<void> {
   expect(JSON.parse(answer.text())).toMatchObject({ id: 'm', object: 'model' })
 }
 
-/** After a refusal the next request on the connection is answered rightly, or there is no connection any more. */
+/** After a refusal the next request on the connection is answered correctly, or the connection is closed. */
 async function expectGoodOrEnd(client: RawClient, refused: RawResponse): Promise<'closed' | 'goes on'> {
   if (refused.header('connection') !== 'close') {
     await expectGood(client)
@@ -77,7 +77,7 @@ async function expectGoodOrEnd(client: RawClient, refused: RawResponse): Promise
   return 'closed'
 }
 
-/** Sends the bytes with a good request behind them. */
+/** Sends the bytes followed by a valid request. */
 async function refusedInPipeline(bytes: string, code: ErrorCode): Promise<'closed' | 'goes on'> {
   const client = await connect()
   await client.send(bytes + good())
@@ -86,7 +86,7 @@ async function refusedInPipeline(bytes: string, code: ErrorCode): Promise<'close
   return expectGoodOrEnd(client, refused)
 }
 
-/** A socket that does not answer the other side's end with its own. */
+/** A socket that does not answer the other side's FIN with its own. */
 function connectHalf(url: string): Socket {
   return connectSocket({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
 }
@@ -108,8 +108,8 @@ describe('refused: no row in the ledger, nothing sent', () => {
     expect(gateway.balance().held).toBe(0n)
   })
 
-  // None of these has a key: that they are not told so proves that they are refused before anybody asks for one.
-  describe('what is no HTTP, or two kinds of it', () => {
+  // None of these has a key: as the error is another one, they were refused before the key was checked.
+  describe('invalid or ambiguous HTTP', () => {
     test.each(MALFORMED)('$name', async ({ bytes, code, says }) => {
       const client = await connect()
       await client.send(bytes)
@@ -121,28 +121,28 @@ describe('refused: no row in the ledger, nothing sent', () => {
       expect(await refusedInPipeline(bytes, code)).toBe('closed')
     })
 
-    test.each(BAD_BODIES)('$name: also of a key', async ({ bytes, code }) => {
+    test.each(BAD_BODIES)('$name: even with a key', async ({ bytes, code }) => {
       expect(await refusedInPipeline(withKey(bytes), code)).toBe('closed')
       expect(await refusedInPipeline(bytes, 'missing_api_key')).toBe('closed')
     })
 
-    test('a HEAD with a body is refused without one', async () => {
+    test('a HEAD with a body is refused, without a body in the answer', async () => {
       const client = await connect()
       await client.send('HEAD /v1/models HTTP/1.1\r\nHost: gateway\r\nContent-Length: 2\r\n\r\n')
       expect((await client.readResponse({ toHead: true })).status).toBe(400)
       expect((await client.readToEnd()).toString()).toBe('')
     })
 
-    test('behind a request that is under way: that one is answered, and the connection ends', async () => {
+    test('after a request in progress: that one is answered, and the connection ends', async () => {
       const client = await connect()
       await client.send(`${good()}hello there\r\n\r\n`)
       await expectGood(client)
-      // Where the good answer was there before, the bytes behind it get their own.
+      // If the good answer was sent before, the bytes after it get their own.
       expect((await client.readToEnd()).toString()).toMatch(/^(HTTP\/1\.1 400 [\s\S]*)?$/)
     })
   })
 
-  describe('who is not known', () => {
+  describe('unknown clients', () => {
     const ROUTES = [
       ['POST', CHAT],
       ['GET', '/v1/models'],
@@ -192,7 +192,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
         code: 'malformed_api_key',
       },
       { name: 'a key in capitals', headers: () => bearer(gateway.key.toUpperCase()), code: 'malformed_api_key' },
-      { name: 'a good key that nobody issued', headers: () => bearer(createToken()), code: 'invalid_api_key' },
+      { name: 'a valid key that was not issued', headers: () => bearer(createToken()), code: 'invalid_api_key' },
       { name: 'a revoked key', headers: () => bearer(keys['revoked']!), code: 'revoked_api_key' },
       { name: 'an expired key', headers: () => bearer(keys['expired']!), code: 'expired_api_key' },
       { name: 'a secret that was rotated away', headers: () => bearer(keys['rotated']!), code: 'expired_api_key' },
@@ -208,7 +208,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
           ...(method === 'POST' ? { body: JSON.stringify({ model: 'm', messages: MESSAGES }) } : {}),
         })
         const { message } = await expectRefusal(answer, code)
-        // Where both headers are read, both are named.
+        // If both headers are read, both are named.
         said.add(message.replace('x-api-key: KEY, or ', ''))
         expect(answer.headers.get('www-authenticate')).toBe(answer.status === 401 ? 'Bearer' : null)
         expect(answer.headers.get('x-should-retry')).toBe('false')
@@ -218,7 +218,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
       expect([...said]).toHaveLength(1)
     })
 
-    test('x-api-key is for the routes that clients of Anthropic ask', async () => {
+    test('x-api-key is for the routes of Anthropic’s clients', async () => {
       const headers = { 'content-type': 'application/json', 'x-api-key': gateway.key }
       for (const [method, path, status] of [
         ['POST', CHAT, 401],
@@ -236,14 +236,14 @@ describe('refused: no row in the ledger, nothing sent', () => {
       }
     })
 
-    test('a body is not looked at before the key: an unknown caller learns nothing of models', async () => {
+    test('a body is not read before the key: an unknown caller learns nothing about models', async () => {
       for (const body of ['{', '{"model":"no-such-model","messages":[]}', '['.repeat(10_000)]) {
         await expectRefusal(await post(body, bearer(createToken())), 'invalid_api_key')
       }
     })
   })
 
-  describe('what is not served', () => {
+  describe('missing routes', () => {
     test.each<[method: string, path: string, code?: 'not_supported' | 'unknown_url']>([
       ['PUT', '/'],
       ['GET', '/v1'],
@@ -277,7 +277,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
       await expectGood(client)
     })
 
-    test('a base URL without /v1 is told so', async () => {
+    test('a base URL without /v1 is named in the error', async () => {
       const answer = await fetch(`${gateway.url}/chat/completions`, { method: 'POST', body: '{}' })
       const { message } = await expectRefusal(answer, 'unknown_url')
       expect(message).toContain('The base URL must end in /v1: try /v1/chat/completions')
@@ -293,7 +293,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
       ['PATCH', '/v1/receipts/req_0', 'GET'],
       ['POST', '/livez', 'GET, HEAD'],
       ['DELETE', '/readyz', 'GET, HEAD'],
-    ])('%s %s: the methods that are', async (method, path, allow) => {
+    ])('%s %s: the error names the valid methods', async (method, path, allow) => {
       const client = await connect()
       await client.send(`${method} ${path} HTTP/1.1\r\nHost: gateway\r\n\r\n${good()}`)
       const answer = await client.readResponse()
@@ -302,7 +302,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
       await expectGoodOrEnd(client, answer)
     })
 
-    test('HEAD where there is none: the head of the refusal, and nothing behind it', async () => {
+    test('an unsupported HEAD: the head of the refusal, and nothing after it', async () => {
       const client = await connect()
       await client.send(`HEAD /v1/models HTTP/1.1\r\nHost: gateway\r\n\r\n${good()}`)
       const head = await client.readResponse({ toHead: true })
@@ -315,10 +315,10 @@ describe('refused: no row in the ledger, nothing sent', () => {
     const tooLarge = `${LARGEST_BODY + 1}`
 
     test.each([
-      ['by what it says, before a byte of it came', `Content-Length: ${tooLarge}`, ''],
-      ['by what it says, to the largest number', 'Content-Length: 9007199254740991', '{'],
+      ['by its declared length, before a byte of it arrived', `Content-Length: ${tooLarge}`, ''],
+      ['by its declared length, up to the largest number', 'Content-Length: 9007199254740991', '{'],
       [
-        'by what comes',
+        'by its received bytes',
         'Transfer-Encoding: chunked',
         `${(LARGEST_BODY + 1).toString(16)}\r\n${' '.repeat(LARGEST_BODY + 1)}\r\n`,
       ],
@@ -337,19 +337,19 @@ describe('refused: no row in the ledger, nothing sent', () => {
       expect(client.received().toString()).toBe('')
     })
 
-    test('a client library gets to see it', async () => {
+    test('a client library can read it', async () => {
       for (let round = 0; round < counts(3, 50); round++) {
         await expectRefusal(await post(Buffer.alloc(4 * LARGEST_BODY, ' ')), 'request_too_large')
       }
     })
 
-    test('of just the limit it is read', async () => {
+    test('a body of exactly the limit is read', async () => {
       const body = `{"model":"no-such-model","messages":[{"role":"user","content":"${'x'.repeat(LARGEST_BODY)}`
       await expectRefusal(await post(`${body.slice(0, LARGEST_BODY - 4)}"}]}`), 'model_not_found')
     })
   })
 
-  describe('a body that is no JSON by its head', () => {
+  describe('a body that is not declared as JSON', () => {
     test.each([
       '',
       'text/plain',
@@ -391,7 +391,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
       'application/json ; charset="utf-8"',
       'application/json;',
       '\tapplication/json\t',
-    ])('but %j is: it is asked for its key', async type => {
+    ])('but %j is: the error is about its key', async type => {
       const client = await connect()
       await client.send(
         `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: ${type}\r\nContent-Length: 2\r\n\r\n{}${good()}`,
@@ -408,7 +408,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
     )
   })
 
-  describe('a body that says what it must not', () => {
+  describe('a body with invalid content', () => {
     const chat = (more: string) => `{"model":"m","messages":[{"role":"user","content":"hi"}]${more}}`
     const deep = (open: string, close: string, levels: number) => `${open.repeat(levels)}${close.repeat(levels)}`
     test.each<[name: string, body: string | Buffer | undefined, code: ErrorCode, param: string | RegExp | null]>([
@@ -419,10 +419,10 @@ describe('refused: no row in the ledger, nothing sent', () => {
       ['a form', 'model=m&stream=true', 'invalid_json', null],
       ['NaN', chat(',"temperature":NaN'), 'invalid_json', null],
       ['a comma too many', chat(','), 'invalid_json', null],
-      ['something behind the end', `${chat('')} {}`, 'invalid_json', null],
+      ['content after the end', `${chat('')} {}`, 'invalid_json', null],
       ['a byte order mark', `\ufeff${chat('')}`, 'invalid_json', null],
       ['UTF-16', Buffer.from(chat(''), 'utf16le'), 'invalid_json', null],
-      ['bytes that are no UTF-8', Buffer.from(chat(',"user":"\xff"'), 'latin1'), 'invalid_json', null],
+      ['bytes that are not UTF-8', Buffer.from(chat(',"user":"\xff"'), 'latin1'), 'invalid_json', null],
       ['null', 'null', 'invalid_type', null],
       ['a list', '[]', 'invalid_type', null],
       ['a number', '1', 'invalid_type', null],
@@ -436,7 +436,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
       ['a known key in capitals', chat(',"Stream":true'), 'unknown_parameter', 'Stream'],
       ['another', chat(',"MAX_TOKENS":1'), 'unknown_parameter', 'MAX_TOKENS'],
       ['__proto__', chat(',"__proto__":{"a":1}'), 'invalid_json', '__proto__'],
-      ['a key that nobody knows', chat(',"addons":[]'), 'unknown_parameter', 'addons'],
+      ['an unknown key', chat(',"addons":[]'), 'unknown_parameter', 'addons'],
       ['constructor', chat(',"constructor":{"prototype":{}}'), 'unknown_parameter', 'constructor'],
       ['no messages', '{"model":"m"}', 'missing_required_parameter', 'messages'],
       ['a number beyond all', chat(',"max_tokens":1e999'), 'invalid_type', 'max_tokens'],
@@ -447,13 +447,13 @@ describe('refused: no row in the ledger, nothing sent', () => {
       if (param instanceof RegExp) expect(error.param).toMatch(param)
       else expect(error.param).toBe(param)
       expect(Object.getOwnPropertyNames(Object.prototype)).toHaveLength(polluted)
-      // Without a key the body is nobody's business.
+      // Without a key the body is not checked.
       await expectRefusal(await post(body, { authorization: '' }), 'missing_api_key')
     })
   })
 })
 
-describe('odd, but good HTTP', () => {
+describe('odd, but valid HTTP', () => {
   test.each(ODD_BUT_GOOD)('$name', async ({ bytes }) => {
     const client = await connect()
     await client.send(bytes(gateway.key))
@@ -462,7 +462,7 @@ describe('odd, but good HTTP', () => {
     expect(JSON.parse(answer.text())).toMatchObject({ object: 'list' })
   })
 
-  test('requests one behind the other are answered in their order, a body split anywhere', async () => {
+  test('pipelined requests are answered in order, with bodies split anywhere', async () => {
     const client = await connect()
     const body = JSON.stringify({ model: 'm', messages: MESSAGES })
     const head = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${gateway.key}\r\n`
@@ -479,7 +479,7 @@ describe('odd, but good HTTP', () => {
   })
 })
 
-describe('by chance', () => {
+describe('random changes', () => {
   const SEED = 20_261_121
 
   test(`requests with a few bytes changed (seed ${SEED}): an answer or a refusal, and one dispatch for each answer`, async () => {
@@ -495,12 +495,12 @@ describe('by chance', () => {
       let bytes = whole
       for (let change = 0; change <= pick(3); change++) {
         const [at, put] = [pick(bytes.length), spice[pick(spice.length)]!]
-        // Mostly of one length with what they replace: otherwise nearly all would fail by Content-Length.
+        // Mostly of the same length as the replaced bytes: otherwise nearly all would fail by Content-Length.
         bytes = bytes.slice(0, at) + put + bytes.slice(at + (pick(4) > 0 ? put.length : pick(3)))
       }
       const client = await connect()
       await client.send(bytes)
-      // Where a part seems to be missing, there is no answer until its time is over: two later requests have theirs.
+      // If a part seems to be missing, the answer comes after the timeout: two later requests get theirs.
       const later = async () => {
         for (let count = 0; count < 2; count++) await fetch(`${gateway.url}/livez`)
         return pause(30, null)
@@ -517,7 +517,7 @@ describe('by chance', () => {
     const sent = provider.requests.slice(dispatched)
     for (const { body } of sent) expect(body).toMatchObject({ model: 'upstream-model' })
     const asked = gateway.log.slice(logged).filter(line => Number(line['attempts']) > 0)
-    // A client may leave before the provider has its request.
+    // A client may disconnect before the provider has its request.
     const stayed = asked.filter(line => line['outcome'] !== 'client_left')
     expect([stayed.length <= sent.length, sent.length <= asked.length]).toEqual([true, true])
     expect(answered).toBeGreaterThan(rounds / 20)
@@ -561,7 +561,7 @@ describe('hosts', () => {
 })
 
 describe('at the limit', () => {
-  test('too many at once: 503 with the time to wait, and health goes on', async () => {
+  test('too many at once: 503 with the time to wait, and health checks still work', async () => {
     await using small = await startInProcess({ provider: provider.baseUrl, yaml: { limits: { max_inflight: 1 } } })
     provider.script(withhold(exact()))
     const index = provider.requests.length
@@ -583,7 +583,7 @@ describe('at the limit', () => {
     expect((await small.chat()).status).toBe(200)
   })
 
-  test('too many bytes of bodies at once: 503, until one of them is gone', async () => {
+  test('too many bytes of bodies at once: 503, until one of them ends', async () => {
     await using small = await startInProcess({
       provider: provider.baseUrl,
       yaml: { limits: { bodies_in_flight: '1MiB' } },
@@ -600,8 +600,8 @@ describe('at the limit', () => {
     const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x'.repeat(100_000) }] })
     let refused = await post(body, {}, small)
     while (refused.status !== 503) {
-      // The gateway may not have seen all of the slow one yet; or the slow one came last, and was refused. A reset may
-      // have taken its refusal along.
+      // The gateway may not have read all of the slow one yet; or the slow one came last, and was refused. A reset may have lost its
+      // refusal. have taken its refusal along.
       if (slow.received().length > 0 || slow.socket.destroyed) slow = await begin()
       refused = await post(body, {}, small)
     }
@@ -616,14 +616,14 @@ describe('at the limit', () => {
 })
 
 describe('too slow', () => {
-  test('to go: who was refused and does not close its end is cut off', async () => {
+  test('to close: a refused client that does not close its end is cut off', async () => {
     await using strict = await startInProcess({ yaml: { limits: { headers: '300ms', request: '600ms' } } })
     for (const bytes of ['hello there\r\n\r\n', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n']) {
       const socket = connectHalf(strict.url)
       socket.write(bytes)
       const cut = once(socket, 'error')
       await once(socket.resume(), 'end')
-      // Only a write tells whether anybody is still there.
+      // Only a write shows whether the peer is still connected.
       const knock = setInterval(() => socket.write('x'), 50)
       await cut
       clearInterval(knock)
@@ -632,7 +632,7 @@ describe('too slow', () => {
 
   const HEAD = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n`
 
-  test('a head or a body that does not come is cut, and told so; who is not slow is not held up', async () => {
+  test('a head or a body that does not arrive is cut, with an error; other clients are not delayed', async () => {
     await using strict = await startInProcess({
       provider: provider.baseUrl,
       yaml: { limits: { headers: '300ms', request: '600ms' } },
@@ -660,7 +660,7 @@ describe('too slow', () => {
       await expectRefusal(answer, 'request_timeout')
       expect(answer.header('connection'), name).toBe('close')
       await client.closed
-      // The limit, and Node looks once a second.
+      // The limit, and Node checks once a second.
       expectWithin(performance.now() - began, 5_000, name)
     }
     const line = await strict.waitForLog(line => line['code'] === 'request_timeout')

@@ -1,4 +1,4 @@
-/** Words of prompts and answers on spans: only of a policy that asks for them, without secrets, and whatever goes wrong. */
+/** Texts of prompts and answers on spans: only for a policy that enables them, without secrets, even in failures. */
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { stringify } from 'yaml'
@@ -90,8 +90,8 @@ const said = (text: string, finish_reason?: string) => [
 ]
 const sent = () => receiver.requests.map(({ body }) => body.toString('utf8')).join('\n')
 
-describe('what goes wrong', () => {
-  test('a request that is refused has words nowhere', async () => {
+describe('failures', () => {
+  test('a refused request has no content', async () => {
     const gateway = await start()
     expect((await chat(gateway, { model: 'canary-model' })).status).toBe(404)
     expect((await chat(gateway, { temperature: 'canary-hot' })).status).toBe(400)
@@ -100,7 +100,7 @@ describe('what goes wrong', () => {
     expect(sent()).not.toContain('canary')
   })
 
-  test('a provider that refuses: what was asked, and no answer', async () => {
+  test('a provider that refuses: the prompt, and no answer', async () => {
     provider.script(errorAnswer(400, { error: { message: 'canary-error' } }))
     const gateway = await start()
     expect((await chat(gateway)).status).toBe(400)
@@ -108,7 +108,7 @@ describe('what goes wrong', () => {
     expect(sent()).not.toContain('canary-error')
   })
 
-  test('a stream that breaks: what had come, without an end', async () => {
+  test('a stream that breaks: the received content, without an end', async () => {
     provider.script(breaksAfter(['Half', ' of it']))
     const gateway = await start()
     await (await chat(gateway, { stream: true })).text().catch(() => 'its connection is cut behind the error')
@@ -116,7 +116,7 @@ describe('what goes wrong', () => {
   })
 
   test.each([true, false])(
-    'an answer that a step refuses when it is over (stream: %s): what the client got of it',
+    'an answer that a step refuses at its end (stream: %s): the part that the client got',
     async stream => {
       const plugin = definePlugin({
         name: 'refuses-late',
@@ -137,7 +137,7 @@ describe('what goes wrong', () => {
     },
   )
 
-  test('a client that leaves in the middle', async () => {
+  test('a client that disconnects in the middle', async () => {
     provider.script(gated({ tokens: ['One', ' two'] }))
     const gateway = await start()
     const leaving = new AbortController()
@@ -168,7 +168,7 @@ describe('what goes wrong', () => {
     for (const secret of secrets) expect(sent()).not.toContain(secret)
   })
 
-  test('what a step masks in the answer is masked', async () => {
+  test('content that a step masks in the answer is masked', async () => {
     provider.script(exact({ tokens: ['write to ', 'ann@', 'example.com'] }))
     const guard = { use: 'guard', with: { rules: [{ detect: 'email' }] } }
     const steps = [...FIVE_STEPS.slice(0, 2), guard, ...FIVE_STEPS.slice(2)]
@@ -192,7 +192,7 @@ describe('what goes wrong', () => {
     expect(receiver.requests.every(({ body }) => body.length < 100_000)).toBe(true)
   })
 
-  test('one that is not sampled has words nowhere', async () => {
+  test('an unsampled exchange has no content', async () => {
     const gateway = await start({ telemetry: { ratio: 0 } })
     await (await chat(gateway, { stream: true })).text()
     await gateway.stop()
@@ -201,7 +201,7 @@ describe('what goes wrong', () => {
   })
 })
 
-/** A stream that ends in good order, but for its finish. */
+/** A stream that ends properly, except for its finish. */
 function breaksAfter(tokens: readonly string[]): Behaviour {
   return {
     name: 'breaks',
@@ -242,7 +242,7 @@ describe.each(FORMATS)('%s', (path, body) => {
     expect(output).toEqual(said('Well, hello', 'stop'))
   })
 
-  test('a policy that says nothing of it: no word leaves, beside one that asks for it', async () => {
+  test('a policy without content exports none, next to one that enables it', async () => {
     const gateway = await start()
     await (await ask(gateway, `/quiet${path}`, { ...body, stream: true })).text()
     await (await ask(gateway, `/quiet${path}`, body)).text()
@@ -253,7 +253,7 @@ describe.each(FORMATS)('%s', (path, body) => {
   })
 })
 
-/** What providers say of an answer, by their dialects: its id, and their name for the model. */
+/** The providers' ids of an answer and names of the model, by dialect. */
 const CALLED: Readonly<Record<string, readonly [id: unknown, model: unknown]>> = {
   openai: [expect.any(String), expect.any(String)],
   anthropic: ['msg_1', 'claude-upstream-model'],
@@ -291,7 +291,7 @@ for (const protocol of ['protobuf', 'json'])
     expect(output).toEqual(said('Well, hello', 'stop'))
   })
 
-test('the last attempt alone has the words', async () => {
+test('only the last attempt has content', async () => {
   provider.script([errorAnswer(500), exact({ tokens: ['Well'] })])
   const steps = [...FIVE_STEPS.slice(0, -1), { use: 'route', with: { attempts: 2 } }]
   const gateway = await start({ steps })
@@ -303,7 +303,7 @@ test('the last attempt alone has the words', async () => {
   ])
 })
 
-test('a reload of the policy begins it, and ends it', async () => {
+test('a reload of the policy turns it on and off', async () => {
   const gateway = await start()
   const change = async (telemetry: object) => {
     writeFileSync(beside(gateway, 'policies/test.yaml'), stringify({ ...telemetry, steps: FIVE_STEPS }))

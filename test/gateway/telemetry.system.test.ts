@@ -90,13 +90,13 @@ const chat = (gateway: InProcess, body: object = {}, headers: Record<string, str
   )
 
 const serverSpan = () => receiver.spans.find(({ kind }) => kind === 2)!
-/** In the order of their beginning. */
+/** In the order of their start. */
 const clientSpans = (): ReceivedSpan[] =>
   receiver.spans.filter(({ kind }) => kind === 3).sort((a, b) => Number(a.start - b.start))
 const points = (metric: string) => receiver.points.filter(each => each.metric === metric)
 
-describe('what goes wrong', () => {
-  test('a collector that is away: requests know nothing of it, and what is lost is counted', async () => {
+describe('failures', () => {
+  test('an unavailable collector does not affect requests, and lost data is counted', async () => {
     const gateway = await start({ endpoint: REFUSED_URL })
     for (let index = 0; index < 3; index++) expect((await chat(gateway)).status).toBe(200)
     await gateway.stop()
@@ -104,7 +104,7 @@ describe('what goes wrong', () => {
     expect(gateway.log.find(({ msg }) => String(msg).includes('were not exported'))).toMatchObject({ dropped: 9 })
   })
 
-  test('the metrics of the gateway have what was dropped', async () => {
+  test('the metrics of the gateway count dropped data', async () => {
     const gateway = await start({})
     receiver.answer(response => void response.writeHead(400).end())
     await chat(gateway)
@@ -118,8 +118,8 @@ describe('what goes wrong', () => {
 
   test.each([
     ['without a key', { authorization: '' }, {}, 401, 'missing_api_key'],
-    ['for a model that there is not', {}, { model: 'nothing' }, 404, 'model_not_found'],
-  ])('a request %s has a span of its own, and that is no error of ours', async (_, headers, body, status, code) => {
+    ['for an unknown model', {}, { model: 'nothing' }, 404, 'model_not_found'],
+  ])('a request %s has its own span, which is not an error of the gateway', async (_, headers, body, status, code) => {
     const gateway = await start({})
     const answer = await chat(gateway, body, { ...PARENT, ...headers })
     expect(answer.status).toBe(status)
@@ -155,7 +155,7 @@ describe('what goes wrong', () => {
     ])
   })
 
-  test('a provider that refuses the request: an error of the attempt, and none of the gateway', async () => {
+  test('a provider that refuses the request: an error of the attempt, not of the gateway', async () => {
     provider.script(errorAnswer(400))
     const gateway = await start({})
     expect((await chat(gateway, { model: 'own' })).status).toBe(400)
@@ -185,7 +185,7 @@ describe('what goes wrong', () => {
     expect(clientSpans()).toMatchObject([{ status: 2 }])
   })
 
-  test('a client that leaves in the middle', async () => {
+  test('a client that disconnects in the middle', async () => {
     provider.script(gated({ tokens: 3 }))
     const gateway = await start({})
     const leaving = new AbortController()
@@ -198,7 +198,7 @@ describe('what goes wrong', () => {
     await gateway.stop()
     expect(serverSpan().attributes).toMatchObject({ 'tollgate.outcome': 'client_left' })
     expect(clientSpans()).toMatchObject([{ status: 2, attributes: { 'error.type': 'client_left' } }])
-    // What the gateway has counted is not what the provider has reported.
+    // The gateway's count is not the provider's report.
     expect(clientSpans()[0]!.attributes).toMatchObject({ 'tollgate.usage.source': 'estimated' })
     expect(points('gen_ai.client.token.usage')).toEqual([])
   })
@@ -208,7 +208,7 @@ const init = ({ key }: InProcess): RequestInit => ({
   headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
 })
 
-/** How it gets to the receiver: straight, or by a collector that writes it anew. */
+/** The transport to the receiver: direct, or by a collector that encodes it again. */
 const WAYS = [
   { protocol: 'protobuf', collector: false },
   { protocol: 'json', collector: false },
@@ -294,7 +294,7 @@ function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
       'gen_ai.usage.input_tokens': line['prompt_tokens'],
       'gen_ai.usage.output_tokens': line['completion_tokens'],
     })
-    // Each within the one around it.
+    // Each is within the enclosing one.
     const until = BigInt(Date.now()) * 1_000_000n
     expect(server.start).toBeGreaterThanOrEqual(from)
     expect(server.end).toBeLessThanOrEqual(until)
@@ -308,7 +308,7 @@ function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
     expect(headers).not.toHaveProperty('baggage')
   })
 
-  test.each([2 ** 63, 1e300])('a number that no collector takes costs nobody the batch: %d', async number => {
+  test.each([2 ** 63, 1e300])('a number that no collector accepts does not lose the batch: %d', async number => {
     const endpoint = await endpointOf()
     const usage = { prompt_tokens: number, completion_tokens: 1, total_tokens: number }
     provider.script(exact({ usage }))
@@ -393,7 +393,7 @@ describe('raw routes', () => {
       'text/event-stream',
       event('message_start', { message: OPENAI }) + event('message_delta', { usage: { output_tokens: 3 } }),
     ],
-  ])('what the provider calls its answer, where its usage is read: %s', async (title, type, body) => {
+  ])('the name of an answer by its provider, if its usage is read: %s', async (title, type, body) => {
     provider.script(errorAnswer(200, body, { 'content-type': type }))
     const paid = {
       kind: 'raw',
@@ -416,22 +416,22 @@ describe('raw routes', () => {
       attributes['gen_ai.response.id'],
       attributes['gen_ai.response.model'],
     ])
-    // Without a list of models it may be a client's own word.
+    // Without a list of models it may be a client's text.
     expect(named).toEqual([
       ['resp-1', undefined],
       ['resp-1', 'named-model'],
-      // Without a price nobody reads a whole answer; events are read for their end.
+      // Without a price whole answers are not read; events are read for their end.
       title === 'JSON' ? [undefined, undefined] : ['resp-1', 'named-model'],
     ])
   })
 
   test.each([
-    ['prose', 'tell me a joke'],
+    ['prose', 'write me a joke'],
     ['long', 'x'.repeat(129)],
     ['a number', 7],
     ['a list', ['x']],
     ['empty', ''],
-  ])('a name that is %s is none', async (_, name) => {
+  ])('a name that is %s is dropped', async (_, name) => {
     provider.script(json({ id: name, model: name, choices: [{ message: { content: 'x' }, finish_reason: 'stop' }] }))
     const gateway = await start({})
     await chat(gateway, { model: 'own' })
@@ -440,7 +440,7 @@ describe('raw routes', () => {
     expect(Object.keys(clientSpans()[0]!.attributes).join()).not.toMatch(/response\.(id|model)/)
   })
 
-  test('another one is a plain HTTP request, and no GenAI metric counts it', async () => {
+  test('other routes are plain HTTP requests, and no GenAI metric counts it', async () => {
     provider.script(json({}))
     const gateway = await start({})
     await ask(gateway, '/v1/things', {})
@@ -461,8 +461,8 @@ describe('raw routes', () => {
   })
 })
 
-describe('who decides', () => {
-  test('a client that does not sample: no span, and the provider hears of its trace unchanged', async () => {
+describe('the sampling decision', () => {
+  test('a client that does not sample: no span, and the provider gets its trace unchanged', async () => {
     const gateway = await start({})
     await chat(gateway, { model: 'own' }, { ...PARENT, traceparent: `00-${TRACE}-${CALLER}-00` })
     await gateway.stop()
@@ -482,7 +482,7 @@ describe('who decides', () => {
     expect(receiver.spans.map(({ traceId }) => traceId)).toEqual([TRACE, TRACE])
   })
 
-  test('nobody else: the trace begins here, and the log has its id', async () => {
+  test('without a trace of the client: the trace begins here, and the log has its id', async () => {
     const gateway = await start({})
     const answer = await chat(gateway, { model: 'own' })
     const line = await gateway.exchangeLine(answer.headers.get('x-request-id')!)
@@ -492,7 +492,7 @@ describe('who decides', () => {
   })
 })
 
-test('no words, no secrets, no baggage: neither of the client nor of the providers nor of the collector', async () => {
+test('no content, no secrets, no baggage: neither of the client nor of the providers nor of the collector', async () => {
   provider.script(exact({ tokens: ['canary-answer'] }))
   const headers = { authorization: 'Bearer ${COLLECTOR_KEY}', 'x-team': '${COLLECTOR_KEY}' }
   const gateway = await start({ protocol: 'json', headers })
@@ -513,7 +513,7 @@ test('no words, no secrets, no baggage: neither of the client nor of the provide
   expect(JSON.stringify(gateway.log)).not.toContain(COLLECTOR_KEY)
 })
 
-test('without telemetry nobody is told anything, whatever the client says', async () => {
+test('without telemetry nothing is exported, whatever the client sends', async () => {
   const gateway = await start(null)
   const answer = await chat(gateway, {}, PARENT)
   const line = await gateway.exchangeLine(answer.headers.get('x-request-id')!)
@@ -528,7 +528,7 @@ test('without telemetry nobody is told anything, whatever the client says', asyn
   expect(receiver.requests).toEqual([])
 })
 
-test('a reload takes another collector; what belongs to the old one goes there', async () => {
+test('a reload changes the collector; pending data goes to the old one', async () => {
   await using other = await startOtlpReceiver()
   const gateway = await start({})
   await chat(gateway, { model: 'own' })
@@ -538,7 +538,7 @@ test('a reload takes another collector; what belongs to the old one goes there',
   expect(await gateway.running.reload()).toBe('changed')
   await receiver.until(() => receiver.spans.length === 2)
   await chat(gateway, { model: 'own' })
-  // Another change leaves the telemetry as it is, with its sums.
+  // Another change keeps the telemetry, with its sums.
   edit(gateway, yaml => {
     yaml['drain'] = '1m'
   })
@@ -553,8 +553,8 @@ test('a reload takes another collector; what belongs to the old one goes there',
 
 test.each([
   ['', null],
-  [', also under an id of the operator', 'pod-1'],
-])('each serving thread exports its own, also what it has at the end%s', async (_, instance) => {
+  [', also with an id of the operator', 'pod-1'],
+])('each serving thread exports its own data, including the last data%s', async (_, instance) => {
   const gateway = await startGateway({
     yaml: {
       version: 1,
@@ -571,7 +571,7 @@ test.each([
   })
   onTestFinished(() => gateway.kill9())
   const { key } = await createAccount(gateway, { credit: '10' })
-  // A connection of its own: the kernel gives each to one of the threads.
+  // Its own connection: the kernel assigns each to one of the threads.
   const one = () => ask({ url: gateway.url, key }, '/v1/chat/completions', MESSAGE, { connection: 'close' })
   const statuses = await Promise.all(Array.from({ length: 30 }, async () => (await one()).status))
   expect(new Set(statuses)).toEqual(new Set([200]))

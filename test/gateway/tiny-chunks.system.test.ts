@@ -1,6 +1,6 @@
 /**
- * Providers whose answers come in chunks of one byte: the answer is right, and the memory of the process grows with the
- * bytes and not with the number of chunks. A `Buffer` for each chunk took 400 bytes.
+ * Providers with answers in chunks of one byte. The answer is correct, and memory grows with the bytes and not with the number of chunks.
+ * A `Buffer` for each chunk took 400 bytes.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { countsOf } from '../helpers/counts.ts'
@@ -17,7 +17,7 @@ const MIB = 1024 * 1024
 const BYTES = counts(0.8 * MIB, 4.2 * MIB)
 /** Events of a chat stream are refused beyond 1 MiB. */
 const LARGE_EVENT = MIB - 4096
-/** Of all answers below: garbage, the answer, its copies, and code that runs for the first time. 20 MiB were measured. */
+/** For all answers below: garbage, the answer, its copies, and code that runs for the first time. 20 MiB were measured. */
 const MAX_GROWN = 200 * MIB
 
 const SLOW_CLIENTS = counts(4, 16)
@@ -25,7 +25,7 @@ const SLOW_CLIENTS = counts(4, 16)
 let provider: FakeProvider
 let gateway: Gateway
 let key: string
-/** Bytes in RAM before the first answer. */
+/** Resident bytes before the first answer. */
 let atRest: number
 
 beforeAll(async () => {
@@ -37,7 +37,7 @@ beforeAll(async () => {
       version: 1,
       listen: '127.0.0.1:0',
       store: 'memory',
-      // Chunks of one byte keep the loop busy for seconds, and what is asked here is asked for all the same.
+      // Chunks of one byte keep the loop busy for seconds, and the probe must still be answered.
       limits: { event_loop: '1m' },
       providers: { p: { dialect: 'openai', base_url: provider.baseUrl } },
       models: {
@@ -98,7 +98,7 @@ test.each([
   expect(gateway.logs().filter(({ level }) => level === 'error')).toEqual([])
 })
 
-test('raw bytes in chunks of 1 byte for clients that take nothing: what waits is bounded for each', async () => {
+test('raw bytes in chunks of 1 byte for clients that do not read: the waiting bytes are limited for each', async () => {
   provider.script(inChunksOfOne(200, 'audio/mpeg', text.repeat(4)))
   const before = await resourcesOf(gateway)
   const clients = await Promise.all(Array.from({ length: SLOW_CLIENTS }, () => openRaw(gateway.url)))

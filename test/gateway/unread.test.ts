@@ -1,4 +1,4 @@
-/** Bodies that do not come, answers that nobody reads, and answers that cannot be written: nobody else suffers from them. */
+/** Bodies that do not arrive, answers that are not read, and answers that cannot be written: other clients are not affected. */
 import { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Context } from 'koa'
@@ -36,7 +36,7 @@ async function connect(to: Account): Promise<RawClient> {
 type Act = (ctx: Context, next: () => Promise<void>) => Promise<void>
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 const step = (name: string, handle: Act) => definePlugin({ name, settings: NO_SETTINGS, create: () => handle as never })
-/** The conduct of the step `acts`; each test sets it. */
+/** The behaviour of the step `acts`; each test sets it. */
 let act: Act
 
 const start = shareGateways(() => ({
@@ -44,11 +44,11 @@ const start = shareGateways(() => ({
   plugins: [step('acts', (ctx, next) => act(ctx, next))],
 }))
 
-describe('who sends nothing takes nobody’s room', () => {
+describe('a silent client takes no room', () => {
   const HEAD = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n`
   const keyed = (key: string) => `Authorization: Bearer ${key}\r\n`
 
-  /** So many connections, each with a request whose body does not come. */
+  /** This many connections, each with a request whose body does not arrive. */
   async function openSilent(to: Account, count: number, rest: string): Promise<RawClient[]> {
     const silent = []
     for (let at = 0; at < count; at++) {
@@ -59,7 +59,7 @@ describe('who sends nothing takes nobody’s room', () => {
     return silent
   }
 
-  test('by what it says that it will send', async () => {
+  test('by its declared length', async () => {
     await using small = await startInProcess({
       provider: provider.baseUrl,
       yaml: { limits: { bodies_in_flight: '1MiB', body: '1MiB' } },
@@ -68,11 +68,11 @@ describe('who sends nothing takes nobody’s room', () => {
     for (let round = 0; round < 10; round++) expect((await small.chat()).status).toBe(200)
   })
 
-  test('by being there: of too many the one that took longest is refused', async () => {
+  test('by its presence: of too many the slowest is refused', async () => {
     await using small = await startInProcess({ provider: provider.baseUrl, yaml: { limits: { max_inflight: 3 } } })
     const rest = `${keyed(small.key)}Content-Length: 10\r\n\r\n{`
     const silent = await openSilent(small, 3, rest)
-    // All of them are being read when each of three more has taken the place of one.
+    // All of them are being read after each of three more has replaced one.
     for (const client of silent) {
       const [more] = await openSilent(small, 1, rest)
       const answer = await client.readResponse()
@@ -84,7 +84,7 @@ describe('who sends nothing takes nobody’s room', () => {
     expect((await small.chat({ stream: true })).status).toBe(200)
   })
 
-  test('by being there: it is one of whoever sends the most', async () => {
+  test('by its presence: the refused one is of the client with the most', async () => {
     await using small = await startInProcess({ provider: provider.baseUrl, yaml: { limits: { max_inflight: 3 } } })
     const other = await small.account()
     const rest = 'Content-Length: 10\r\n\r\n{'
@@ -99,7 +99,7 @@ describe('who sends nothing takes nobody’s room', () => {
 describe('a key is looked up from the head', () => {
   const head = (rest: string) => `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n${rest}`
 
-  test('and before the body comes: without one it is refused at once, and the connection ends', async () => {
+  test('before the body arrives: without one the request is refused at once, and the connection ends', async () => {
     const gateway = await start()
     for (const rest of ['Content-Length: 1048576\r\n\r\n{', 'Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n']) {
       const client = await connect(gateway)
@@ -122,7 +122,7 @@ describe('a key is looked up from the head', () => {
     }
   })
 
-  test('who waits for 100 Continue sends no body in vain', async () => {
+  test('a client that waits for 100 Continue sends no body in vain', async () => {
     const gateway = await start()
     const body = JSON.stringify({ model: 'm', messages: MESSAGES })
     const rest = `Content-Length: ${body.length}\r\nExpect: 100-continue\r\n`
@@ -137,7 +137,7 @@ describe('a key is looked up from the head', () => {
     expect((await client.readResponse()).status).toBe(200)
   })
 
-  test('who leaves while a step waits is noticed, also behind a body that came whole', async () => {
+  test('a disconnect while a step waits is noticed, even after a complete body', async () => {
     await using gateway = await startInProcess({
       provider: provider.baseUrl,
       steps: [
@@ -162,7 +162,7 @@ describe('a key is looked up from the head', () => {
     expect(gateway.log.filter(line => line['msg'] === 'a plugin failed')).toEqual([])
   })
 
-  test('a body that is late while a step waits is refused when its turn comes', async () => {
+  test('a body that is late while a step waits is refused when it is read', async () => {
     const waits = definePlugin({
       name: 'waits',
       needsBody: false,
@@ -184,7 +184,7 @@ describe('a key is looked up from the head', () => {
     expect((await client.readToEnd()).toString()).toBe('')
   })
 
-  test('who is still sending gets to read the refusal', async () => {
+  test('a client that is still sending can read the refusal', async () => {
     const gateway = await start()
     for (let round = 0; round < counts(3, 30); round++) {
       const body = Buffer.alloc(3 * 1024 * 1024, ' ')
@@ -211,11 +211,11 @@ describe('bodies have their shares', () => {
     return client
   }
 
-  /** Begins bodies until one is refused; how many were not. */
+  /** Begins bodies until one is refused; returns the number of accepted ones. */
   async function beginAll(to: Account, path: string, key: string | null): Promise<number> {
     for (let count = 0; ; count++) {
       const client = await begin(to, path, key)
-      // Whatever is refused is refused by what has come; a round trip tells that it has.
+      // Refusals depend on received bytes; a round trip shows that they were received.
       await fetch(`${to.url}/livez`)
       await pause(50)
       if (client.received().length === 0) continue
@@ -224,7 +224,7 @@ describe('bodies have their shares', () => {
     }
   }
 
-  test('an account, a part of what is free: the others send theirs', async () => {
+  test('an account has a part of the free room: the others can send theirs', async () => {
     await using gateway = await startInProcess({ provider: provider.baseUrl, yaml: YAML })
     const other = await gateway.account()
     expect(await beginAll(gateway, CHAT, gateway.key)).toBeLessThan(5)
@@ -232,7 +232,7 @@ describe('bodies have their shares', () => {
     expect(answer.status).not.toBe(503)
   })
 
-  test('all strangers, a quarter: whoever has a key sends his', async () => {
+  test('all unknown clients have a quarter: clients with a key can send theirs', async () => {
     await using gateway = await startInProcess({
       provider: provider.baseUrl,
       policies: { open: [{ use: 'schema' }, { use: 'route', with: { attempts: 1 } }] },
@@ -249,8 +249,8 @@ describe('bodies have their shares', () => {
   })
 })
 
-describe('answers that nobody reads', () => {
-  test('are as many bytes as bodies may be: then nothing more is asked for, and nothing charged', async () => {
+describe('unread answers', () => {
+  test('have the same limit as bodies: beyond it nothing more is sent upstream or charged', async () => {
     await using small = await startInProcess({
       provider: provider.baseUrl,
       credit: '1000',
@@ -279,8 +279,8 @@ describe('answers that nobody reads', () => {
   })
 })
 
-describe('answers that one account does not read', () => {
-  test('refuse nothing to another', async () => {
+describe('unread answers of one account', () => {
+  test('do not block another', async () => {
     await using gateway = await startInProcess({
       provider: provider.baseUrl,
       credit: '1000',
@@ -294,7 +294,7 @@ describe('answers that one account does not read', () => {
       client.pause()
       await client.post(CHAT, { model: 'm', messages: MESSAGES }, { authorization: `Bearer ${gateway.key}` })
     }
-    // The first alone: of several that come at once none may find room for all of itself.
+    // The first alone: of several simultaneous ones none may find room for all of itself.
     await leaveUnread()
     await gateway.waitForLog(line => line['msg'] === 'exchange' && line['status'] === 200)
     await Promise.all(Array.from({ length: counts(5, 119) }, leaveUnread))
@@ -305,10 +305,10 @@ describe('answers that one account does not read', () => {
   })
 })
 
-describe('requests that come before the answers are read', () => {
+describe('requests before the answers are read', () => {
   const GET = (key: string) => `GET /v1/models HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${key}\r\n\r\n`
 
-  test('are answered one after the other, in their order', async () => {
+  test('are answered one after the other, in order', async () => {
     const gateway = await start()
     const client = await connect(gateway)
     const body = JSON.stringify({ model: 'm', messages: MESSAGES })
@@ -318,14 +318,14 @@ describe('requests that come before the answers are read', () => {
       expect(JSON.parse((await client.readResponse()).text())).toMatchObject({ object: 'list' })
       expect(JSON.parse((await client.readResponse()).text())).toMatchObject({ object: 'chat.completion' })
     }
-    // By their ids each began when the one before was over.
+    // Their ids show that each began when the previous one was over.
     const over = gateway.log
       .filter(line => line['msg'] === 'exchange')
       .map(line => String(line['exchange'] ?? line['id']))
     expect(over).toEqual([...over].sort())
   })
 
-  test('are not begun behind one whose answer ends the connection', async () => {
+  test('are not begun after one whose answer ends the connection', async () => {
     await using gateway = await startInProcess({ provider: provider.baseUrl })
     const client = await connect(gateway)
     await client.send(
@@ -337,7 +337,7 @@ describe('requests that come before the answers are read', () => {
     expect(gateway.log.filter(line => line['msg'] === 'exchange')).toHaveLength(1)
   })
 
-  test('wait behind a long answer, however many come', async () => {
+  test('wait behind a long answer, whatever their number', async () => {
     const gateway = await start()
     provider.script(gated({ tokens: 2 }))
     const from = provider.requests.length
@@ -349,7 +349,7 @@ describe('requests that come before the answers are read', () => {
     for (let at = 0; at <= 300; at++) expect((await client.readResponse()).status).toBe(200)
   })
 
-  test('and whose body does not come end the connection, not the answer before them', async () => {
+  test('end the connection if their body does not arrive, but not the answer before them', async () => {
     await using gateway = await startInProcess({
       provider: provider.baseUrl,
       yaml: { limits: { request: '300ms', headers: '200ms' } },
@@ -365,7 +365,7 @@ describe('requests that come before the answers are read', () => {
     await client.send(
       `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n{`,
     )
-    // Node looks for requests that are late once a second.
+    // Node checks for late requests once a second.
     await pause(2500)
     upstream.release()
     const answer = await client.readResponse()
@@ -373,7 +373,7 @@ describe('requests that come before the answers are read', () => {
     expect((await client.readToEnd()).toString()).toBe('')
   })
 
-  test('and are too many end the connection', async () => {
+  test('end the connection if they are too many', async () => {
     const gateway = await start()
     const client = await connect(gateway)
     // One request of an unknown client is taken from the connection at a time.
@@ -394,7 +394,7 @@ describe('an answer that cannot be written', () => {
     ['a trailer', { trailer: 'x-sum' }],
     ['another length', { 'Content-Length': '1' }],
     ['another connection', { connection: 'upgrade' }],
-  ])('a header of a refusal with %s is left out, and the log says so', async (_name, headers) => {
+  ])('a header of a refusal with %s is dropped, and the log reports it', async (_name, headers) => {
     act = async () => {
       throw refuse('forbidden', { headers: { ...headers, 'x-good': 'yes' } })
     }
@@ -421,11 +421,11 @@ describe('an answer that cannot be written', () => {
     }
   })
 
-  test('what cannot be sent at all is a plain 500, without what steps have set', async () => {
+  test('an answer that cannot be sent is a plain 500, without the headers of steps', async () => {
     act = async (ctx, next) => {
       await next()
       ctx.set('x-mine', 'yes')
-      // What no check foresees.
+      // An error that no check covers.
       const { writeHead } = ctx.res
       ctx.res.writeHead = ((status: number, ...rest: never[]) => {
         if (ctx.res.hasHeader('x-mine')) throw new TypeError('this head cannot be written')
@@ -441,7 +441,7 @@ describe('an answer that cannot be written', () => {
     expect(stubborn.log.filter(line => line['msg'] === 'an unexpected error').length).toBeGreaterThan(0)
   })
 
-  test('and where not even that can be sent, the connection breaks', async () => {
+  test('if even that cannot be sent, the connection breaks', async () => {
     act = async (ctx, next) => {
       await next()
       ctx.res.writeHead = () => {
@@ -453,7 +453,7 @@ describe('an answer that cannot be written', () => {
     await stubborn.waitForLog(line => line['msg'] === 'exchange' && line['account'] === stubborn.accountId)
   })
 
-  test('a stream of a step’s own may take longer than a client that takes nothing', async () => {
+  test('a slow stream of a step may take longer than the stall time', async () => {
     const slow = step('slow', async ctx => {
       ctx.type = 'text/plain'
       ctx.body = Readable.from(

@@ -1,4 +1,4 @@
-/** Clients that try a WebSocket before HTTP: they fall back at once where the refusal is 426, and retry for seconds elsewhere. */
+/** Clients that try a WebSocket before HTTP: they fall back at once if the refusal is 426, and otherwise retry for seconds. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
@@ -42,7 +42,7 @@ test.each([
 test.each([
   ['another protocol', upgrade('/v1/responses', ['Upgrade: h2c']), 405],
   ['no protocol', 'GET /v1/responses HTTP/1.1\r\nHost: gateway\r\n\r\n', 405],
-  ['a route that asks no model', upgrade('/v1/models'), 401],
+  ['a route without a model', upgrade('/v1/models'), 401],
   ['no route', upgrade('/v1/realtime'), 404],
 ])('%s is answered as before', async (_name, bytes, status) => {
   const client = await openRaw(gateway.url)

@@ -1,11 +1,11 @@
-/** Bodies and heads that cost the most for what they are: just below a limit, or just above it. */
+/** Bodies and heads with the highest cost: just below a limit, or just above it. */
 
 export interface Widest {
   readonly name: string
   readonly bytes: Buffer
-  /** The lines of the head beside host, key and length. */
+  /** The lines of the head besides host, key and length. */
   readonly type: string
-  /** What becomes of it. */
+  /** The expected result. */
   readonly status: number
 }
 
@@ -21,7 +21,7 @@ const row = (name: string, body: string | Buffer, status = 200, type = JSON_TYPE
 })
 const chat = (more: string, content = '"hi"') =>
   `{"model":"m","messages":[{"role":"user","content":${content}}]${more === '' ? '' : `,${more}`}}`
-/** A schema of the caller's: the place in which the format takes anything. */
+/** The caller's schema: the place where the format accepts anything. */
 const schema = (inner: string) =>
   chat(`"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"x":${inner}}}}`)
 const list = (count: number, item: (at: number) => string) => Array.from({ length: count }, (_, at) => item(at)).join()
@@ -55,11 +55,11 @@ export const WIDEST: readonly Widest[] = [
   row('4 MiB of brackets', '['.repeat(MAX_BYTES), 400),
   row('4 MiB of quotes', '"'.repeat(MAX_BYTES), 400),
   row(
-    '4 MiB of no UTF-8 at the end',
+    '4 MiB with invalid UTF-8 at the end',
     Buffer.concat([Buffer.from(chat('', `"${fill('x').slice(2)}`)), Buffer.of(0xff)]),
     400,
   ),
-  // Heads: expressions that look at them meet their worst.
+  // Heads that are the worst case for regular expressions.
   header('Content-Encoding', 'gzip'.padEnd(14_000, ',')),
   ...[`${'a'.repeat(14_000)}/`, `${'.'.repeat(14_000)}/`, `[${':'.repeat(14_000)}`, `a:${'1'.repeat(14_000)}`].map(
     host => header('Host', host),

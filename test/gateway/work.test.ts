@@ -1,4 +1,4 @@
-/** Whose work an exchange is, and who waits for whom. */
+/** The owners of exchanges' work, and which of them wait. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { THREAD_WORK } from '../../src/request/http/owners.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
@@ -14,14 +14,14 @@ afterAll(() => gateway.stop())
 
 const shareOf = (account: string) => owners.account(account).share(now())
 
-test('an exchange is the work of its account', async () => {
+test('the work of an exchange belongs to its account', async () => {
   const account = await gateway.account()
   expect(shareOf(account.accountId)).toBe(0)
   expect((await account.chat()).status).toBe(200)
   expect(shareOf(account.accountId)).toBeGreaterThan(0)
 })
 
-test('a body that is declared longer than any may be costs as much as the longest', async () => {
+test('a declared length above the limit costs as much as the limit', async () => {
   const account = await gateway.account()
   const client = await openRaw(gateway.url)
   const head = ['POST /v1/chat/completions HTTP/1.1', 'host: x', 'content-type: application/json']
@@ -33,7 +33,7 @@ test('a body that is declared longer than any may be costs as much as the longes
   client.socket.destroy()
 })
 
-test('while others have work, an account that had a long slice waits for the end of its rest, and the others do not', async () => {
+test('while others have work, an account with a long slice waits for the end of its rest, and the others do not', async () => {
   const [heavy, light] = [await gateway.account(), await gateway.account()]
   expect((await light.chat()).status).toBe(200)
   const owner = owners.account(heavy.accountId)

@@ -1,4 +1,4 @@
-/** A database that a gateway cannot use: one problem, with its line in gateway.yaml and what to do, and nothing is begun. */
+/** Databases that a gateway cannot use: one problem, with its line in gateway.yaml and the remedy, and nothing is started. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -18,14 +18,14 @@ const SCHEMA = 'CREATE TABLE tollgate_schema (version BIGINT, file TEXT)'
 
 interface Mistake {
   readonly name: string
-  /** Makes the database; answers with the address. */
+  /** Creates the database; returns the address. */
   url(database: TestDatabase, at: string): Promise<string> | string
   readonly says: RegExp
 }
 
 const MISTAKES: readonly Mistake[] = [
   {
-    name: 'nobody listens',
+    name: 'no server listens',
     url: () => 'postgres://u:hunter2@127.0.0.1:1/db',
     says: /store: The store postgres:\/\/u@127\.0\.0\.1:1\/db cannot be reached: .*\. Start the server, or correct `store`/,
   },
@@ -41,7 +41,7 @@ const MISTAKES: readonly Mistake[] = [
   },
   {
     name: 'a server that is too old',
-    // The server lets nobody choose its version, but a function of the same name that is found before its own.
+    // The version of a server is fixed, but a function of the same name can shadow it.
     async url({ run, name, url }) {
       await run(`CREATE FUNCTION public.current_setting(text) RETURNS text LANGUAGE sql AS
         $$ SELECT CASE $1 WHEN 'server_version_num' THEN '130021' ELSE pg_catalog.current_setting($1, false) END $$`)
@@ -152,7 +152,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway does not start on', () => {
     for (const client of clients) client.close()
   })
 
-  test('a database that was made with another secret', async () => {
+  test('a database that was created with another secret', async () => {
     const { url, run } = await testDatabase()
     const first = {
       url,

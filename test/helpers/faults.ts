@@ -81,7 +81,7 @@ export const FAULTS: readonly Fault[] = [
     await half(call, mode, voice)
     await call.gone
   }),
-  fault('F13', 'JSON that is none', (call, mode, voice) =>
+  fault('F13', 'invalid JSON', (call, mode, voice) =>
     answerWith(call, mode, voice, '{"id": "chatcmpl-1", "choices": [}', 'whole'),
   ),
   fault('F13', 'JSON of another kind', (call, mode, voice) => answerWith(call, mode, voice, '["hello"]', 'whole')),

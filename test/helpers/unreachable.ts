@@ -18,7 +18,7 @@ export const UNREACHABLE: readonly { readonly id: string; readonly title: string
   { id: 'F03', title: 'the name does not exist', open: async () => fixed(UNKNOWN_HOST_URL) },
   { id: 'F04', title: 'TLS is spoken to plain HTTP', open: () => badTls('plain') },
   { id: 'F04', title: 'TLS without a certificate', open: () => badTls('no-certificate') },
-  { id: 'F04', title: 'TLS with a certificate that nobody trusts', open: () => badTls('self-signed') },
+  { id: 'F04', title: 'TLS with an untrusted certificate', open: () => badTls('self-signed') },
 ]
 
 /** RFC 6761 section 6.4: `.invalid` never exists, and a resolver need not ask anyone to know it. */
