@@ -114,11 +114,7 @@ test.each(MISTAKES)('%s', async (name, _text, file = `policies/${name}.ts`) => {
 
 test.each([
   ['rejection', `void Promise.reject(new Error('boom'))`, 'an unhandled rejected promise'],
-  [
-    'exception',
-    `setTimeout(() => { throw new Error('boom') })`,
-    'an uncaught error, which ends a gateway',
-  ],
+  ['exception', `setTimeout(() => { throw new Error('boom') })`, 'an uncaught error, which ends a gateway'],
 ])('check tells what goes astray in the dry run: %s', async (_name, deed, what) => {
   const dir = await project()
   const config = await writeConfiguration(dir, { yaml: YAML, policies: { main: policyWith('astray') } })

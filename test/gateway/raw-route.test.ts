@@ -229,13 +229,13 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
     ['is not there', 'upstream_unreachable', 'refused'],
     ['resets before the head', 'upstream_unreachable', async call => call.reset()],
     ['closes before the head', 'upstream_unreachable', async call => call.fin()],
-    ['says nothing', 'upstream_timeout', call => call.gone],
+    ['says nothing', 'upstream_timeout', call => call.closed],
     [
       'says nothing more after the head',
       'upstream_timeout',
       async call => {
         call.head(200, { 'content-type': 'application/json', 'content-length': '500' })
-        await call.gone
+        await call.closed
       },
     ],
     [
@@ -243,7 +243,7 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
       'upstream_timeout',
       async call => {
         await begin(call)
-        await call.gone
+        await call.closed
       },
     ],
     [
@@ -322,13 +322,13 @@ describe('the client leaves', () => {
   }
 
   const slow: Record<string, Behaviour> = {
-    'before the head': { name: 'silent', run: call => call.gone },
+    'before the head': { name: 'silent', run: call => call.closed },
     'in the middle of the answer': {
       name: 'half',
       async run(call) {
         call.head(200, { 'content-type': 'application/json', 'content-length': '500' })
         await call.write('{"data":[')
-        await call.gone
+        await call.closed
       },
     },
   }

@@ -34,6 +34,7 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
 const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = [
   { file: 'src/providers/dialects/README.md', word: 'tell', reason: 'a value of the setting on_dropped' },
   { file: 'src/providers/dialects/lost.ts', word: 'tell', reason: 'a value of the setting on_dropped' },
+  { file: 'test/providers/dialects/lost.test.ts', word: 'tell', reason: 'a value of the setting on_dropped' },
   { file: 'src/providers/demo/tools.ts', word: 'tell', reason: 'a word of messages, in a list of common words' },
 ]
 
