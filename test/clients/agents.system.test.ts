@@ -1,4 +1,4 @@
-/** OpenAI's Agents SDK with its model for chat completions, pointed at the gateway: loops of tools, handoffs, and what ends them. */
+/** OpenAI's Agents SDK with its chat completions model, pointed at the gateway: tool loops, handoffs, and errors. */
 import {
   Agent,
   type AgentOptions,
@@ -19,7 +19,7 @@ import { errorAnswer, exact, FAULTS, gated } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS } from '../helpers/in-process.ts'
 import { type Rig, type RigOptions, startRig, watchHosts } from './rig.system.ts'
 
-// The SDK would send what was said to OpenAI, as traces.
+// The SDK would send traces to OpenAI.
 setTracingDisabled(true)
 setTraceProcessors([])
 
@@ -37,7 +37,7 @@ afterAll(async () => {
 
 const runner = new Runner({ tracingDisabled: true, traceIncludeSensitiveData: false })
 
-/** A model of the gateway, as the SDK wants it. */
+/** A model of the gateway for the SDK. */
 function modelOf(id: string, from: Rig = rig, options: ClientOptions = {}): OpenAIChatCompletionsModel {
   return new OpenAIChatCompletionsModel(from.openai(options), id)
 }
@@ -46,7 +46,7 @@ function agentOf(options: Partial<AgentOptions> = {}): Agent {
   return new Agent({ name: 'helper', model: modelOf('demo'), ...options })
 }
 
-/** Runs it whole or as a stream, and gives the result with the text that streamed. */
+/** Runs an agent whole or streamed, and returns the result with the streamed text. */
 async function go(agent: Agent, input: string, stream: boolean) {
   if (!stream) return { result: await runner.run(agent, input), streamed: null }
   const result = await runner.run(agent, input, { stream: true })
@@ -89,7 +89,7 @@ describe.each(BOTH)('runs (stream %s)', stream => {
       },
     }) as FunctionTool
 
-  test('the loop of tools: two turns, two requests', async () => {
+  test('the tool loop: two turns, two requests', async () => {
     const asked: unknown[] = []
     const agent = agentOf({ instructions: 'Use your tools.', tools: [weatherOf(asked)] })
     const { result } = await go(agent, 'What is the weather in Paris?', stream)
@@ -122,7 +122,7 @@ describe.each(BOTH)('runs (stream %s)', stream => {
     const { result } = await go(agent, 'Rome and Oslo?', stream)
     expect(asked).toEqual([{ city: 'Rome' }, { city: 'Oslo' }])
     expect(result.finalOutput).toBe('t0 t1 t2')
-    // What the provider was told in the second turn.
+    // The messages that the provider got in the second turn.
     expect(own.provider.requests[1]!.body).toMatchObject({
       messages: [
         { role: 'user' },
@@ -178,15 +178,15 @@ interface Row {
   readonly raises: new (...args: never[]) => Error
   readonly status: number
   readonly code: string
-  /** How many requests the gateway saw, of the three that the library below makes at most. */
+  /** The number of requests at the gateway, of the three that the library makes at most. */
   readonly tries: number
-  /** How many the provider saw. */
+  /** The number of requests at the provider. */
   readonly sent: number
 }
 
 const ROWS: readonly Row[] = [
   {
-    name: 'a parameter that nobody knows',
+    name: 'an unknown parameter',
     settings: { providerData: { temprature: 1 } },
     raises: OpenAI.BadRequestError,
     status: 400,
@@ -195,7 +195,7 @@ const ROWS: readonly Row[] = [
     sent: 0,
   },
   {
-    name: 'a key that is none',
+    name: 'a malformed key',
     client: { apiKey: 'nonsense' },
     raises: OpenAI.AuthenticationError,
     status: 401,
@@ -292,7 +292,7 @@ interface Retries {
   readonly settings: ModelSettings
 }
 
-/** The runner asks its model for advice, which reads `x-should-retry` and the waits as the library does. */
+/** The runner asks its model, which reads `x-should-retry` and the waits as the library does. */
 const RETRIES: readonly Retries[] = [
   { who: 'the library', client: {}, settings: {} },
   {
@@ -302,10 +302,10 @@ const RETRIES: readonly Retries[] = [
   },
 ]
 
-describe.each(RETRIES)('errors ($who tries again)', { concurrent: true }, ({ client, settings }) => {
+describe.each(RETRIES)('errors ($who retries)', { concurrent: true }, ({ client, settings }) => {
   const cases = ROWS.flatMap(row => BOTH.map(stream => ({ ...row, stream })))
 
-  test.concurrent.each(cases)('$name: $status $code, $tries tries (stream $stream)', async row => {
+  test.concurrent.each(cases)('$name: $status $code, $tries requests (stream $stream)', async row => {
     await using own = await startRig(row.rig)
     const agent = agentOf({
       model: modelOf(row.model ?? 'm', own, { ...client, ...row.client }),
@@ -320,7 +320,7 @@ describe.each(RETRIES)('errors ($who tries again)', { concurrent: true }, ({ cli
   })
 })
 
-test('a run that fails in its second turn has paid for its first', async () => {
+test('a run that fails in its second turn is charged for its first', async () => {
   const call = { name: 'look', arguments: ['{}'] }
   await using own = await startRig({ script: [exact({ toolCalls: [call] }), errorAnswer(400)] })
   const look = tool({
@@ -341,7 +341,7 @@ test('a run that fails in its second turn has paid for its first', async () => {
 describe('an error in the middle of a stream', () => {
   const broken = FAULTS.find(({ title }) => title === 'reset in the middle')!
 
-  test.each(RETRIES)('ends the run after what came before it; $who does not try again', async retries => {
+  test.each(RETRIES)('ends the run after the earlier chunks; $who does not retry', async retries => {
     await using own = await startRig({ script: broken.make('stream') })
     const agent = agentOf({ model: modelOf('m', own, retries.client), modelSettings: retries.settings })
     const result = await runner.run(agent, 'Hello', { stream: true })
@@ -390,7 +390,7 @@ test.each(BOTH)('an aborted run ends at the provider (stream %s)', async stream 
   expect(own.provider.requests).toHaveLength(1)
 })
 
-test('nothing went anywhere but to the gateway', () => {
+test('all requests went to the gateway', () => {
   expect(hosts).toContain(new URL(rig.baseURL).host)
   expect([...hosts].filter(host => !host.startsWith('127.0.0.1:'))).toEqual([])
 })

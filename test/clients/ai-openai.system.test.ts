@@ -1,4 +1,4 @@
-/** The AI SDK with its provider for OpenAI, which speaks Responses, pointed at the gateway; and the official library beside it. */
+/** The AI SDK with its OpenAI provider, which uses Responses, and the official library, both pointed at the gateway. */
 import { createOpenAI, type OpenAIProvider } from '@ai-sdk/openai'
 import { generateText, isStepCount, jsonSchema, type ModelMessage, streamText, tool } from 'ai'
 import type { ResponseInput } from 'openai/resources/responses/responses'
@@ -8,11 +8,11 @@ import { modelAt, type Rig, startRig } from './rig.system.ts'
 
 const ROUTES = [{ path: '/v1/responses', policy: 'test' }]
 
-/** A name by which the AI SDK knows a model that thinks. */
+/** A name that the AI SDK knows as a reasoning model. */
 const MODELS = { o3: modelAt('scripted', 'upstream-thinker', { reasoning: true }) }
 
-/** Thinks and calls a tool, until it has the tool's result; then it thinks and answers. */
-const THINKER: Script = ({ body }) => {
+/** Reasons and calls a tool until it has the tool's result; then it reasons and answers. */
+const REASONING_SCRIPT: Script = ({ body }) => {
   const messages = body!['messages'] as { role: string }[]
   if (messages.at(-1)!.role === 'tool') return exact({ reasoning: ['So', '.'], tokens: ['It', ' rains', '.'] })
   return exact({
@@ -34,15 +34,15 @@ const weather = tool({
   execute: async () => 'rain',
 })
 
-/** The messages of the provider's request so many. */
+/** The messages of the provider's request at this index. */
 const sent = ({ provider }: Rig, index: number) => provider.requests[index]!.body!['messages'] as object[]
 
-describe('thoughts in a loop of tools, where nothing is kept', () => {
+describe('reasoning in a tool loop, without kept responses', () => {
   const loop = { prompt: 'Will it rain?', tools: { weather }, stopWhen: isStepCount(3), maxRetries: 0 }
   const providerOptions = { openai: { store: false } }
 
   test.each([false, true])('the AI SDK: the provider gets its reasoning_content back (stream %s)', async stream => {
-    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
+    await using rig = await startRig({ script: REASONING_SCRIPT, models: MODELS, yaml: { routes: ROUTES } })
     const request = { model: sdk(rig)('o3'), providerOptions, ...loop }
     const result = stream ? streamText(request) : await generateText(request)
     expect(await result.text).toBe('It rains.')
@@ -54,8 +54,8 @@ describe('thoughts in a loop of tools, where nothing is kept', () => {
     ])
   })
 
-  test.each([false, true])('the official library, of which only the box is kept (stream %s)', async stream => {
-    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
+  test.each([false, true])('the official library, which keeps only the box (stream %s)', async stream => {
+    await using rig = await startRig({ script: REASONING_SCRIPT, models: MODELS, yaml: { routes: ROUTES } })
     const { responses } = rig.openai()
     const input: ResponseInput = [{ role: 'user', content: 'Will it rain?' }]
     const ask = () => {
@@ -71,8 +71,8 @@ describe('thoughts in a loop of tools, where nothing is kept', () => {
     expect(sent(rig, 1)[1]).toMatchObject({ role: 'assistant', reasoning_content: 'I must look.' })
   })
 
-  test("another account's box is refused, and says where it stands", async () => {
-    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
+  test('a box of another account is refused with its place', async () => {
+    await using rig = await startRig({ script: REASONING_SCRIPT, models: MODELS, yaml: { routes: ROUTES } })
     const request = { model: 'o3', store: false, include: ['reasoning.encrypted_content' as const] }
     const first = await rig.openai().responses.create({ ...request, input: 'Hi' })
     const { key } = await rig.gateway.account()
@@ -89,16 +89,16 @@ describe('thoughts in a loop of tools, where nothing is kept', () => {
 
 const KEEPING = [{ path: '/v1/responses', policy: 'test', keep_responses: '1h' }]
 
-describe('where responses are kept, the AI SDK as it comes', () => {
+describe('with kept responses, the AI SDK with its defaults', () => {
   const loop = { prompt: 'Will it rain?', tools: { weather }, stopWhen: isStepCount(3), maxRetries: 0 }
 
-  test.each([false, true])('a loop of tools on a model that thinks (stream %s)', async stream => {
-    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: KEEPING } })
+  test.each([false, true])('a tool loop on a reasoning model (stream %s)', async stream => {
+    await using rig = await startRig({ script: REASONING_SCRIPT, models: MODELS, yaml: { routes: KEEPING } })
     const request = { model: sdk(rig)('o3'), ...loop }
     const result = stream ? streamText(request) : await generateText(request)
     expect(await result.text).toBe('It rains.')
     expect(await result.steps).toHaveLength(2)
-    // What it named by its id is there in full.
+    // Items that it referred to by id arrive in full.
     expect(sent(rig, 1)).toMatchObject([
       { role: 'user' },
       { role: 'assistant', reasoning_content: 'I must look.', tool_calls: [{ id: 'call_1' }] },
@@ -125,7 +125,7 @@ describe('where responses are kept, the AI SDK as it comes', () => {
   })
 
   // Every response keeps the whole conversation: 60 of them are more than 3 MB.
-  test('60 turns that are 120 kB together, in bodies of at most 256 KiB', async () => {
+  test('60 turns of 120 kB in total, with bodies of at most 256 KiB', async () => {
     const models = { m: modelAt('scripted', 'upstream-model', { context: 1_000_000 }) }
     const yaml = { routes: KEEPING, limits: { body: '256KiB' } }
     await using rig = await startRig({ script: exact({ tokens: ['a'.repeat(1000)] }), models, yaml })
@@ -141,7 +141,7 @@ describe('where responses are kept, the AI SDK as it comes', () => {
   })
 
   test('without the setting the error names store: false', async () => {
-    await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
+    await using rig = await startRig({ script: REASONING_SCRIPT, models: MODELS, yaml: { routes: ROUTES } })
     const failing = generateText({ model: sdk(rig)('o3'), ...loop })
     await expect(failing).rejects.toThrow('providerOptions: { openai: { store: false } }')
     await expect(failing).rejects.toMatchObject({ statusCode: 400 })

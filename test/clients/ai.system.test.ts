@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => rig.close())
 
-/** A model of the gateway, as the SDK wants it. */
+/** A model of the gateway for the SDK. */
 function modelOf(id: string, { gateway, baseURL }: Rig = rig, apiKey = gateway.key) {
   const settings = { name: 'tollgate', baseURL, apiKey, includeUsage: true, supportsStructuredOutputs: true }
   return createOpenAICompatible(settings).chatModel(id)
@@ -49,7 +49,7 @@ describe('text', () => {
     expect(await result.usage).toMatchObject({ inputTokens: expect.any(Number), outputTokens: pieces.length })
   })
 
-  test('thinking arrives as reasoning', async () => {
+  test('reasoning arrives as reasoning', async () => {
     const whole = await generateText({ model: modelOf('thinking'), prompt: 'Hello' })
     expect(whole.reasoningText).toContain('Hello')
     const stream = streamText({ model: modelOf('thinking'), prompt: 'Hello' })
@@ -80,7 +80,7 @@ describe('tools and objects', () => {
     })
   const question = { prompt: 'What is the weather in Paris?', stopWhen: isStepCount(3) }
 
-  test('generateText goes round the loop of tools', async () => {
+  test('generateText runs the tool loop', async () => {
     const asked: unknown[] = []
     const result = await generateText({ model: modelOf('demo'), tools: { weather: weather(asked) }, ...question })
     expect(asked).toEqual([{ city: 'Paris' }])
@@ -119,12 +119,12 @@ describe('tools and objects', () => {
 
 describe('errors', () => {
   test.each([
-    ['a key that is none', 401, 'malformed_api_key', false],
+    ['a malformed key', 401, 'malformed_api_key', false],
     ['a model that does not exist', 404, 'model_not_found', false],
     ['too little credit', 402, 'insufficient_quota', false],
     ['a provider that fails', 502, 'upstream_error', true],
     ['a provider that limits', 429, 'upstream_rate_limited', true],
-  ])('%s: %i %s, worth another try: %s', async (name, statusCode, code, isRetryable) => {
+  ])('%s: %i %s, retryable: %s', async (name, statusCode, code, isRetryable) => {
     await using own = await startRig({
       credit: name === 'too little credit' ? '0.000001' : '1',
       script: errorAnswer(statusCode === 429 ? 429 : 500),
@@ -134,20 +134,20 @@ describe('errors', () => {
     expect(APICallError.isInstance(error)).toBe(true)
     expect(error).toMatchObject({ statusCode, isRetryable, data: { error: { code } } })
 
-    // A stream says the same, to onError.
+    // A stream reports the same to onError.
     const errors: unknown[] = []
     const onError = ({ error }: { error: unknown }) => void errors.push(error)
     await streamText({ model, prompt: 'Hello', maxRetries: 0, onError }).consumeStream()
     expect(errors).toEqual([expect.objectContaining({ statusCode, isRetryable, data: { error: expect.anything() } })])
   })
 
-  test('the provider’s wait is kept: three requests, 20 ms apart', async () => {
+  test('the wait of the provider is respected: three requests, 20 ms apart', async () => {
     await using own = await startRig({ script: errorAnswer(429, undefined, { 'retry-after-ms': '20' }) })
     const startedAt = performance.now()
     const error = await generateText({ model: modelOf('m', own), prompt: 'Hello' }).catch((cause: unknown) => cause)
     expect(RetryError.isInstance(error)).toBe(true)
     expect(own.requests()).toBe(3)
-    // By itself the library would wait 2 s and 4 s.
+    // The library's own waits would be 2 s and 4 s.
     expect(performance.now() - startedAt).toBeLessThan(2000)
   })
 

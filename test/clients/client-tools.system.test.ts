@@ -1,4 +1,4 @@
-/** Tools that a maker defines and the client runs: Anthropic's reach a provider that has them, OpenAI's every model. */
+/** Vendor-defined tools that the client runs: Anthropic's reach a provider that supports them, OpenAI's every model. */
 import Anthropic from '@anthropic-ai/sdk'
 import {
   Agent,
@@ -22,14 +22,14 @@ import {
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { modelAt, providersWith } from './rig.system.ts'
 
-// The SDK would send what was said to OpenAI, as traces.
+// The SDK would send traces to OpenAI.
 setTracingDisabled(true)
 setTraceProcessors([])
 
 let provider: FakeProvider
 let gateway: InProcess
 
-/** Calls the tool that it is told of first, and answers when it sees a result. */
+/** Calls its first tool, and answers once it gets a result. */
 const claude = (request: ProviderRequest) => ({
   name: 'claude',
   async run(call: Parameters<ReturnType<typeof exact>['run']>[0]) {
@@ -54,13 +54,16 @@ const claude = (request: ProviderRequest) => ({
   },
 })
 
-/** What the next model calls, as functions; behind a result it answers. */
-let said: object = {}
+/** The arguments of the next call. After a result the model answers. */
+let callArguments: object = {}
 const calling = ({ body }: ProviderRequest) => {
   const { messages, tools = [] } = body as { messages: { role: string }[]; tools?: { function: { name: string } }[] }
   if (messages.at(-1)!.role === 'tool') return exact({ tokens: ['Done.'] })
   const name = tools[0]!.function.name
-  return exact({ toolCalls: [{ id: 'call_1', name, arguments: [JSON.stringify(said)] }], finish: 'tool_calls' })
+  return exact({
+    toolCalls: [{ id: 'call_1', name, arguments: [JSON.stringify(callArguments)] }],
+    finish: 'tool_calls',
+  })
 }
 
 beforeAll(async () => {
@@ -110,7 +113,7 @@ describe('Anthropic’s', () => {
     })
 
   test.each(TOOLS.map(tool => [tool.type, tool] as const))(
-    '%s: declared as it was, called, and answered',
+    '%s: is declared unchanged, called, and answered',
     async (_type, tool) => {
       const called = await ask('claude', [tool])
       expect(provider.requests.at(-1)!.body).toMatchObject({ tools: [tool] })
@@ -132,7 +135,7 @@ describe('Anthropic’s', () => {
     },
   )
 
-  test('several, beside one of the client’s own, with a mark', async () => {
+  test('several, beside a client tool with a cache mark', async () => {
     const own = { name: 'own', description: 'Mine.', input_schema: { type: 'object' as const, properties: {} } }
     await ask('claude', [own, { ...TOOLS[0], cache_control: { type: 'ephemeral' } }, TOOLS[2]])
     expect(provider.requests.at(-1)!.body).toMatchObject({
@@ -140,13 +143,13 @@ describe('Anthropic’s', () => {
     })
   })
 
-  test('of several targets the one is asked that has them', async () => {
+  test('of several targets the one that supports them is used', async () => {
     const before = provider.requests.length
     await ask('either', [TOOLS[0]])
     expect(provider.requests.slice(before).map(({ path }) => path)).toEqual(['/v1/messages'])
   })
 
-  test('a model that has none of them is not asked', async () => {
+  test('a model that supports none of them is not used', async () => {
     const before = provider.requests.length
     await expect(ask('m', [TOOLS[0]])).rejects.toMatchObject({
       status: 400,
@@ -158,7 +161,7 @@ describe('Anthropic’s', () => {
     expect(provider.requests.length).toBe(before)
   })
 
-  test('a tool that Anthropic runs is left out', async () => {
+  test('a tool that Anthropic runs is dropped', async () => {
     await ask('claude', [{ type: 'web_fetch_20250910', name: 'web_fetch' }, TOOLS[0]])
     expect(provider.requests.at(-1)!.body).toMatchObject({ tools: [TOOLS[0]] })
   })
@@ -175,11 +178,11 @@ describe.each([false, true])('OpenAI’s, to a model of chat completions (stream
     await result.completed
     return result.finalOutput
   }
-  /** What the model was told of the result. */
-  const told = () => (provider.requests.at(-1)!.body as { messages: object[] }).messages.slice(-2)
+  /** The call and the result that the model got. */
+  const lastMessages = () => (provider.requests.at(-1)!.body as { messages: object[] }).messages.slice(-2)
 
   test('shell', async () => {
-    said = { commands: ['ls', 'pwd'], timeout_ms: 500 }
+    callArguments = { commands: ['ls', 'pwd'], timeout_ms: 500 }
     const ran: unknown[] = []
     const output = [{ stdout: 'a.txt', stderr: '', outcome: { type: 'exit' as const, exitCode: 0 } }]
     const shell = {
@@ -190,14 +193,14 @@ describe.each([false, true])('OpenAI’s, to a model of chat completions (stream
     }
     expect(await run(shellTool({ shell }))).toBe('Done.')
     expect(ran).toEqual([expect.objectContaining({ commands: ['ls', 'pwd'], timeoutMs: 500 })])
-    expect(told()).toMatchObject([
+    expect(lastMessages()).toMatchObject([
       { tool_calls: [{ id: 'call_1', function: { name: 'shell', arguments: expect.stringContaining('"ls","pwd"') } }] },
       { role: 'tool', tool_call_id: 'call_1', content: expect.stringContaining('"stdout":"a.txt"') },
     ])
   })
 
   test('apply_patch', async () => {
-    said = { type: 'update_file', path: 'a.txt', diff: '@@\n-a\n+b' }
+    callArguments = { type: 'update_file', path: 'a.txt', diff: '@@\n-a\n+b' }
     const asked: unknown[] = []
     const editor = {
       createFile: async () => {},
@@ -208,18 +211,18 @@ describe.each([false, true])('OpenAI’s, to a model of chat completions (stream
       deleteFile: async () => {},
     }
     expect(await run(applyPatchTool({ editor }))).toBe('Done.')
-    expect(asked).toEqual([said])
-    expect(told()).toMatchObject([{}, { role: 'tool', content: 'failed: no such line' }])
+    expect(asked).toEqual([callArguments])
+    expect(lastMessages()).toMatchObject([{}, { role: 'tool', content: 'failed: no such line' }])
   })
 
-  test('local_shell, and what a model says wrongly runs nothing', async () => {
+  test('local_shell, and an invalid call runs nothing', async () => {
     const ask = async (input: OpenAI.Responses.ResponseInput) => {
       const request = { model: 'm', input, tools: [{ type: 'local_shell' as const }] }
       if (!stream) return openai().responses.create(request)
       return openai().responses.stream(request).finalResponse()
     }
     const user = { role: 'user' as const, content: 'Which files are there?' }
-    said = { command: ['ls', '-l'], working_directory: '/tmp' }
+    callArguments = { command: ['ls', '-l'], working_directory: '/tmp' }
     const [item] = (await ask([user])).output
     expect(item).toMatchObject({
       type: 'local_shell_call',
@@ -230,8 +233,8 @@ describe.each([false, true])('OpenAI’s, to a model of chat completions (stream
     const call = item as OpenAI.Responses.ResponseInputItem.LocalShellCall
     const done = await ask([user, call, { type: 'local_shell_call_output', id: call.call_id, output: 'a.txt' }])
     expect(done.output_text).toBe('Done.')
-    expect(told()).toMatchObject([{}, { role: 'tool', tool_call_id: 'call_1', content: 'a.txt' }])
-    said = { command: { rm: true } }
+    expect(lastMessages()).toMatchObject([{}, { role: 'tool', tool_call_id: 'call_1', content: 'a.txt' }])
+    callArguments = { command: { rm: true } }
     expect((await ask([user])).output).toMatchObject([{ type: 'local_shell_call', action: { command: [] } }])
   })
 })

@@ -1,6 +1,6 @@
 """The official OpenAI library for Python, pointed at the gateway by OPENAI_BASE_URL and OPENAI_API_KEY.
 
-Prints one JSON line a case: what the library made of the gateway's answer. `python.system.test.ts` says what it should be.
+Prints one JSON line per case with the library's result. `python.system.test.ts` has the expected results.
 stdin has the cases that fail, as JSON: [{"name", "base_url", "api_key", "request"}]; each is asked whole and as a stream.
 """
 
@@ -15,7 +15,7 @@ from functools import partial
 import openai
 from pydantic import BaseModel
 
-# What comes through such a variable would go somewhere else.
+# Such a variable would redirect the requests.
 for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[name]
 
@@ -48,7 +48,7 @@ class Film(BaseModel):
 
 
 class NoError(Exception):
-    """Nothing was raised where something should have been."""
+    """An expected exception was not raised."""
 
 
 def whole():
@@ -89,7 +89,7 @@ def cap():
 def stream():
     messages = [{"role": "user", "content": "count to 20"}]
     chunks = list(client.chat.completions.create(model="demo", messages=messages, stream=True))
-    return told(chunks)
+    return text_and_usage(chunks)
 
 
 def stream_with_usage():
@@ -97,7 +97,7 @@ def stream_with_usage():
     with client.chat.completions.with_streaming_response.create(
         model="demo", messages=SAY, stream=True, stream_options=options
     ) as response:
-        return {**told(list(response.parse())), "request_id": response.headers["x-request-id"]}
+        return {**text_and_usage(list(response.parse())), "request_id": response.headers["x-request-id"]}
 
 
 def stream_helper():
@@ -109,7 +109,7 @@ def stream_helper():
     return {"counts": counts, "text": completion.choices[0].message.content}
 
 
-def told(chunks):
+def text_and_usage(chunks):
     deltas = [choice.delta.content for chunk in chunks for choice in chunk.choices]
     usages = [chunk.usage.model_dump() for chunk in chunks if chunk.usage is not None]
     return {
@@ -201,7 +201,7 @@ async def asynchronous():
             other.chat.completions.create(model="demo", messages=SAY),
             other.chat.completions.create(model="demo", messages=SAY, stream=True),
         )
-        streamed = told([chunk async for chunk in chunks])
+        streamed = text_and_usage([chunk async for chunk in chunks])
         try:
             await other.chat.completions.create(model="nothing", messages=HELLO)
         except openai.NotFoundError as error:
@@ -254,8 +254,8 @@ CASES = [
 ]
 
 
-def tried(name, run):
-    """The line of a case; a case that crashes is one that failed."""
+def run_case(name, run):
+    """Runs a case and returns its line; an exception becomes a failed case."""
     try:
         return {"case": name, **run()}
     except Exception as error:
@@ -267,9 +267,9 @@ def report(line):
 
 
 for case in CASES:
-    report(tried(case.__name__, case))
-report(tried("asynchronous", lambda: asyncio.run(asynchronous())))
-# Side by side, because the library waits before it tries again.
+    report(run_case(case.__name__, case))
+report(run_case("asynchronous", lambda: asyncio.run(asynchronous())))
+# In parallel, because the library waits before each retry.
 with ThreadPoolExecutor(32) as pool:
     lines = [
         pool.submit(tried, f"{case['name']} (stream {json.dumps(streamed)})", partial(fails, case, streamed))

@@ -1,4 +1,4 @@
-/** Tokens counted for clients before they ask: by the official libraries, free, and by the provider where it can. */
+/** Token counts before a request: by the official libraries, free of charge, and by the provider if it supports them. */
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -26,7 +26,7 @@ const json = (status: number, body: string): Behaviour => ({
 
 const count = json(200, JSON.stringify({ input_tokens: COUNTED }))
 
-/** What the provider does with a count. */
+/** The provider's answer to a count. */
 let counting: Behaviour = count
 const script = (request: ProviderRequest) => (request.path.endsWith('/count_tokens') ? counting : exact())
 
@@ -100,7 +100,7 @@ const anthropicAt = (door: string, apiKey = gateway.key) =>
 
 const ASK = { model: 'claude', messages: HELLO }
 
-/** What became of a counted request: how it was estimated, what it cost and what the provider was asked. */
+/** The result of a counted request: how it was estimated, its charge, and the provider's requests. */
 async function became(response: Response) {
   const line = await gateway.exchangeLine(response.headers.get('x-request-id')!)
   expect(response.headers.has('x-tollgate-cost')).toBe(false)
@@ -110,7 +110,7 @@ async function became(response: Response) {
 }
 
 describe('by the provider', () => {
-  test("the official library: the number is the provider's, and nothing is charged", async () => {
+  test('the official library gets the number of the provider, and nothing is charged', async () => {
     const before = { balance: gateway.balance(), asked: provider.requests.length }
     const request = {
       ...ASK,
@@ -136,7 +136,7 @@ describe('by the provider', () => {
     })
   })
 
-  test('as Claude Code asks: a beta, thinking with a budget, and blocks of thoughts', async () => {
+  test('as Claude Code asks: a beta, thinking with a budget, and blocks of reasoning', async () => {
     const asked = await anthropic.beta.messages.countTokens({
       ...ASK,
       betas: ['token-counting-2024-11-01'],
@@ -146,13 +146,13 @@ describe('by the provider', () => {
     expect(provider.requests.at(-1)!.body).toMatchObject({ thinking: { type: 'enabled' } })
   })
 
-  test('of a model with several targets the one that counts is asked', async () => {
+  test('a model with several targets uses the one that can count', async () => {
     const { data, response } = await anthropic.messages.countTokens({ ...ASK, model: 'mixed' }).withResponse()
     expect(data.input_tokens).toBe(COUNTED)
     expect(await became(response)).toEqual({ estimated: null, outcome: 'answered' })
   })
 
-  test('a step that rewrites the request rewrites what is counted', async () => {
+  test('a step that rewrites the request changes the count', async () => {
     const messages = [{ role: 'user' as const, content: 'the word is swordfish' }]
     await anthropicAt('/guarded').messages.countTokens({ ...ASK, messages })
     const sent = JSON.stringify(provider.requests.at(-1)!.body)
@@ -165,12 +165,12 @@ describe('estimated', () => {
   test.each([
     ['messages', async () => anthropic.messages.countTokens({ ...ASK, model: 'm' }).withResponse()],
     ['responses', async () => openai.responses.inputTokens.count({ model: 'm', input: 'Hello' }).withResponse()],
-  ])('%s: what would be charged where no usage is reported', async (format, ask) => {
+  ])('%s: the tokens that would be charged without a usage', async (format, ask) => {
     const before = { balance: gateway.balance(), asked: provider.requests.length }
     const { data, response } = await ask()
     expect(data).toEqual({
       ...(format === 'responses' ? { object: 'response.input_tokens' } : {}),
-      // A quarter of five bytes, and four for the message.
+      // A quarter of five bytes, plus four for the message.
       input_tokens: 6,
     })
     expect(await became(response)).toEqual({ estimated: 'input_tokens', outcome: 'answered' })
@@ -180,16 +180,16 @@ describe('estimated', () => {
 
   test.each<[string, Behaviour, string]>([
     ['has no such endpoint', errorAnswer(404), 'claude'],
-    ['takes no further count', errorAnswer(429), 'claude'],
-    ['does not know the credential', errorAnswer(401), 'claude'],
+    ['is rate limited', errorAnswer(429), 'claude'],
+    ['refuses the credential', errorAnswer(401), 'claude'],
     ['fails', errorAnswer(500), 'claude'],
-    ['answers with no number', json(200, '{"input_tokens":"many"}'), 'claude'],
-    ['answers with no object', json(200, 'null'), 'claude'],
-    ['answers with no JSON', json(200, '<html>'), 'claude'],
-    ['answers without an end', json(200, ' '.repeat(200_000)), 'claude'],
+    ['answers without a number', json(200, '{"input_tokens":"many"}'), 'claude'],
+    ['answers without an object', json(200, 'null'), 'claude'],
+    ['answers without JSON', json(200, '<html>'), 'claude'],
+    ['answers endlessly', json(200, ' '.repeat(200_000)), 'claude'],
     ['breaks off', { name: 'reset', run: async call => call.reset() }, 'claude'],
-    ['does not answer', { name: 'hang', run: async call => call.gone }, 'slow'],
-  ])('where the provider %s, which is tried once and counts against nothing', async (_name, behaviour, model) => {
+    ['does not answer', { name: 'hang', run: async call => call.closed }, 'slow'],
+  ])('where the provider %s, after one attempt that has no effect on its health', async (_name, behaviour, model) => {
     counting = behaviour
     const asked = provider.requests.length
     const { data, response } = await anthropicAt('/thrice')
@@ -198,12 +198,12 @@ describe('estimated', () => {
     expect(data.input_tokens).toBe(6)
     expect(await became(response)).toEqual({ estimated: 'input_tokens', outcome: 'answered' })
     expect(provider.requests.length).toBe(asked + 1)
-    // Neither the target nor its credential is put aside. On a busy machine the slow one may be too late again.
+    // Neither the target nor its credential is ejected. On a busy machine the slow one may be too late again.
     counting = count
     await expect.poll(async () => (await anthropic.messages.countTokens({ ...ASK, model })).input_tokens).toBe(COUNTED)
   })
 
-  test('where the target that counts cannot carry what is asked, and another can', async () => {
+  test('where the target that counts does not support the request, and another does', async () => {
     const source = { type: 'url' as const, url: 'http://image.example/a.png' }
     const messages = [{ role: 'user' as const, content: [{ type: 'image' as const, source }] }]
     const { data, response } = await anthropic.messages.countTokens({ ...ASK, model: 'mixed', messages }).withResponse()
@@ -212,8 +212,8 @@ describe('estimated', () => {
   })
 })
 
-describe('who may count', () => {
-  test('only a key, and only models that it may use', async () => {
+describe('authorisation of counts', () => {
+  test('a count needs a key, and the key must allow the model', async () => {
     const refused = (client: Anthropic, model = 'claude') =>
       client.messages.countTokens({ ...ASK, model }).then(
         () => null,
@@ -226,7 +226,7 @@ describe('who may count', () => {
     expect(await refused(anthropicAt('', token), 'm')).toBe(null)
   })
 
-  test('who has no credit: a count is free', async () => {
+  test('a count is free, even without credit', async () => {
     const { id } = await gateway.running.store.createAccount({ name: 'poor' })
     const { token } = await gateway.running.store.createKey({ account: id, name: 'poor' })
     const poor = anthropicAt('', token)
@@ -234,7 +234,7 @@ describe('who may count', () => {
     expect((await poor.messages.countTokens(ASK)).input_tokens).toBe(COUNTED)
   })
 
-  test('as often as the limit of requests lets it, whose tokens are not touched', async () => {
+  test('counts use the request limit, not the token limit', async () => {
     const client = anthropicAt('/limited')
     const long = [{ role: 'user' as const, content: 'x'.repeat(100_000) }]
     for (const left of ['1', '0']) {
@@ -245,7 +245,7 @@ describe('who may count', () => {
     await expect(client.messages.countTokens(ASK)).rejects.toMatchObject({ status: 429, type: 'rate_limit_error' })
   })
 
-  test('nobody learns an answer of the cache by it, nor leaves one there', async () => {
+  test('a count neither reads nor writes the cache', async () => {
     const client = anthropicAt('/cached')
     const counted = await client.messages.countTokens(ASK).withResponse()
     expect(counted.response.headers.get('x-tollgate-cache')).toBe('skip')
@@ -256,8 +256,8 @@ describe('who may count', () => {
   })
 })
 
-describe("in the formats' own terms", () => {
-  test('a step that answers by itself is read for its count', async () => {
+describe('in the terms of each format', () => {
+  test('a step that answers by itself has its answer counted', async () => {
     expect(await anthropicAt('/mocked').messages.countTokens({ ...ASK, model: 'm' })).toEqual({ input_tokens: 3 })
   })
 
@@ -266,7 +266,7 @@ describe("in the formats' own terms", () => {
     ['/v1/messages/count_tokens', { model: 'm', messages: HELLO, prompt: 'x' }, 'prompt'],
     ['/v1/responses/input_tokens', { model: 'm' }, 'input'],
     ['/v1/responses/input_tokens', { model: 'm', input: 'x', messages: [] }, 'messages'],
-  ])('%s names what is wrong with %j', async (path, body, param) => {
+  ])('%s names the wrong parameter of %j', async (path, body, param) => {
     const answer = await fetch(`${gateway.url}${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}` },
@@ -285,10 +285,10 @@ describe("in the formats' own terms", () => {
     ['messages', 'an image that no target takes', { model: 'claude', messages: TEXT_ONLY }, 'messages[0]'],
     ['messages', 'an unknown parameter', { model: 'm', messages: HELLO, promt: 1 }, 'promt'],
     ['messages', 'a tool of an unknown type', { model: 'm', messages: HELLO, tools: [{ type: 'a' }] }, 'tools[0].type'],
-    ['messages', 'a stream that is none', { model: 'm', messages: HELLO, stream: 'yes' }, 'stream'],
-    ['messages', 'a cap that is none', { model: 'm', messages: HELLO, max_tokens: 0 }, 'max_tokens'],
+    ['messages', 'an invalid stream', { model: 'm', messages: HELLO, stream: 'yes' }, 'stream'],
+    ['messages', 'an invalid cap', { model: 'm', messages: HELLO, max_tokens: 0 }, 'max_tokens'],
     ['responses', 'an unknown parameter', { model: 'm', input: 'x', promt: 1 }, 'promt'],
-    ['responses', 'a stream that is none', { model: 'm', input: 'x', stream: 'yes' }, 'stream'],
+    ['responses', 'an invalid stream', { model: 'm', input: 'x', stream: 'yes' }, 'stream'],
   ])('%s refuses %s alike, counted and answered', async (format, _name, body, param) => {
     const post = async (path: string, more: object = {}) => {
       const answer = await fetch(`${gateway.url}/v1/${path}`, {
@@ -307,7 +307,7 @@ describe("in the formats' own terms", () => {
     expect(counted).toEqual(answered)
   })
 
-  test('what only matters to an answer is taken and left out', async () => {
+  test('parameters that matter only to an answer are accepted and dropped', async () => {
     const body = { ...ASK, model: 'm', max_tokens: 5, stream: true }
     const answer = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
       method: 'POST',

@@ -1,4 +1,4 @@
-/** Kept responses, as the official library asks for them: chains, reading, deleting, other accounts, a restart, a disk that fails. */
+/** Kept responses with the official library: chains, reading, deleting, other accounts, a restart, a failing disk. */
 import OpenAI from 'openai'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { openStore } from '../../src/store/engine/sqlite.ts'
@@ -23,7 +23,7 @@ async function start(options: RigOptions = {}) {
   return rig.openai({ maxRetries: 0 }).responses
 }
 
-/** What the provider was sent last. */
+/** The messages of the provider's last request. */
 const lastSent = () => rig.provider.requests.at(-1)!.body!['messages']
 
 /** A library with the key of another account. */
@@ -36,7 +36,7 @@ describe.each([false, true])('a chain (stream %s)', stream => {
   const ask = (responses: OpenAI['responses'], request: { input: string; previous_response_id?: string }) =>
     stream ? responses.stream({ model: 'm', ...request }).finalResponse() : responses.create({ model: 'm', ...request })
 
-  test('brings all that was said before, and what it costs', async () => {
+  test('sends the earlier conversation, and is charged for it', async () => {
     const responses = await start({ script: exact({ tokens: ['Fine', '.'] }) })
     const first = await ask(responses, { input: 'How are you?' })
     expect(first).toMatchObject({ store: true, previous_response_id: null })
@@ -50,12 +50,12 @@ describe.each([false, true])('a chain (stream %s)', stream => {
       { role: 'assistant', content: 'Fine.' },
       { role: 'user', content: 'Really?' },
     ])
-    // The same answer may be followed twice.
+    // Two requests may follow the same answer.
     await ask(responses, { input: 'No?', previous_response_id: first.id })
     expect(lastSent()).toHaveLength(3)
   })
 
-  test('is held for as it is sent', async () => {
+  test('holds credit for the full request', async () => {
     const responses = await start()
     const { store } = rig.gateway.running
     const held = async (request: Parameters<typeof ask>[1]) => {
@@ -65,7 +65,7 @@ describe.each([false, true])('a chain (stream %s)', stream => {
     const long = await held({ input: 'x'.repeat(5000) })
     const alone = await held({ input: 'Hi' })
     const behind = await held({ input: 'Hi', previous_response_id: long.answer.id })
-    // 5,000 bytes more are 1,000 nano-dollars each at most, and a part of that at least.
+    // 5,000 more bytes cost at most 1,000 nano-dollars each, and at least a part of that.
     expect(behind.held - alone.held).toBeGreaterThan(1_000_000n)
     expect(behind.held).toBeGreaterThan(long.held)
   })
@@ -104,10 +104,10 @@ test('a response is read, its input listed, and deleted', async () => {
   ])
 
   await responses.delete(answer.id)
-  const gone = { status: 404, code: 'response_not_found' }
-  await expect(responses.retrieve(answer.id)).rejects.toMatchObject(gone)
-  await expect(responses.delete(answer.id)).rejects.toMatchObject(gone)
-  await expect(responses.inputItems.list(answer.id)).rejects.toMatchObject(gone)
+  const missing = { status: 404, code: 'response_not_found' }
+  await expect(responses.retrieve(answer.id)).rejects.toMatchObject(missing)
+  await expect(responses.delete(answer.id)).rejects.toMatchObject(missing)
+  await expect(responses.inputItems.list(answer.id)).rejects.toMatchObject(missing)
   await expect(responses.create({ model: 'm', input: 'Hi', previous_response_id: answer.id })).rejects.toMatchObject({
     status: 400,
     code: 'previous_response_not_found',
@@ -118,7 +118,7 @@ test('a response is read, its input listed, and deleted', async () => {
   ).rejects.toMatchObject({ status: 404, code: 'item_not_found', param: 'input[0]' })
 })
 
-test("another account's ids are as if they did not exist", async () => {
+test('ids of another account do not exist', async () => {
   const responses = await start()
   const answer = await responses.create({ model: 'm', input: 'A secret' })
   const other = await stranger()
@@ -145,7 +145,7 @@ test("another account's ids are as if they did not exist", async () => {
   expect((await responses.retrieve(answer.id)).id).toBe(answer.id)
 })
 
-test('others are served while one is read', async () => {
+test('other requests are served while one is read', async () => {
   const responses = await start({ script: exact({ tokens: ['Fine.'] }) })
   const { id } = await responses.create({ model: 'm', input: 'Hi' })
   const kept = rig.gateway.running.store.responses
@@ -154,9 +154,9 @@ test('others are served while one is read', async () => {
   let isServed = false
   kept.read = function* slow(...asked: Parameters<typeof read>) {
     isReading = true
-    // Who does not pause between the slices would never come to an end here.
+    // Code without pauses between the slices would never end here.
     for (let nth = 0; !isServed; nth++) {
-      if (nth > 1e6) throw new Error('nobody else was served')
+      if (nth > 1e6) throw new Error('no other request was served')
       yield
     }
     return yield* read(...asked)
@@ -177,7 +177,7 @@ test('others are served while one is read', async () => {
   }
 })
 
-test('with store: false nothing is kept, also where it follows what is', async () => {
+test('with store: false nothing is kept, even after a kept response', async () => {
   const responses = await start()
   const kept = await responses.create({ model: 'm', input: 'Hi' })
   const brief = await responses.create({ model: 'm', input: 'Hi', store: false, previous_response_id: kept.id })
@@ -185,7 +185,7 @@ test('with store: false nothing is kept, also where it follows what is', async (
   await expect(responses.retrieve(brief.id)).rejects.toMatchObject({ status: 404 })
 })
 
-test('on a route without the setting there is nothing to read, and errors name store: false', async () => {
+test('on a route without the setting nothing can be read, and errors name store: false', async () => {
   const responses = await start({ yaml: { routes: [{ path: '/v1/responses', policy: 'test' }] } })
   const answer = await responses.create({ model: 'm', input: 'Hi' })
   expect(answer).toMatchObject({ store: false })
@@ -199,7 +199,7 @@ test('on a route without the setting there is nothing to read, and errors name s
   }
 })
 
-test('an answer that failed is not kept', async () => {
+test('a failed answer is not kept', async () => {
   const cut: Script = { name: 'cut', run: async call => call.reset() }
   const responses = await start({ script: cut })
   await expect(responses.create({ model: 'm', input: 'Hi' })).rejects.toMatchObject({ status: 502 })
@@ -207,14 +207,14 @@ test('an answer that failed is not kept', async () => {
   await expect(responses.retrieve(String(line!['id']).replace('req_', 'resp_'))).rejects.toMatchObject({ status: 404 })
 })
 
-describe('when it cannot be kept', () => {
+describe('a response that cannot be kept', () => {
   test.each([
-    ['the disk refuses it', {}, 'The store could not be written: the disk is gone. Nothing was changed.'],
+    ['the disk refuses it', {}, 'The store could not be written: the disk is full. Nothing was changed.'],
     ['it is too large', { limits: { kept_response: '1KiB' } }, 'too_large'],
-  ])('because %s, the answer stands, and the log says so without its words', async (_why, yaml, reason) => {
+  ])('because %s does not fail the answer, and the log has the reason without its text', async (_why, yaml, reason) => {
     const broken: typeof openStore = async options => {
       const store: LocalStore = await openStore(options)
-      const keep = () => Promise.reject(new StoreUnavailable('not_written', new Error('the disk is gone')))
+      const keep = () => Promise.reject(new StoreUnavailable('not_written', new Error('the disk is full')))
       return Object.keys(yaml).length > 0 ? store : { ...store, responses: { ...store.responses, keep } }
     }
     const responses = await start({ open: broken, yaml: { routes: KEEPING, ...yaml } })
@@ -229,7 +229,7 @@ describe('when it cannot be kept', () => {
   })
 })
 
-test('a chain that is larger than a body may be is refused before it is asked', async () => {
+test('a chain larger than the body limit is refused before the provider is asked', async () => {
   const responses = await start({ yaml: { routes: KEEPING, limits: { body: '8KiB' } } })
   const first = await responses.create({ model: 'm', input: 'x'.repeat(4000), max_output_tokens: 5 })
   const second = await responses.create({ model: 'm', input: 'y'.repeat(3000), previous_response_id: first.id })
@@ -240,9 +240,9 @@ test('a chain that is larger than a body may be is refused before it is asked', 
 
 test.each<[name: string, times: number, status: number | null]>([
   ['twice', 2, null],
-  ['more often than a body has room for', 4, 413],
+  ['more often than a body allows', 4, 413],
   ['a hundred times', 100, 413],
-])('an item of 10 kB that is named %s counts each time', async (_name, times, status) => {
+])('an item of 10 kB that is referenced %s counts each time', async (_name, times, status) => {
   const limits = { body: '32KiB' }
   const responses = await start({ yaml: { routes: KEEPING, limits }, models: { m: LONG } })
   const first = await responses.create({ model: 'm', input: 'x'.repeat(10_000) })
@@ -255,7 +255,7 @@ test.each<[name: string, times: number, status: number | null]>([
   expect(rig.provider.requests).toHaveLength(status === null ? 2 : 1)
 })
 
-test("what a request names and its own body have a body's room together", async () => {
+test('referenced items and the request itself share one body limit', async () => {
   const yaml = { routes: KEEPING, limits: { body: '32KiB' } }
   const responses = await start({ yaml, models: { m: LONG } })
   const first = await responses.create({ model: 'm', input: 'x'.repeat(20_000) })
@@ -264,7 +264,7 @@ test("what a request names and its own body have a body's room together", async 
   await responses.create({ ...next, input: 'y'.repeat(10_000) })
 })
 
-test('a restart forgets nothing, and the file says nothing', async () => {
+test('a restart keeps everything, and the file shows no text', async () => {
   rig = await startRig()
   const provider = await startFakeProvider({ script: exact({ tokens: ['Fine', '.'] }) })
   const options = {

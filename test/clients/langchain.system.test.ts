@@ -1,4 +1,4 @@
-/** LangChain's ChatOpenAI, pointed at the gateway. It brings retries of its own, which look at other things than those of the library below. */
+/** LangChain's ChatOpenAI, pointed at the gateway. Its own retries have other rules than those of the library below. */
 import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -11,7 +11,7 @@ let rig: Rig
 const { hosts, ...watch } = watchHosts()
 
 beforeAll(async () => {
-  // A developer's own settings must not send what the tests say to a tracing service.
+  // A developer's settings must not send test data to a tracing service.
   for (const name of ['LANGSMITH_TRACING', 'LANGSMITH_TRACING_V2', 'LANGCHAIN_TRACING', 'LANGCHAIN_TRACING_V2']) {
     vi.stubEnv(name, 'false')
   }
@@ -24,14 +24,14 @@ afterAll(async () => {
   await rig.close()
 })
 
-/** A model of the gateway, as the library wants it. */
+/** A model of the gateway for the library. */
 function modelOf(model: string, { gateway, baseURL }: Rig = rig, more: ChatOpenAIFields = {}): ChatOpenAI {
   return new ChatOpenAI({ model, apiKey: gateway.key, configuration: { baseURL, logLevel: 'off' }, ...more })
 }
 
 const say = (content: string) => [{ role: 'user' as const, content }]
 
-/** What the only answer of a gateway cost; the library keeps the id of the request to itself. */
+/** The charge for the only answer of a gateway; the library does not expose the request id. */
 async function charged({ gateway }: Rig): Promise<bigint | null | undefined> {
   const { id } = await gateway.waitForLog(line => line['msg'] === 'exchange' && line['outcome'] === 'answered')
   return gateway.running.store.reads.findReceipt(String(id))?.charged
@@ -68,7 +68,7 @@ describe('text', () => {
     expect(answer.usage_metadata).toMatchObject({ output_tokens: 5 })
   })
 
-  test('thinking is in the usage', async () => {
+  test('reasoning is in the usage', async () => {
     const answer = await modelOf('thinking').invoke(HELLO)
     expect(answer.usage_metadata).toMatchObject({ output_token_details: { reasoning: 48 } })
   })
@@ -95,7 +95,7 @@ describe('tools and objects', () => {
   }
   const question = say('What is the weather in Paris?')
 
-  test('invoke: a call, its result handed back, and the answer', async () => {
+  test('invoke: a call, its result sent back, and the answer', async () => {
     const model = modelOf('demo').bindTools([weather])
     const asking = await model.invoke(question)
     expect(asking.response_metadata).toMatchObject({ finish_reason: 'tool_calls' })
@@ -136,7 +136,7 @@ describe('tools and objects', () => {
     for await (const part of await model.stream('A film about Paris')) parts.push(part)
     expect(parts.length).toBeGreaterThan(0)
     expect(parts.at(-1)).toEqual(whole)
-    // JSON mode promises JSON, and no more.
+    // JSON mode guarantees only JSON.
     if (method === 'jsonMode') return expect(whole).toBeTypeOf('object')
     const valid = new Ajv2020().compile(schema)
     expect(valid(whole), JSON.stringify(valid.errors)).toBe(true)
@@ -165,27 +165,27 @@ interface Row {
   readonly name: string
   readonly rig?: RigOptions
   readonly model?: string
-  /** Fields of the request that the library would not make. */
+  /** Fields of the request that the library would not produce. */
   readonly kwargs?: Record<string, unknown>
   readonly apiKey?: string
-  /** Done to the gateway first. */
+  /** Prepares the gateway. */
   readonly before?: (rig: Rig) => Promise<unknown>
   readonly status: number
   readonly code: string
-  /** How many requests the gateway saw, when the library may try twice. */
+  /** The number of requests at the gateway if the library may retry once. */
   readonly tries: 1 | 2
-  /** How many of them the provider saw. */
+  /** The number of them that reached the provider. */
   readonly sent?: number
 }
 
 /**
- * The library does not read `x-should-retry`. It tries every status from 500 on again, whatever is said; 4xx never; and 429
- * only when `Retry-After` names at most a minute.
+ * The library does not read `x-should-retry`. It retries every status from 500 on, whatever the headers; never a 4xx; and a 429
+ * only if `Retry-After` is at most a minute.
  */
 const ROWS: readonly Row[] = [
   { name: 'a parameter of the wrong type', kwargs: { seed: 'hot' }, status: 400, code: 'invalid_type', tries: 1 },
-  { name: 'a parameter that nobody knows', kwargs: { sed: 1 }, status: 400, code: 'unknown_parameter', tries: 1 },
-  { name: 'a key that is none', apiKey: 'nonsense', status: 401, code: 'malformed_api_key', tries: 1 },
+  { name: 'an unknown parameter', kwargs: { sed: 1 }, status: 400, code: 'unknown_parameter', tries: 1 },
+  { name: 'a malformed key', apiKey: 'nonsense', status: 401, code: 'malformed_api_key', tries: 1 },
   { name: 'too little credit', rig: { credit: '0.000001' }, status: 402, code: 'insufficient_quota', tries: 1 },
   {
     name: 'a frozen account',
@@ -197,7 +197,7 @@ const ROWS: readonly Row[] = [
   { name: 'a model that does not exist', model: 'nothing', status: 404, code: 'model_not_found', tries: 1 },
   { name: 'an exhausted budget', rig: { steps: monthly }, status: 429, code: 'budget_exhausted', tries: 1 },
   {
-    name: 'a limit that is over in an hour',
+    name: 'a limit that ends in an hour',
     rig: { steps: hourly },
     before: rig => modelOf('demo', rig).invoke('Hello'),
     status: 429,
@@ -277,7 +277,7 @@ const ROWS: readonly Row[] = [
   },
 ]
 
-/** What the library throws: the error of the library below, or one that has taken over its fields. */
+/** The library's error, or one that has copied its fields. */
 async function failure(promise: Promise<unknown>): Promise<Record<string, unknown>> {
   const error = await promise.then(
     () => null,
@@ -295,7 +295,7 @@ async function ask(model: ChatOpenAI, stream: boolean): Promise<string> {
 }
 
 describe.each([false, true])('errors (stream %s)', { concurrent: true }, stream => {
-  test.concurrent.each(ROWS)('$name: $status $code, $tries tries', async row => {
+  test.concurrent.each(ROWS)('$name: $status $code, $tries requests', async row => {
     await using own = await startRig(row.rig)
     await row.before?.(own)
     const before = own.requests()
@@ -313,7 +313,7 @@ describe.each([false, true])('errors (stream %s)', { concurrent: true }, stream 
   })
 })
 
-test('messages that are too long are known as such, by the provider’s sentence', async () => {
+test('messages that are too long are recognised by the message of the provider', async () => {
   const message = "This model's maximum context length is 128000 tokens, and the messages have 140000."
   const body = { error: { message, type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }
   await using own = await startRig({ script: errorAnswer(400, body) })
@@ -322,15 +322,15 @@ test('messages that are too long are known as such, by the provider’s sentence
   expect(own.requests()).toBe(1)
 })
 
-describe('waiting', () => {
-  test.concurrent('what fails once is there on the second try, and paid once', async () => {
+describe('retries', () => {
+  test.concurrent('a request that fails once succeeds on the second attempt and is charged once', async () => {
     await using own = await startRig({ script: [errorAnswer(503), exact()] })
     expect(await ask(modelOf('m', own), false)).toBe('t0 t1 t2')
     expect(own.requests()).toBe(2)
     expect(own.gateway.balance()).toMatchObject({ posted: 10_000_000_000n - (await charged(own))!, held: 0n })
   })
 
-  test.concurrent('a limit of the gateway lets the second try through', async () => {
+  test.concurrent('a limit of the gateway admits the second attempt', async () => {
     const steps = FIVE_STEPS.map(step =>
       (step as { use: string }).use === 'rate-limit'
         ? { use: 'rate-limit', with: { per: 'key', requests: '30 per minute', burst: 1 } }
@@ -346,7 +346,7 @@ describe('waiting', () => {
 describe('an error in the middle of a stream', () => {
   const broken = FAULTS.find(({ title }) => title === 'reset in the middle')!
 
-  test('throws after what came before it, is not tried again, and nothing looks finished', async () => {
+  test('throws after the earlier chunks, is not retried, and nothing looks finished', async () => {
     await using own = await startRig({ script: broken.make('stream') })
     const chunks: { text: string; response_metadata: Record<string, unknown> }[] = []
     const reading = (async () => {
@@ -387,7 +387,7 @@ describe('abort', () => {
   })
 })
 
-test('nothing went anywhere but to the gateway', () => {
+test('all requests went to the gateway', () => {
   expect(hosts).toContain(new URL(rig.baseURL).host)
   expect([...hosts].filter(host => !host.startsWith('127.0.0.1:'))).toEqual([])
 })

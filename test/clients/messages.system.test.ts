@@ -1,4 +1,4 @@
-/** Clients of the Messages format, pointed at the gateway: Anthropic's official library, and what Claude Code sends. */
+/** Clients of the Messages format, pointed at the gateway: Anthropic's official library, and Claude Code requests. */
 import Anthropic, { type ClientOptions } from '@anthropic-ai/sdk'
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -65,7 +65,7 @@ afterAll(async () => rig[Symbol.asyncDispose]())
 const SAY = { model: 'demo', max_tokens: 100, messages: [{ role: 'user' as const, content: 'say: one two three' }] }
 const LEAST = { model: 'm', max_tokens: 100, messages: HELLO }
 
-/** What an answer costs by its usage, in nano-dollars. */
+/** The cost of an answer by its usage, in nano-dollars. */
 const bill = ({ usage }: Anthropic.Message) => BigInt(usage.input_tokens * 1000 + usage.output_tokens * 2000)
 
 async function charged(response: Response) {
@@ -97,7 +97,7 @@ describe('the official library', () => {
     expect(await charged(response)).toBe(bill(data))
   })
 
-  test('a stream comes to the same, in pieces', async () => {
+  test('a stream adds up to the same, in pieces', async () => {
     const { data, response } = await client.messages.create({ ...SAY, stream: true }).withResponse()
     expect(response.headers.get('content-type')).toContain('text/event-stream')
     const types: string[] = []
@@ -119,7 +119,7 @@ describe('the official library', () => {
     expect(await bearer.messages.create(SAY)).toMatchObject({ content: [{ text: 'one two three' }] })
   })
 
-  test.each([false, true])('a model that thinks, as long as it is told (stream %s)', async stream => {
+  test.each([false, true])('a reasoning model obeys its budget (stream %s)', async stream => {
     const ask = async (effort: 'low' | 'high') => {
       const thinking = { type: 'adaptive' as const }
       const request = { ...SAY, model: 'thinking', max_tokens: 500, thinking, output_config: { effort } }
@@ -130,7 +130,7 @@ describe('the official library', () => {
     expect([await ask('low'), await ask('high')]).toEqual([16, 128])
   })
 
-  test('a model that does not think is not disturbed by being asked to', async () => {
+  test('a model without reasoning ignores a request for it', async () => {
     const thinking = { type: 'enabled' as const, budget_tokens: 1024 }
     expect(await client.messages.create({ ...SAY, thinking })).toMatchObject({ content: [{ type: 'text' }] })
   })
@@ -144,13 +144,13 @@ describe('the official library', () => {
     expect(await ask({ stop_sequences: [', 4'] })).toMatchObject({ content: [{ text: '1, 2, 3' }] })
   })
 
-  test('a cap beyond the model is the model’s, because every client must name one', async () => {
+  test('a cap above the maximum becomes the maximum, because every client must send one', async () => {
     const messages = [{ role: 'user' as const, content: 'count to 5000' }]
     const { stop_reason, usage } = await client.messages.create({ ...SAY, messages, max_tokens: 5000 })
     expect([stop_reason, usage.output_tokens]).toEqual(['max_tokens', 1000])
   })
 
-  test.each([false, true])('the tool runner calls the tool and hands its result back (stream %s)', async stream => {
+  test.each([false, true])('the tool runner calls the tool and sends its result back (stream %s)', async stream => {
     const calls: unknown[] = []
     const tool = betaTool({
       name: WEATHER.name,
@@ -202,8 +202,8 @@ describe('the official library', () => {
   })
 })
 
-describe('what reaches the provider', () => {
-  /** What Claude Code asks, in its shape and with all that it sends along. */
+describe('the upstream request', () => {
+  /** A request as Claude Code sends it, with all its extra fields. */
   const coding = {
     model: 'm',
     max_tokens: 32_000,
@@ -218,7 +218,7 @@ describe('what reaches the provider', () => {
         content: [
           { type: 'thinking', thinking: 'I shall read it.', signature: 'tollgate.field.reasoning_content' },
           { type: 'tool_use', id: 'call_1', name: 'Read', input: { file_path: 'main.ts' } },
-          { type: 'tool_use', id: 'call_2', name: 'Read', input: { file_path: 'gone.ts' } },
+          { type: 'tool_use', id: 'call_2', name: 'Read', input: { file_path: 'missing.ts' } },
         ],
       },
       {
@@ -254,7 +254,7 @@ describe('what reaches the provider', () => {
 
   const FAILED = '[The tool failed.]\nNo such file'
 
-  test('is a chat that any provider understands', async () => {
+  test('is a chat that any provider supports', async () => {
     rig.provider.script(exact({ toolCalls: [{ id: 'call_3', name: 'Read', arguments: ['{"file_', 'path":"b"}'] }] }))
     const index = rig.provider.requests.length
     const stream = client.beta.messages.stream(coding as unknown as Anthropic.Beta.MessageCreateParams)
@@ -280,7 +280,7 @@ describe('what reaches the provider', () => {
           role: 'assistant',
           content: null,
           reasoning_content: 'I shall read it.',
-          tool_calls: [call('call_1', 'main.ts'), call('call_2', 'gone.ts')],
+          tool_calls: [call('call_1', 'main.ts'), call('call_2', 'missing.ts')],
         },
         { role: 'tool', tool_call_id: 'call_1', content: 'export {}' },
         { role: 'tool', tool_call_id: 'call_2', content: FAILED },
@@ -299,7 +299,7 @@ describe('what reaches the provider', () => {
     })
   })
 
-  test('marks of what is worth keeping, where Anthropic answers', async () => {
+  test('has the cache marks, for Anthropic', async () => {
     const usage = { input_tokens: 5, cache_read_input_tokens: 7, cache_creation_input_tokens: 2, output_tokens: 9 }
     const content = [{ type: 'text', text: 'Done.' }]
     const answer = {
@@ -338,7 +338,7 @@ describe('what reaches the provider', () => {
     ])
   })
 
-  test('thoughts with their signatures, over two turns, where Anthropic answers', async () => {
+  test('has the signed reasoning over two turns, for Anthropic', async () => {
     const content = [
       { type: 'thinking', thinking: 'I need the weather.', signature: 'c2ln' },
       { type: 'tool_use', id: 'toolu_1', name: 'get_weather', input: { city: 'Paris' } },
@@ -379,7 +379,7 @@ interface Row {
   readonly client?: ClientOptions
   readonly script?: Script
   readonly credit?: string
-  /** Of the account for a month. */
+  /** The account's budget for a month. */
   readonly budget?: string
   readonly status: number
   readonly type: string
@@ -398,7 +398,7 @@ const ROWS: readonly Row[] = [
     param: 'max_tokens',
   },
   {
-    name: 'a name that nobody knows',
+    name: 'an unknown parameter',
     request: { temprature: 1 },
     status: 400,
     type: 'invalid_request_error',
@@ -425,7 +425,7 @@ const ROWS: readonly Row[] = [
     param: 'temperature',
   },
   {
-    name: 'a stop sequence that is none, which the schema step calls something else',
+    name: 'an invalid stop sequence, which the schema step names differently',
     request: { stop_sequences: ['a', 5] },
     status: 400,
     type: 'invalid_request_error',
@@ -434,7 +434,7 @@ const ROWS: readonly Row[] = [
     says: "Invalid type for 'stop_sequences[1]': expected a string, but got 5 instead.",
   },
   {
-    name: 'a result of nothing, which the dialect behind finds',
+    name: 'a result without a call, which the dialect detects',
     request: {
       model: 'claude',
       system: 'Be brief.',
@@ -454,7 +454,7 @@ const ROWS: readonly Row[] = [
     param: 'messages[0].content[1].tool_use_id',
   },
   {
-    name: 'a key that is none',
+    name: 'a malformed key',
     client: { apiKey: 'nonsense' },
     status: 401,
     type: 'authentication_error',
@@ -501,7 +501,7 @@ const ROWS: readonly Row[] = [
   },
   { name: 'a provider that fails', script: errorAnswer(500), status: 502, type: 'api_error', code: 'upstream_error' },
   {
-    name: 'a provider that is full',
+    name: 'a provider that is overloaded',
     script: errorAnswer(503),
     status: 503,
     type: 'overloaded_error',
@@ -537,7 +537,7 @@ describe.each([false, true])('errors (stream %s)', stream => {
 describe('an error in the middle of a stream', () => {
   const broken = FAULTS.find(({ title }) => title === 'reset in the middle')!
 
-  test('raises after what came before it', async () => {
+  test('throws after the earlier events', async () => {
     await using own = await startRig({ script: broken.make('stream') })
     const stream = await own.anthropic().messages.create({ ...LEAST, stream: true })
     let text = ''

@@ -1,6 +1,6 @@
 /**
- * What the official OpenAI library makes of the gateway's errors: which class, which fields, and above all how often it
- * tries. An attempt that cannot help must not be made, and a wait that is told must be kept.
+ * The gateway's errors in the official OpenAI library: the class, the fields, and above all the number of requests. The library
+ * must not retry in vain, and must wait for as long as the gateway demands.
  */
 import OpenAI, { type ClientOptions } from 'openai'
 import { describe, expect, test } from 'vitest'
@@ -11,7 +11,7 @@ import { FIVE_STEPS } from '../helpers/in-process.ts'
 import { untilTruthy } from '../helpers/until.ts'
 import { HELLO, type Rig, type RigOptions, startRig } from './rig.system.ts'
 
-/** A model's answer whole, or the pieces of its stream put together. */
+/** A model's answer, whole or joined from its stream. */
 async function ask(client: OpenAI, stream: boolean, more: object = {}): Promise<string> {
   const request = { model: 'm', messages: HELLO, ...more }
   if (!stream) return (await client.chat.completions.create(request)).choices[0]?.message.content ?? ''
@@ -51,14 +51,14 @@ interface Row {
   readonly name: string
   readonly rig?: RigOptions
   readonly request?: object
-  /** Sent before, successfully. */
+  /** A request sent before, successfully. */
   readonly before?: true
   readonly raises: new (...args: never[]) => Error
   readonly status: number
   readonly code: string
   readonly param?: string
   readonly says?: RegExp
-  /** How many requests the gateway saw. */
+  /** The number of requests at the gateway. */
   readonly requests: number
 }
 
@@ -73,7 +73,7 @@ const ROWS: readonly Row[] = [
     requests: 1,
   },
   {
-    name: 'a parameter that nobody knows',
+    name: 'an unknown parameter',
     request: { temprature: 1 },
     raises: OpenAI.BadRequestError,
     status: 400,
@@ -117,7 +117,7 @@ const ROWS: readonly Row[] = [
     requests: 1,
   },
   {
-    name: 'a limit that is over in an hour',
+    name: 'a limit that ends in an hour',
     rig: { steps: withStep('rate-limit', { per: 'key', requests: '1 per hour' }) },
     before: true,
     raises: OpenAI.RateLimitError,
@@ -158,7 +158,7 @@ const ROWS: readonly Row[] = [
     requests: 1,
   },
   {
-    name: 'a provider that wants to be paid',
+    name: 'a provider without quota',
     rig: { script: errorAnswer(402) },
     raises: OpenAI.InternalServerError,
     status: 502,
@@ -215,19 +215,19 @@ describe.each(BOTH)('errors (stream %s)', stream => {
   })
 })
 
-describe('waiting as told', () => {
-  test('the provider’s 20 ms are kept, three times over', async () => {
+describe('retries after the demanded wait', () => {
+  test('the 20 ms of the provider are respected three times', async () => {
     await using rig = await startRig({ script: errorAnswer(429, undefined, { 'retry-after-ms': '20' }) })
     const startedAt = performance.now()
     await failure(ask(rig.openai(), false))
     const ms = performance.now() - startedAt
     expect(rig.provider.requests).toHaveLength(3)
     expect(ms).toBeGreaterThanOrEqual(40)
-    // By itself the library would wait at least 375 and then 750 ms.
+    // The library's own waits would be at least 375 and then 750 ms.
     expect(ms).toBeLessThan(1125)
   })
 
-  test('a limit of its own lets the second try through', async () => {
+  test('a limit of the gateway admits the second attempt', async () => {
     await using rig = await startRig({
       steps: withStep('rate-limit', { per: 'key', requests: '10 per second', burst: 1 }),
     })
@@ -236,7 +236,7 @@ describe('waiting as told', () => {
     expect(rig.requests()).toBe(3)
   })
 
-  test('credit that is on hold is free again on the next try', async () => {
+  test('held credit is available again for the next attempt', async () => {
     const hold = await holdOfOne()
     await using rig = await startRig({
       credit: formatMoney(hold + hold / 2n),
@@ -253,7 +253,7 @@ describe('waiting as told', () => {
   })
 })
 
-/** What a request of these tests holds. */
+/** The credit that one request of these tests holds. */
 async function holdOfOne(): Promise<bigint> {
   await using rig = await startRig()
   const { request_id } = await rig.openai().chat.completions.create({ model: 'm', messages: HELLO }).withResponse()
@@ -264,18 +264,18 @@ describe('keys', () => {
   const keys: readonly [name: string, options: (rig: Rig) => Promise<ClientOptions>, code: string][] = [
     ['none', async () => ({ defaultHeaders: { Authorization: null } }), 'missing_api_key'],
     ['a half', async rig => ({ apiKey: rig.gateway.key.slice(0, -3) }), 'malformed_api_key'],
-    ['somebody else’s', async () => ({ apiKey: createToken() }), 'invalid_api_key'],
+    ['an unknown key', async () => ({ apiKey: createToken() }), 'invalid_api_key'],
     [
       'a revoked one',
       async ({ gateway: { running, accountId } }) => {
-        const { key, token } = await running.store.createKey({ account: accountId, name: 'gone' })
+        const { key, token } = await running.store.createKey({ account: accountId, name: 'revoked' })
         await running.store.revokeKey(key.id)
         return { apiKey: token }
       },
       'revoked_api_key',
     ],
     [
-      'an old one',
+      'an expired one',
       async ({ gateway: { running, accountId } }) => {
         const expiresAt = Date.now() + 5
         const { token } = await running.store.createKey({ account: accountId, name: 'old', expiresAt })
@@ -286,7 +286,7 @@ describe('keys', () => {
     ],
   ]
 
-  test.each(keys)('%s: 401, not tried again', async (_name, options, code) => {
+  test.each(keys)('%s: 401, not retried', async (_name, options, code) => {
     await using rig = await startRig()
     const error = await failure(ask(rig.openai(await options(rig)), false))
     expect(error).toBeInstanceOf(OpenAI.AuthenticationError)
@@ -296,7 +296,7 @@ describe('keys', () => {
     expect(rig.provider.requests).toHaveLength(0)
   })
 
-  test('a frozen account: 403, not tried again', async () => {
+  test('a frozen account: 403, not retried', async () => {
     await using rig = await startRig()
     await rig.gateway.running.store.freeze(rig.gateway.accountId, true)
     const error = await failure(ask(rig.openai(), true))
@@ -316,7 +316,7 @@ describe('keys', () => {
 describe('an error in the middle of a stream', () => {
   const broken = FAULTS.find(({ title }) => title === 'reset in the middle')!
 
-  test('raises, with what came before it, and is not tried again', async () => {
+  test('throws after the earlier chunks and is not retried', async () => {
     await using rig = await startRig({ script: broken.make('stream') })
     let text = ''
     const reading = (async () => {
@@ -330,7 +330,7 @@ describe('an error in the middle of a stream', () => {
     expect(rig.requests()).toBe(1)
   })
 
-  test('reaches the helper’s error event, and there is no final completion', async () => {
+  test('reaches the error event of the helper, without a final completion', async () => {
     await using rig = await startRig({ script: broken.make('stream') })
     const errors: unknown[] = []
     const stream = rig.openai().chat.completions.stream({ model: 'm', messages: HELLO })
@@ -339,7 +339,7 @@ describe('an error in the middle of a stream', () => {
     expect(errors).toEqual([expect.objectContaining({ code: 'upstream_truncated' })])
   })
 
-  test('a gateway that is cut says so', async () => {
+  test('a shutdown of the gateway is reported', async () => {
     await using rig = await startRig({ script: gated({ tokens: 4 }) })
     const opening = rig.openai().chat.completions.create({ model: 'm', messages: HELLO, stream: true })
     const request = await rig.provider.waitForRequest()
@@ -353,7 +353,7 @@ describe('an error in the middle of a stream', () => {
   })
 })
 
-test('a library with five retries of its own reaches the provider as often as the route allows', async () => {
+test('a library with five retries reaches the provider as often as the route allows', async () => {
   const steps = FIVE_STEPS.map(step =>
     'use' in step && step.use === 'route' ? { use: 'route', with: { attempts: 3 } } : step,
   )

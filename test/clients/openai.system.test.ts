@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => rig.close())
 
-/** What an answer cost, in nano-dollars, at 1,000 and 2,000 a token. */
+/** The charge for an answer in nano-dollars, at 1,000 and 2,000 a token. */
 function bill(usage: OpenAI.CompletionUsage | null | undefined): bigint {
   return BigInt(usage!.prompt_tokens * 1000 + usage!.completion_tokens * 2000)
 }
@@ -73,7 +73,7 @@ describe('a whole answer', () => {
     }
   })
 
-  test('a thinking model thinks as much as the effort says, and its thinking is billed', async () => {
+  test('a reasoning model reasons by the effort, and its reasoning is billed', async () => {
     const ask = (reasoning_effort: 'low' | 'high') =>
       client.chat.completions.create({ model: 'thinking', messages: HELLO, reasoning_effort })
     const [low, high] = await Promise.all([ask('low'), ask('high')])
@@ -85,7 +85,7 @@ describe('a whole answer', () => {
 })
 
 describe('a stream', () => {
-  test('the text in pieces, the finish reason last; usage only for those who ask', async () => {
+  test('the text in pieces, the finish reason last; usage only on request', async () => {
     const request = { model: 'demo', messages: HELLO, stream: true } as const
     const plain = await collect(await client.chat.completions.create(request))
     expect(plain.text).toMatch(/\w/)
@@ -105,7 +105,7 @@ describe('a stream', () => {
     expect(await charged(request_id)).toBe(bill(usage?.usage))
   })
 
-  test('thinking comes before the text', async () => {
+  test('reasoning comes before the text', async () => {
     const stream = await client.chat.completions.create({ model: 'thinking', messages: HELLO, stream: true })
     const { chunks } = await collect(stream)
     const kinds = chunks
@@ -154,7 +154,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('an aborted one ends at the provider within a second, and costs what came', async () => {
+  test('an aborted one ends at the provider within a second, and is charged for what arrived', async () => {
     rig.provider.script(gated({ tokens: 4 }))
     const index = rig.provider.requests.length
     const stream = await openStream(index)
@@ -175,7 +175,7 @@ describe('a stream', () => {
     expect(await charged(stream.request_id)).toBe(BigInt(6 * 1000 + 2 * 2000))
   })
 
-  test('leaving the loop ends it at the provider too', async () => {
+  test('breaking out of the loop ends it at the provider too', async () => {
     rig.provider.script(gated({ tokens: 4 }))
     const index = rig.provider.requests.length
     const { data } = await openStream(index)
@@ -184,7 +184,7 @@ describe('a stream', () => {
     expect(how).not.toBe('answered')
   })
 
-  test('a whole answer that nobody waits for ends at the provider too', async () => {
+  test('an aborted whole answer ends at the provider too', async () => {
     rig.provider.script(gated({ tokens: 4 }))
     const index = rig.provider.requests.length
     const controller = new AbortController()
@@ -195,7 +195,7 @@ describe('a stream', () => {
     expect((await rig.provider.waitForClose(request)).how).not.toBe('answered')
   })
 
-  /** A stream of the scripted provider; its first content has come. */
+  /** A stream of the scripted provider after its first content. */
   async function openStream(index: number) {
     const opening = client.chat.completions.create({ model: 'm', messages: HELLO, stream: true }).withResponse()
     await (await rig.provider.waitForRequest(index)).step(2)
@@ -224,7 +224,7 @@ describe('tools and structured output', () => {
   })
   const messages = [{ role: 'user' as const, content: 'What is the weather in Paris?' }]
 
-  test.each([false, true])('runTools calls the tool and hands its result back (stream %s)', async stream => {
+  test.each([false, true])('runTools calls the tool and sends its result back (stream %s)', async stream => {
     const calls: unknown[] = []
     const tools = [weather(calls)]
     const runner = stream
@@ -263,7 +263,7 @@ describe('tools and structured output', () => {
     response_format: { type: 'json_schema' as const, json_schema: { name: 'film', strict: true, schema } },
   }
 
-  test('parse gives an object that the schema allows', async () => {
+  test('parse returns an object that the schema allows', async () => {
     const { choices } = await client.chat.completions.parse(request)
     const valid = new Ajv2020().compile(schema)
     expect(valid(choices[0]?.message.parsed), JSON.stringify(valid.errors)).toBe(true)
@@ -276,7 +276,7 @@ describe('tools and structured output', () => {
 })
 
 describe('models', () => {
-  test('the list and one of them', async () => {
+  test('the list and a single model', async () => {
     const models = []
     for await (const model of client.models.list()) models.push(model)
     expect(models.map(({ id }) => id).toSorted()).toEqual(['demo', 'm', 'thinking'])

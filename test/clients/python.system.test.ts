@@ -1,4 +1,4 @@
-/** The official OpenAI library for Python, pointed at the gateway. client.py does it; here stands what must come out. */
+/** The official OpenAI library for Python, pointed at the gateway. client.py runs it; this file checks its output. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -17,28 +17,28 @@ import { ROOT } from '../helpers/repository.ts'
 import { findPython, type Python } from './python.ts'
 import { modelAt, providersWith } from './rig.system.ts'
 
-/** Far more than all cases take. */
+/** Far longer than all cases take. */
 const RUN_MAX_MS = 60_000
 
 interface Row {
   readonly name: string
   readonly request?: object
-  /** Whose key: of the account with credit, or of one that has next to nothing, or that is frozen; or this text. */
+  /** The key: of an account with credit, with almost none, or frozen; or this text. */
   readonly key?: 'poor' | 'frozen' | 'nonsense'
   readonly policy?: 'hourly' | 'faulty'
-  /** What the provider does. */
+  /** The provider's behaviour. */
   readonly provider?: Behaviour
   readonly raises: string
   readonly status: number
   readonly code: string
   readonly param?: string
-  /** How many requests the gateway saw, of the three that the library makes at most. */
+  /** The number of requests at the gateway, of the three that the library makes at most. */
   readonly tries: number
-  /** How many the provider saw. */
+  /** The number of requests at the provider. */
   readonly sent: number
 }
 
-/** A provider's wait, so that the tests do not wait for the library's own. */
+/** A short wait of the provider, to avoid the library's own. */
 const SOON = { 'retry-after-ms': '20' }
 
 const ROWS: readonly Row[] = [
@@ -53,7 +53,7 @@ const ROWS: readonly Row[] = [
     sent: 0,
   },
   {
-    name: 'a parameter that nobody knows',
+    name: 'an unknown parameter',
     request: { extra_body: { temprature: 1 } },
     raises: 'BadRequestError',
     status: 400,
@@ -63,7 +63,7 @@ const ROWS: readonly Row[] = [
     sent: 0,
   },
   {
-    name: 'a key that is none',
+    name: 'a malformed key',
     key: 'nonsense',
     raises: 'AuthenticationError',
     status: 401,
@@ -100,7 +100,7 @@ const ROWS: readonly Row[] = [
     sent: 0,
   },
   {
-    name: 'a limit that is over in an hour',
+    name: 'a limit that ends in an hour',
     policy: 'hourly',
     raises: 'RateLimitError',
     status: 429,
@@ -145,7 +145,7 @@ const ROWS: readonly Row[] = [
     sent: 1,
   },
   {
-    name: 'a provider that wants to be paid',
+    name: 'a provider without quota',
     provider: errorAnswer(402),
     raises: 'InternalServerError',
     status: 502,
@@ -193,7 +193,7 @@ const ROWS: readonly Row[] = [
 
 const fault = (title: string): Behaviour => FAULTS.find(each => each.title === title)!.make('stream')
 
-/** The models that are no rows: what the provider behind them does. */
+/** The provider's behaviour for the models that are not rows. */
 const PROVIDERS: Readonly<Record<string, Behaviour | Behaviour[]>> = {
   m: exact(),
   'fails-twice': [errorAnswer(503, undefined, SOON), errorAnswer(429, undefined, SOON), exact()],
@@ -232,7 +232,7 @@ function proofs(python: Python): void {
     await provider?.close()
   })
 
-  /** What the library made of a case. */
+  /** The library's result for a case. */
   const of = (name: string): Answer => {
     const { case: _case, ...answer } = answers.get(name) ?? { crashed: 'not there' }
     expect(answer).not.toHaveProperty('crashed')
@@ -264,7 +264,7 @@ function proofs(python: Python): void {
     expect(of('cap')).toEqual({ finish: 'length', tokens: 5 })
   })
 
-  test('a stream, with the usage for those who ask', async () => {
+  test('a stream, with the usage on request', async () => {
     const plain = of('stream')
     expect(plain).toMatchObject({ text: expect.stringMatching(/^1, 2, 3,.* 20\.$/), finish: 'stop', usages: [] })
     expect(plain['pieces']).toBeGreaterThan(10)
@@ -281,7 +281,7 @@ function proofs(python: Python): void {
     expect(counts['content.delta']).toBeGreaterThan(2)
   })
 
-  test('tools: a call, its result handed back, and the answer', () => {
+  test('tools: a call, its result sent back, and the answer', () => {
     const call = { name: 'get_weather', arguments: { city: 'Paris' } }
     expect(of('tools')).toEqual({
       finish: 'tool_calls',
@@ -292,7 +292,7 @@ function proofs(python: Python): void {
     expect(of('tools_streamed')['pieces']).toBeGreaterThan(1)
   })
 
-  test('parse gives an object of the class, whole and streamed', () => {
+  test('parse returns an object of the class, whole and streamed', () => {
     expect(of('parsed')).toEqual({ is: 'Film' })
     expect(of('parsed_streamed')).toEqual({ is: 'Film' })
   })
@@ -312,17 +312,17 @@ function proofs(python: Python): void {
     })
   })
 
-  test('what fails twice is there on the third try, after the waits that the provider asked for', () => {
+  test('a request that fails twice succeeds on the third attempt, after the demanded waits', () => {
     const { seconds, ...answer } = of('in_three_tries')
     expect(answer).toEqual({ text: 't0 t1 t2', retries: 2 })
     expect(sentTo('fails-twice')).toHaveLength(3)
     expect(seconds).toBeGreaterThanOrEqual(0.04)
-    // By itself the library would wait at least 0.375 and then 0.75 s.
+    // The library's own waits would be at least 0.375 and then 0.75 s.
     expect(seconds).toBeLessThan(1.125)
   })
 
   describe.each(['false', 'true'])('errors (stream %s)', stream => {
-    test.each(ROWS)('$name: $raises, $status $code, $tries tries', async row => {
+    test.each(ROWS)('$name: $raises, $status $code, $tries requests', async row => {
       const error = of(`${row.name} (stream ${stream})`)
       expect(error).toMatchObject({
         is: row.raises,
@@ -337,12 +337,12 @@ function proofs(python: Python): void {
       await gateway.exchangeLine(String(error['request_id']))
       const route = `${doorOf(row, stream)}/chat/completions`
       expect(gateway.log.filter(line => line['msg'] === 'exchange' && line['route'] === route)).toHaveLength(row.tries)
-      // Both ways have asked the same model.
+      // Whole and streamed requests used the same model.
       expect(sentTo(row.provider ? row.name : 'm')).toHaveLength(2 * row.sent)
     })
   })
 
-  test('an error in the middle of a stream raises, after what came before it, once', () => {
+  test('an error in the middle of a stream raises once, after the earlier chunks', () => {
     expect(of('broken_stream')).toMatchObject({
       text: 't0 t1',
       is: 'APIError',
@@ -356,21 +356,21 @@ function proofs(python: Python): void {
   test.each([
     ['closed_stream', 'stops', { text: 't0' }],
     ['impatient', 'silent', { is: 'APITimeoutError' }],
-  ])('%s: who leaves ends it at the provider', async (name, model, answer) => {
+  ])('%s: a client that disconnects ends it at the provider', async (name, model, answer) => {
     expect(of(name)).toEqual(answer)
     const [request, ...more] = sentTo(model)
     expect(more).toEqual([])
     expect((await provider.waitForClose(request!)).how).not.toBe('answered')
   })
 
-  test('nothing is held any more', async () => {
+  test('no credit stays held', async () => {
     await gateway.waitForLog(line => line['model'] === 'silent' && line['msg'] === 'exchange')
     await gateway.waitForLog(line => line['model'] === 'stops' && line['msg'] === 'exchange')
     expect(gateway.balance().held).toBe(0n)
   })
 }
 
-/** One that does what the name of the model says. */
+/** A provider whose behaviour depends on the name of the model. */
 async function startProvider(): Promise<FakeProvider> {
   const rows = ROWS.flatMap(row => (row.provider ? [[row.name, row.provider] as const] : []))
   const behaviours = new Map<unknown, Behaviour | Behaviour[]>([...Object.entries(PROVIDERS), ...rows])
@@ -382,7 +382,7 @@ async function startProvider(): Promise<FakeProvider> {
   })
 }
 
-/** The prefix of a row's own door: so its requests can be counted. */
+/** The prefix of a row's own routes, so that its requests can be counted. */
 function doorOf({ name }: Row, stream: string): string {
   return `/${idOf(name)}-${stream}/v1`
 }
@@ -420,14 +420,14 @@ async function start(provider: FakeProvider): Promise<InProcess> {
   })
 }
 
-/** Runs the script, and gives its lines by the names of the cases. */
+/** Runs the script and returns its lines by the names of the cases. */
 async function run(python: Python, gateway: InProcess): Promise<ReadonlyMap<string, Answer>> {
   const poor = await gateway.account('0.000001')
   const frozen = await gateway.account()
   await gateway.running.store.freeze(frozen.accountId, true)
   const used = await gateway.account()
   const keys = { poor: poor.key, frozen: frozen.key, nonsense: 'nonsense' }
-  // The one request of this hour.
+  // The only request of this hour.
   const first = await fetch(`${gateway.url}/hourly/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${used.key}` },
@@ -454,7 +454,7 @@ async function run(python: Python, gateway: InProcess): Promise<ReadonlyMap<stri
   return new Map(lines.map(line => JSON.parse(line) as Answer).map(answer => [String(answer['case']), answer]))
 }
 
-/** What a usage costs, in nano-dollars, at 1,000 and 2,000 a token. */
+/** The cost of a usage in nano-dollars, at 1,000 and 2,000 a token. */
 function bill(usage: unknown): bigint {
   const { prompt_tokens, completion_tokens } = usage as { prompt_tokens: number; completion_tokens: number }
   return BigInt(prompt_tokens * 1000 + completion_tokens * 2000)

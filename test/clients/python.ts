@@ -1,4 +1,4 @@
-/** Finds a Python that has the official OpenAI library, and makes one when the tests run in full. */
+/** Finds a Python with the official OpenAI library, and installs one when the tests run in full. */
 import { execFile } from 'node:child_process'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,18 +7,18 @@ import { ROOT } from '../helpers/repository.ts'
 
 export interface Python {
   readonly command: string
-  /** What it needs from the environment, and nothing else of it. */
+  /** The environment variables that it needs, without all others. */
   readonly env: Readonly<Record<string, string>>
-  /** Of the library. */
+  /** The version of the library. */
   readonly version: string
 }
 
-/** Why there is none, and what to do about it. */
+/** The reason why Python cannot be used, and the remedy. */
 export interface NoPython {
   readonly missing: string
 }
 
-/** The version that the tests were written with; a newer one that is found is taken as well. */
+/** The version that the tests were written with; a newer one is accepted too. */
 const PACKAGE = 'openai==3.52.0'
 const FOLDER = 'node_modules/.cache/tollgate-python'
 const PACKAGES = join(ROOT, FOLDER)
@@ -27,7 +27,7 @@ const START_MAX_MS = 20_000
 
 const execute = promisify(execFile)
 
-/** `TOLLGATE_PYTHON`, or `python3`: with its own packages, else with those in the cache beside it. */
+/** `TOLLGATE_PYTHON` or `python3`, with its own packages or those in the cache. */
 export async function findPython(mayInstall = false): Promise<Python | NoPython> {
   const command = process.env['TOLLGATE_PYTHON'] ?? 'python3'
   const own = cleanEnvironment()
@@ -55,7 +55,7 @@ async function withLibrary(command: string, env: Readonly<Record<string, string>
   }
 }
 
-/** Null when it is there; else what went wrong. An install that breaks off leaves nothing behind. */
+/** Null on success, otherwise the error. A failed install leaves no files. */
 async function install(command: string, env: Readonly<Record<string, string>>): Promise<string | null> {
   const half = `${PACKAGES}.${process.pid}`
   const options = ['--target', half, '--quiet', '--no-input', '--disable-pip-version-check']
@@ -75,7 +75,7 @@ async function install(command: string, env: Readonly<Record<string, string>>): 
   }
 }
 
-/** The machine's, without what would lead the library elsewhere: keys, base URLs, proxies. */
+/** The machine's environment without variables that redirect the library: keys, base URLs, proxies. */
 function cleanEnvironment(): Record<string, string> {
   const dropped = /^(OPENAI_|VITEST|NODE_)/
   const kept = Object.entries(process.env).filter(([name, value]) => value !== undefined && !dropped.test(name))

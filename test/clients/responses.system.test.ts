@@ -1,4 +1,4 @@
-/** Clients of the Responses format, pointed at the gateway: the official library, the Agents SDK as it comes, and what Codex sends. */
+/** Clients of the Responses format, pointed at the gateway: the official library, the Agents SDK, and Codex requests. */
 import {
   Agent,
   type AgentOptions,
@@ -24,7 +24,7 @@ import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { readSse } from '../helpers/sse.ts'
 import { modelAt, providersWith } from './rig.system.ts'
 
-// The SDK would send what was said to OpenAI, as traces.
+// The SDK would send traces to OpenAI.
 setTracingDisabled(true)
 setTraceProcessors([])
 
@@ -75,7 +75,7 @@ beforeAll(async () => {
 })
 afterAll(async () => rig[Symbol.asyncDispose]())
 
-/** What an answer costs by its usage, in nano-dollars. */
+/** The cost of an answer by its usage, in nano-dollars. */
 const bill = ({ usage }: Answer) => BigInt(usage!.input_tokens * 1000 + usage!.output_tokens * 2000)
 
 async function charged(id: string | null | undefined) {
@@ -199,7 +199,7 @@ describe('the official library', () => {
     for (const { top_logprobs } of logprobs) expect(top_logprobs).toHaveLength(2)
   })
 
-  test('a long answer ends as it should: its text is told five times behind its finish', async () => {
+  test('a long answer ends correctly: its text is sent five times after the last delta', async () => {
     const word = `${'x'.repeat(99)} `
     await using own = await startRig({ script: exact({ tokens: Array.from({ length: 900 }, () => word) }) })
     const answer = await own.openai().responses.stream({ model: 'm', input: 'Hi' }).finalResponse()
@@ -223,7 +223,7 @@ interface Row {
 
 const ROWS: readonly Row[] = [
   {
-    name: 'a name that nobody knows',
+    name: 'an unknown parameter',
     request: { temprature: 1 },
     status: 400,
     code: 'unknown_parameter',
@@ -252,14 +252,14 @@ const ROWS: readonly Row[] = [
     param: 'tool_choice.type',
   },
   {
-    name: 'an effort that nobody knows',
+    name: 'an unknown effort',
     request: { reasoning: { effort: 'heroic' } },
     status: 400,
     code: 'invalid_value',
     param: 'reasoning.effort',
   },
   {
-    name: 'an image detail that nobody knows',
+    name: 'an unknown image detail',
     request: {
       instructions: 'Hi',
       input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:,', detail: 'all' }] }],
@@ -269,7 +269,7 @@ const ROWS: readonly Row[] = [
     param: 'input[0].content[0].detail',
   },
   { name: 'no items', request: { input: [] }, status: 400, code: 'invalid_value', param: 'input' },
-  { name: 'a key that is none', client: { apiKey: 'nonsense' }, status: 401, code: 'malformed_api_key' },
+  { name: 'a malformed key', client: { apiKey: 'nonsense' }, status: 401, code: 'malformed_api_key' },
   {
     name: 'too little credit',
     credit: '0.000001',
@@ -304,7 +304,7 @@ describe.each([false, true])('errors (stream %s)', stream => {
 describe('an error in the middle of a stream', () => {
   const broken = FAULTS.find(({ title }) => title === 'reset in the middle')!
 
-  test('raises after what came before it', async () => {
+  test('throws after the earlier events', async () => {
     await using own = await startRig({ script: broken.make('stream') })
     const stream = await own.openai().responses.create({ model: 'm', input: 'Hello', stream: true })
     let text = ''
@@ -321,10 +321,10 @@ describe('an error in the middle of a stream', () => {
     )
   })
 
-  test('ends in response.failed for those who wait for it', async () => {
+  test('ends in response.failed for clients that wait for it', async () => {
     await using own = await startRig({ script: broken.make('stream') })
     const error = await readSse(await codex(own, 'm')).catch((cause: unknown) => cause)
-    // The connection breaks behind the last event, so that nobody takes the stream for whole.
+    // The connection breaks after the last event, so that no client takes the stream as complete.
     const { events } =
       (error as { partial?: Awaited<ReturnType<typeof readSse>> }).partial ??
       (error as Awaited<ReturnType<typeof readSse>>)
@@ -335,7 +335,7 @@ describe('an error in the middle of a stream', () => {
   })
 })
 
-describe.each([false, true])('the Agents SDK as it comes (stream %s)', stream => {
+describe.each([false, true])('the Agents SDK with its defaults (stream %s)', stream => {
   const runner = new Runner({ tracingDisabled: true, traceIncludeSensitiveData: false })
   const modelOf = (id: string, from = rig) => new OpenAIResponsesModel(from.openai({ maxRetries: 0 }), id)
   const agentOf = (options: Partial<AgentOptions> = {}): Agent =>
@@ -369,7 +369,7 @@ describe.each([false, true])('the Agents SDK as it comes (stream %s)', stream =>
     expect(await charged(rawResponses[0]!.requestId)).toBe(BigInt(inputTokens * 1000 + outputTokens * 2000))
   })
 
-  test.each(['demo', 'thinking'])('the loop of tools with the model %s', async id => {
+  test.each(['demo', 'thinking'])('the tool loop with the model %s', async id => {
     const asked: unknown[] = []
     const agent = agentOf({ model: modelOf(id), instructions: 'Use your tools.', tools: [weatherOf(asked)] })
     const { finalOutput, rawResponses } = await go(agent, 'What is the weather in Paris?')
@@ -411,7 +411,7 @@ describe.each([false, true])('the Agents SDK as it comes (stream %s)', stream =>
     expect(result.finalOutput).toMatch(/\w/)
   })
 
-  test('an error of the provider is told', async () => {
+  test('an error of the provider is reported', async () => {
     await using own = await startRig({ script: errorAnswer(400) })
     const error = await go(agentOf({ model: modelOf('m', own) }), 'Hi').catch((cause: unknown) => cause)
     expect(error).toBeInstanceOf(OpenAI.APIError)
@@ -419,7 +419,7 @@ describe.each([false, true])('the Agents SDK as it comes (stream %s)', stream =>
   })
 })
 
-/** A turn as Codex sends it: tools of functions, a free one with a grammar, and those of a server in a namespace. */
+/** A turn as Codex sends it: function tools, a custom tool with a grammar, and a server's tools in a namespace. */
 function codex({ baseURL, gateway }: Rig, model: string, more: Request = {}): Promise<Response> {
   return fetch(`${baseURL}/responses`, {
     method: 'POST',
@@ -466,8 +466,8 @@ function codex({ baseURL, gateway }: Rig, model: string, more: Request = {}): Pr
   })
 }
 
-describe('what Codex sends', () => {
-  /** What it keeps of a stream: the items that are done, and how the last event is called. */
+describe('Codex requests', () => {
+  /** The parts of a stream that Codex keeps: the finished items, and the name of the last event. */
   async function turn(answer: Response) {
     expect(answer.status).toBe(200)
     const { events } = await readSse(answer)
@@ -478,7 +478,7 @@ describe('what Codex sends', () => {
     return { items, event: last.event, response: JSON.parse(last.data).response as Answer, events, answer }
   }
 
-  test('is answered by a model that does not think', async () => {
+  test('a model without reasoning answers', async () => {
     const { items, event, response, answer } = await turn(await codex(rig, 'demo'))
     expect(items).toMatchObject([{ type: 'message', role: 'assistant', content: [{ type: 'output_text' }] }])
     expect(event).toBe('response.completed')
@@ -486,13 +486,13 @@ describe('what Codex sends', () => {
     expect(answer.headers.get('x-tollgate-dropped')).toContain('reasoning_effort')
   })
 
-  test('is answered by one that does, whose thinking is shown', async () => {
+  test('a reasoning model answers and its reasoning is shown', async () => {
     const { items, events } = await turn(await codex(rig, 'thinking'))
     expect(items).toMatchObject([{ type: 'reasoning', summary: [{ type: 'summary_text' }] }, { type: 'message' }])
     expect(events.some(({ event }) => event === 'response.reasoning_summary_text.delta')).toBe(true)
   })
 
-  test('calls of tools in a namespace, of a free tool, and their results', async () => {
+  test('calls of namespaced tools and of a custom tool, and their results', async () => {
     await using own = await startRig({
       script: [exact({ toolCalls: [{ id: 'c1', name: 'mcp__files__read', arguments: ['{}'] }] }), exact()],
     })

@@ -1,4 +1,4 @@
-/** What client libraries are pointed at: the gateway with the embedded demo and a provider that follows a script. */
+/** The gateway for client libraries, with the embedded demo and a scripted provider. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import OpenAI, { type ClientOptions } from 'openai'
 import { exact, type FakeProvider, type Script, startFakeProvider } from '../helpers/fake-provider.ts'
@@ -9,15 +9,15 @@ export interface Rig extends AsyncDisposable {
   readonly provider: FakeProvider
   /** For `base_url`. */
   readonly baseURL: string
-  /** The official library with the account's key; it tries again twice, as it does by itself. */
+  /** The official library with the account's key and its default of two retries. */
   openai(options?: ClientOptions): OpenAI
-  /** How many requests the gateway has answered. */
+  /** The number of requests that the gateway has answered. */
   requests(): number
   close(): Promise<void>
 }
 
 export interface RigOptions extends Pick<InProcessOptions, 'plugins' | 'steps' | 'credit' | 'yaml' | 'open'> {
-  /** Of the provider behind the model `m`; default: three tokens. */
+  /** For the provider of the model `m`; default: three tokens. */
   readonly script?: Script
   /** Further models of the catalog. */
   readonly models?: Readonly<Record<string, object>>
@@ -55,7 +55,7 @@ export async function startRig({ script = exact(), models, yaml, ...options }: R
   }
 }
 
-/** The provider that follows a script, and the embedded demo. */
+/** The scripted provider and the embedded demo. */
 export function providersWith(provider: FakeProvider) {
   return {
     scripted: { dialect: 'openai', base_url: provider.baseUrl },
@@ -63,7 +63,7 @@ export function providersWith(provider: FakeProvider) {
   }
 }
 
-/** A model of the catalog at one of them. */
+/** A catalog model at one of them. */
 export function modelAt(provider: string, model: string, more = {}) {
   return { targets: [{ provider, model }], price: { ...PRICE }, context: 8192, max_output: 1000, ...more }
 }
@@ -71,7 +71,7 @@ export function modelAt(provider: string, model: string, more = {}) {
 /** The request that most tests send. */
 export const HELLO = [{ role: 'user' as const, content: 'Hello' }]
 
-/** Notes where the requests of this process go to, host and port, from `start` to `stop`. */
+/** Records the hosts and ports of this process' requests, from `start` to `stop`. */
 export function watchHosts() {
   const hosts = new Set<string>()
   const note = (message: unknown) => void hosts.add((message as { connectParams: { host: string } }).connectParams.host)

@@ -1,12 +1,12 @@
 /**
- * Expectations of the corpus that cannot be met as they stand, with what is expected instead and why. The checker judges
- * these cases like all others, only by this; whoever runs the proof is told of each.
+ * Corpus expectations that cannot be met, each with its replacement and the reason. The checker judges these cases by the
+ * replacement; the proof lists them.
  */
 
 export interface Amendment {
-  /** Why the corpus' own expectation cannot be met. */
+  /** The reason why the corpus' own expectation cannot be met. */
   readonly why: string
-  /** What takes the place of the expectation's fields of the same names. */
+  /** Replaces the expectation's fields of the same names. */
   readonly expect: Readonly<Record<string, unknown>>
 }
 
@@ -24,7 +24,7 @@ const UNCOUNTED =
 
 const call = (name: string, args: object) => ({ id: null, name, arguments: args })
 
-/** The first of several answers: what its own `message_delta` says. */
+/** The first of several answers: the values of its own `message_delta`. */
 const first = (calls: readonly object[], prompt_tokens: number, completion_tokens: number): Amendment => ({
   why: SEVERAL,
   expect: {
@@ -34,7 +34,7 @@ const first = (calls: readonly object[], prompt_tokens: number, completion_token
   },
 })
 
-/** Nothing of these is a convention any more, so all of it is compared. */
+/** These fields are no longer conventions, so all of them are compared. */
 const named = (...tool_calls: readonly object[]): Amendment => ({
   why: NO_NAMES,
   expect: { tool_calls, ambiguous: [] },

@@ -1,11 +1,11 @@
-/** The relatives' peculiarities (cases.ts) through the whole gateway, however the network cuts them into pieces. */
+/** The peculiarities of OpenAI-compatible providers (cases.ts) through the whole gateway, in every chunk mode. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Chunk } from '#contract'
 import { type Behaviour, type FakeProvider, startFakeProvider, whole } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { parseSse, textOf } from '../helpers/sse.ts'
-import { QUIRKS, type Quirk, type Seen } from './cases.ts'
+import { type ClientView, QUIRKS, type Quirk } from './cases.ts'
 import { CHUNK_MODES, type ChunkMode } from './corpus.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
@@ -18,7 +18,7 @@ beforeAll(async () => {
   provider = await startFakeProvider({ script: whole() })
   gateway = await startInProcess({
     provider: provider.baseUrl,
-    // A tenth of the price of input for what was cached, so that it shows in the charge.
+    // Cached input costs a tenth, so that it shows in the charge.
     model: { price: { per: '1M tokens', input: '$1', cached_input: '$0.50', output: '$2' } },
   })
 })
@@ -46,7 +46,7 @@ describe.each(QUIRKS)('$title', quirk => {
   })
 })
 
-/** A provider that sends the quirk's bytes, cut as the mode says. */
+/** A provider that sends the quirk's bytes, cut by the mode. */
 function sending({ sends, ask, status = 200, type }: Quirk, mode: ChunkMode): Behaviour {
   const usual = ask?.['stream'] === true ? 'text/event-stream' : 'application/json'
   return {
@@ -76,9 +76,9 @@ function piecesOf(bytes: Buffer, mode: ChunkMode): Buffer[] {
   return pieces
 }
 
-type View = Omit<Seen, 'nano' | 'has' | 'lacks'>
+type View = Omit<ClientView, 'nano' | 'has' | 'lacks'>
 
-/** A stream as a client adds it up: an empty id does not replace one that came before. */
+/** A stream as a client joins it: an empty id does not replace an earlier one. */
 function streamed(text: string): View {
   const { events, done, rest } = parseSse(text)
   expect(rest).toBe('')
@@ -113,7 +113,7 @@ function read(text: string): View {
   return view({ content, reasoning, calls, finish: choice?.finish_reason, error: body.error?.code })
 }
 
-/** Without what is not there. */
+/** Without missing values. */
 function view(all: {
   content: string | null
   reasoning: string

@@ -1,31 +1,31 @@
 /**
- * What relatives of the OpenAI dialect were seen to do differently, a small case each, written by hand: the bytes that a
- * provider sends, and what a client must make of them. The prices are 1,000 nano-dollars a token in and 2,000 a token out.
+ * Observed differences of OpenAI-compatible providers: for each a small hand-written case with the provider's bytes and the
+ * client's expected view. Prices are 1,000 nano-dollars per prompt token and 2,000 per completion token.
  */
 import type { ErrorCode } from '#contract'
 
 export interface Quirk {
   readonly title: string
-  /** More of the request; `stream: true` makes it one. */
+  /** Further members of the request; `stream: true` requests a stream. */
   readonly ask?: Readonly<Record<string, unknown>>
   readonly status?: number
   readonly type?: string
   /** The body that the provider sends. */
   readonly sends: string
-  readonly sees: Seen
+  readonly sees: ClientView
 }
 
-export interface Seen {
-  /** The text of the first choice, also of a stream that breaks off. */
+export interface ClientView {
+  /** The text of the first choice, even of a stream that breaks off. */
   readonly content: string | null
   readonly reasoning?: string
   readonly calls?: readonly { readonly id: string; readonly name: string; readonly arguments: string }[]
-  /** Left out: there is none, because of the error. */
+  /** Missing if there was an error. */
   readonly finish?: string
   readonly error?: ErrorCode
-  /** What it costs; `counted` when nobody reports usage. */
+  /** The charge; `counted` if the provider reports no usage. */
   readonly nano: bigint | 'counted'
-  /** What the client must find in the body, byte for byte, and what it must not find. */
+  /** Text that the body must contain, byte for byte, and text that it must not contain. */
   readonly has?: readonly string[]
   readonly lacks?: readonly string[]
 }
@@ -72,9 +72,9 @@ const fine = { content: 'Fine day', finish: 'stop', nano: NANO }
 
 const STREAMS: readonly Quirk[] = [
   { title: 'no [DONE] (Perplexity, vLLM)', ask: STREAM, sends: PLAIN, sees: fine },
-  { title: '[DONE] without a blank line behind it', ask: STREAM, sends: `${PLAIN}data: [DONE]`, sees: fine },
+  { title: '[DONE] without a blank line after it', ask: STREAM, sends: `${PLAIN}data: [DONE]`, sees: fine },
   { title: 'carriage returns at line ends', ask: STREAM, sends: (PLAIN + DONE).replaceAll('\n', '\r\n'), sees: fine },
-  { title: 'no blank behind data:', ask: STREAM, sends: (PLAIN + DONE).replaceAll('data: ', 'data:'), sees: fine },
+  { title: 'no blank after data:', ask: STREAM, sends: (PLAIN + DONE).replaceAll('data: ', 'data:'), sees: fine },
   { title: 'a byte order mark', ask: STREAM, sends: `\uFEFF${PLAIN}${DONE}`, sees: fine },
   {
     title: 'comments and blank lines between events (DeepSeek)',
@@ -114,9 +114,9 @@ const STREAMS: readonly Quirk[] = [
     ask: STREAM,
     sends: events(
       say('Fine'),
-      chunk([choice({ content: '' }, 'error')], { error: { code: 502, message: 'they have gone' } }),
+      chunk([choice({ content: '' }, 'error')], { error: { code: 502, message: 'backend lost' } }),
     ),
-    sees: { content: 'Fine', error: 'upstream_error', nano: 'counted', lacks: ['they have gone', '[DONE]'] },
+    sees: { content: 'Fine', error: 'upstream_error', nano: 'counted', lacks: ['backend lost', '[DONE]'] },
   },
   {
     title: 'an event named error (Groq)',
@@ -125,19 +125,19 @@ const STREAMS: readonly Quirk[] = [
     sees: { content: 'Fine', error: 'upstream_error', nano: 'counted', lacks: ['failed_generation'] },
   },
   {
-    title: 'usage under a name of its own (Groq)',
+    title: 'usage under another name (Groq)',
     ask: STREAM,
     sends: events(say('Fine'), say(' day'), stop({ x_groq: { id: 'req_1', usage: USAGE } })) + DONE,
     sees: fine,
   },
   {
-    title: 'usage inside of the choice (Moonshot, earlier)',
+    title: 'usage inside the choice (Moonshot, earlier)',
     ask: STREAM,
     sends: events(say('Fine'), say(' day'), chunk([choice({}, 'stop', { usage: USAGE })])) + DONE,
     sees: fine,
   },
   {
-    title: 'thinking that is not counted as completion (xAI)',
+    title: 'reasoning that is not counted as completion (xAI)',
     ask: STREAM,
     sends:
       events(
@@ -149,13 +149,13 @@ const STREAMS: readonly Quirk[] = [
     sees: { ...fine, reasoning: 'Hm', nano: 30_000n },
   },
   {
-    title: 'thinking that only the total tells of (Gemini)',
+    title: 'reasoning that is counted only in the total (Gemini)',
     ask: WITH_USAGE,
     sends: PLAIN.replace('"total_tokens":13', '"total_tokens":20') + DONE,
     sees: { ...fine, has: ['"completion_tokens":3,"total_tokens":20'], nano: 30_000n },
   },
   {
-    title: 'an empty usage behind the usage',
+    title: 'an empty usage after the usage',
     ask: STREAM,
     sends:
       PLAIN +
@@ -164,7 +164,7 @@ const STREAMS: readonly Quirk[] = [
     sees: fine,
   },
   {
-    title: 'cached tokens under a name of its own (Mistral)',
+    title: 'cached tokens under another name (Mistral)',
     ask: STREAM,
     sends: PLAIN.replace('"prompt_tokens":10', '"prompt_tokens":10,"num_cached_tokens":4') + DONE,
     sees: { ...fine, nano: 14_000n },
@@ -172,11 +172,11 @@ const STREAMS: readonly Quirk[] = [
   {
     title: 'an error without a wrapper (vLLM)',
     ask: STREAM,
-    sends: events(say('Fine'), { object: 'error', message: 'they have gone', type: 'InternalServerError', code: 503 }),
-    sees: { content: 'Fine', error: 'upstream_overloaded', nano: 'counted', lacks: ['they have gone', '[DONE]'] },
+    sends: events(say('Fine'), { object: 'error', message: 'backend lost', type: 'InternalServerError', code: 503 }),
+    sees: { content: 'Fine', error: 'upstream_overloaded', nano: 'counted', lacks: ['backend lost', '[DONE]'] },
   },
   {
-    title: 'thinking and text that take turns to be null, cached tokens under another name (DeepSeek)',
+    title: 'reasoning and text that are null by turns, cached tokens under another name (DeepSeek)',
     ask: WITH_USAGE,
     sends:
       events(
@@ -222,13 +222,13 @@ const STREAMS: readonly Quirk[] = [
     },
   },
   {
-    title: 'a finish of another name, usage beside it (Together)',
+    title: 'another finish reason, with usage beside it (Together)',
     ask: STREAM,
     sends: events(say('Fine', { token_id: 5 }), chunk([choice({ content: ' day' }, 'eos')], { usage: USAGE })) + DONE,
     sees: { ...fine, finish: 'stop' },
   },
   {
-    title: 'empty texts for what is not there (Snowflake)',
+    title: 'empty strings for missing values (Snowflake)',
     ask: STREAM,
     sends:
       events(
@@ -261,7 +261,7 @@ const STREAMS: readonly Quirk[] = [
     sees: { ...fine, has: ['content_filter_offsets'], lacks: ['prompt_filter_results'] },
   },
   {
-    title: 'text outside of ASCII, and what looks like an end of the stream within it',
+    title: 'text outside ASCII that contains an apparent end of the stream',
     ask: STREAM,
     sends: events(say('naïve €5 😀 '), say('data: [DONE]\n\n'), stop(), usage()) + DONE,
     sees: { content: 'naïve €5 😀 data: [DONE]\n\n', finish: 'stop', nano: NANO },
@@ -273,7 +273,7 @@ const STREAMS: readonly Quirk[] = [
     sees: { ...fine, lacks: ['ping', 'trace'] },
   },
   {
-    title: 'nobody reports usage',
+    title: 'the provider reports no usage',
     ask: WITH_USAGE,
     sends: events(say('Fine'), say(' day'), stop()) + DONE,
     sees: { ...fine, nano: 'counted' },
@@ -287,7 +287,7 @@ const WHOLE: readonly Quirk[] = [
     sees: fine,
   },
   {
-    title: 'JSON over many lines, with fields of its own',
+    title: 'JSON over many lines, with unknown fields',
     sends: JSON.stringify(completion({ content: 'Fine day' }, { citations: ['a', 'b'] }), null, 2),
     sees: { ...fine, has: ['"citations": [\n'] },
   },
@@ -304,12 +304,12 @@ const WHOLE: readonly Quirk[] = [
     sees: { content: null, calls: [{ id: 'call_1', name: 'weather', arguments: '{}' }], finish: 'stop', nano: NANO },
   },
   {
-    title: 'an empty text for the finish (Snowflake)',
+    title: 'an empty finish reason (Snowflake)',
     sends: JSON.stringify(completion({ content: 'Fine day' })).replace('"finish_reason":"stop"', '"finish_reason":""'),
     sees: fine,
   },
   {
-    title: 'an empty text for the finish of a call (Snowflake)',
+    title: 'an empty finish reason of a call (Snowflake)',
     ask: { tools: TOOLS },
     sends: JSON.stringify(
       completion({ tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } }] }),
@@ -333,10 +333,10 @@ const WHOLE: readonly Quirk[] = [
     sees: { content: null, error: 'upstream_rejected', nano: 0n, has: ['contents are missing'] },
   },
   {
-    title: 'an error that is a text (xAI)',
+    title: 'an error that is a string (xAI)',
     status: 400,
-    sends: '{"code":"Some requested entity was not found","error":"there is no such field"}',
-    sees: { content: null, error: 'upstream_rejected', nano: 0n, has: ['there is no such field'] },
+    sends: '{"code":"Some requested entity was not found","error":"unknown field name"}',
+    sees: { content: null, error: 'upstream_rejected', nano: 0n, has: ['unknown field name'] },
   },
   {
     title: 'an error with a number for its code, in a 200 (OpenRouter)',
@@ -344,7 +344,7 @@ const WHOLE: readonly Quirk[] = [
     sees: { content: null, error: 'upstream_rate_limited', nano: 0n, lacks: ['slow down', 'user_id'] },
   },
   {
-    title: 'an error that does not say that it is JSON (DeepSeek)',
+    title: 'an error without the content type of JSON (DeepSeek)',
     status: 422,
     type: 'application/octet-stream',
     sends: '{"error":{"message":"messages: invalid","type":"invalid_request_error","param":null,"code":null}}',

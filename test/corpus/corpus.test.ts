@@ -26,7 +26,7 @@ testWith(WITHOUT_CORPUS, 'what providers were recorded to send reaches the clien
   expect(proof.judged).toBeGreaterThan(0)
 })
 
-testWith(WITHOUT_CORPUS, 'the schemas tell good from bad', () => {
+testWith(WITHOUT_CORPUS, 'the schemas accept valid values and refuse invalid ones', () => {
   const good = {
     id: 'chatcmpl-1',
     object: 'chat.completion.chunk',
@@ -43,7 +43,7 @@ testWith(WITHOUT_CORPUS, 'the schemas tell good from bad', () => {
   }
 })
 
-test('the command says that it leaves out what is not there', async () => {
+test('the command reports the cases that it skips', async () => {
   expect(await tollgate([], { entry: RUN })).toEqual({
     code: 0,
     stdout: 'Recorded traffic was left out: no corpus is named. Say npm run corpus -- DIR, or set CORPUS_DIR.\n',
@@ -51,12 +51,12 @@ test('the command says that it leaves out what is not there', async () => {
   })
 })
 
-test.each(['', 'open'])('a folder that is no corpus is refused ("%s" in it)', async inside => {
+test.each(['', 'open'])('a folder that is not a corpus is refused ("%s" in it)', async inside => {
   const folder = await temporaryDirectory()
   mkdirSync(join(folder, inside), { recursive: true })
   expect(await tollgate([folder], { entry: RUN })).toEqual({
     code: 1,
     stdout: '',
-    stderr: `${folder} is no corpus: it has no open/expect\n`,
+    stderr: `${folder} is not a corpus: it lacks open/expect\n`,
   })
 })

@@ -1,28 +1,28 @@
 /**
- * A corpus of recorded provider traffic, as it lies in a folder: `open/PROVIDER.jsonl` with the cases,
- * `open/expect/PROVIDER.jsonl` with what a client should see of each, `tools/` with a replaying upstream and a checker,
- * and OpenAI's schemas. Nothing of it belongs to this repository; where it lies is said by whoever runs the proof.
+ * A corpus of recorded provider traffic in a folder. `open/PROVIDER.jsonl` has the cases, `open/expect/PROVIDER.jsonl` the
+ * client's expected view, `tools/` a replaying upstream and a checker; OpenAI's schemas lie beside them. The corpus is not part
+ * of this repository: the caller names its folder.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { AMENDED, type Amendment } from './amended.ts'
 
-/** How the replaying upstream cuts its answers: in one piece, by event, by byte, or anywhere. */
+/** The ways in which the replaying upstream cuts its answers: one piece, by event, by byte, or anywhere. */
 export const CHUNK_MODES = ['whole', 'event', 'byte', 'random'] as const
 export type ChunkMode = (typeof CHUNK_MODES)[number]
 
-/** How the gateway speaks to those who speak a dialect of the corpus. */
+/** The gateway's settings for a dialect of the corpus. */
 export interface Speaker {
   readonly dialect: string
-  /** Below the replaying upstream: what a base URL of this dialect ends in. */
+  /** The path that a base URL of this dialect has below the replaying upstream. */
   readonly path: string
-  /** Before the name of the model, where the dialect takes models of certain names only. */
+  /** A prefix of the model's name, if the dialect takes only certain names. */
   readonly prefix?: string
-  /** More of what the provider's configuration says. */
+  /** Further settings of the provider. */
   readonly settings?: object
 }
 
-/** By what the corpus calls the dialect. Cases of those that are missing are left out. */
+/** By the corpus' name of the dialect. Cases of other dialects are skipped. */
 export const DIALECTS: Readonly<Record<string, Speaker>> = {
   openai: { dialect: 'openai', path: '/v1' },
   'openai-compat': { dialect: 'openai', path: '/v1' },
@@ -37,7 +37,7 @@ export const DIALECTS: Readonly<Record<string, Speaker>> = {
 
 const PROJECT = '/v1/projects/example/locations/global'
 
-/** Providers that speak a dialect of the corpus in a way of their own, by their name there. */
+/** Providers that use a dialect in their own way, by their name in the corpus. */
 export const PROVIDERS: Readonly<Record<string, Speaker>> = {
   mistral: { dialect: 'mistral', path: '/v1' },
   deepseek: { dialect: 'deepseek', path: '' },
@@ -59,29 +59,29 @@ export interface CorpusCase {
   readonly stream: boolean
   /** A key of `DIALECTS`. */
   readonly dialect: string
-  /** Recorded from api.openai.com itself: what leaves the gateway must fit the observed schema. */
+  /** Recorded from api.openai.com itself: the gateway's output must fit the observed schema. */
   readonly original: boolean
-  /** The recorded request's body; null where only the answer was recorded. */
+  /** The body of the recorded request; null if only the answer was recorded. */
   readonly body: Readonly<Record<string, unknown>> | null
-  /** What is expected in place of what the corpus says; mostly nothing. */
+  /** Replaces a part of the corpus' expectation; usually null. */
   readonly amendment: Amendment | null
-  /** The case and its expectation, a line each. */
+  /** The lines of the case and of its expectation. */
   readonly lines: { readonly open: string; readonly expect: string }
 }
 
 export interface Corpus {
   readonly dir: string
-  /** The chat cases whose outcome the checker knows how to judge, in the order of the files. */
+  /** The chat cases that the checker can judge, in the order of the files. */
   readonly cases: readonly CorpusCase[]
-  /** The cases that are not among them, by the reason. */
+  /** The other cases, by the reason. */
   readonly leftOut: ReadonlyMap<string, readonly string[]>
 }
 
-/** Reads a corpus. Throws a sentence when the folder is none. */
+/** Reads a corpus. Throws an error if the folder is not one. */
 export function openCorpus(folder: string): Corpus {
   const dir = resolve(folder)
   for (const part of ['open/expect', 'tools/replay.mjs', 'tools/check.mjs', 'openai-chat.schema.json']) {
-    if (!existsSync(join(dir, part))) throw new Error(`${dir} is no corpus: it has no ${part}`)
+    if (!existsSync(join(dir, part))) throw new Error(`${dir} is not a corpus: it lacks ${part}`)
   }
   const cases: CorpusCase[] = []
   const leftOut = new Map<string, string[]>()
@@ -107,7 +107,7 @@ function whyLeftOut({ provider, dialect, kind }: Recorded, expected: Expected): 
   if (kind !== 'chat') return 'no chat completion'
   if (!Object.hasOwn(DIALECTS, dialect)) return `the gateway does not speak ${dialect}`
   if (expected.kind !== 'other') return null
-  // Titan, Llama, Mistral and Claude's text completions have formats of their own there; Converse is the way to them.
+  // Titan, Llama, Mistral and Claude's text completions have their own formats there; Converse is the way to them.
   if (dialect === 'bedrock-invoke') return 'InvokeModel in a format that is not the Messages API (go by Converse)'
   return `the corpus expects nothing of it (${provider})`
 }
@@ -131,7 +131,7 @@ function amended(line: string, { expect }: Amendment): string {
   return JSON.stringify({ ...(JSON.parse(line) as Expected), ...expect })
 }
 
-/** About so many cases, spread evenly over each provider's, and one of each provider at least. */
+/** About this many cases, spread evenly over each provider's, and at least one per provider. */
 export function sampleOf(cases: readonly CorpusCase[], most: number): CorpusCase[] {
   return [...byProvider(cases).values()].flatMap(own => {
     const wanted = Math.max(1, Math.floor((own.length * most) / cases.length))
@@ -145,7 +145,7 @@ export function byProvider(cases: readonly CorpusCase[]): Map<string, CorpusCase
   return new Map([...groups].sort(([one], [other]) => (one < other ? -1 : 1)))
 }
 
-/** Writes cases as a set of their own, which the tools of the corpus read like `open/`. */
+/** Writes cases as a set that the tools of the corpus read like `open/`. */
 export function writeSet(cases: readonly CorpusCase[], folder: string): void {
   mkdirSync(join(folder, 'expect'), { recursive: true })
   for (const [provider, own] of byProvider(cases)) {
@@ -154,7 +154,7 @@ export function writeSet(cases: readonly CorpusCase[], folder: string): void {
   }
 }
 
-/** What is read of a line of `open/`. */
+/** The members of a line of `open/` that are read. */
 interface Recorded {
   readonly id: string
   readonly provider: string

@@ -1,7 +1,7 @@
-/** What a client makes of the chunks of a stream: their deltas put together as the official libraries do. */
+/** Joins the chunks of a stream as the official libraries do. */
 import type { ChatCompletion, Chunk, Delta, ToolCallDelta } from '#contract'
 
-/** One choice only. `usage` is that of the chunk without choices. */
+/** Supports one choice. `usage` is that of the chunk without choices. */
 export function fold(chunks: readonly Chunk[]): ChatCompletion {
   const message: Delta = { refusal: null }
   let finish_reason: string | null = null
@@ -14,7 +14,7 @@ export function fold(chunks: readonly Chunk[]): ChatCompletion {
     }
   }
   const { id, created, model } = chunks[0]!
-  // A message whose text is empty and one without a text are the same in a stream.
+  // A stream cannot distinguish an empty text from none.
   const choice = { index: 0, message: { ...message, content: message.content || null }, logprobs: null, finish_reason }
   return { id, object: 'chat.completion', created, model, choices: [choice], ...(usage ? { usage } : {}) }
 }
@@ -34,8 +34,8 @@ function add(message: Delta, { tool_calls, ...delta }: Delta): void {
   }
 }
 
-type Called = NonNullable<ToolCallDelta['function']>
+type FunctionDelta = NonNullable<ToolCallDelta['function']>
 
-function longer(known: Called | undefined, more: Called | undefined): Called {
+function longer(known: FunctionDelta | undefined, more: FunctionDelta | undefined): FunctionDelta {
   return { ...known, arguments: `${known?.arguments ?? ''}${more?.arguments ?? ''}` }
 }

@@ -1,9 +1,9 @@
-/** What was recorded from api.openai.com, asked again through the gateway, and held against OpenAI's schemas. */
+/** Repeats recorded requests to api.openai.com through the gateway and checks the answers against OpenAI's schemas. */
 import { parseSse, textOf } from '../helpers/sse.ts'
 import type { CorpusCase } from './corpus.ts'
 import { type Judge, openSchemas } from './schemas.ts'
 
-/** What is wrong with the answers of the recorded originals among the cases, a line each, and how much was looked at. */
+/** Schema errors in the answers to the recorded originals among the cases, one per line, and the number of checked values. */
 export async function judgeOriginals(
   corpusDir: string,
   cases: readonly CorpusCase[],
@@ -20,7 +20,7 @@ export async function judgeOriginals(
     })
     const values = valuesOf(answer, await (stream ? textOf(answer) : answer.text()))
     judged += values.length
-    // A recorded error reaches the client in the gateway's own words.
+    // The client gets a recorded error as the gateway's own message.
     const mistakes = values.flatMap(value => (isError(value) ? strict('ErrorResponse', value) : judge(observed, value)))
     if (values.length === 0) mistakes.push('nothing came')
     if (mistakes.length > 0) failures.push(`${id} | ${[...new Set(mistakes)].join(' | ')}`)
@@ -37,7 +37,7 @@ function isError(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'error' in value
 }
 
-/** A chunk or a whole answer, as its `object` says. */
+/** A chunk or a whole answer, by its `object`. */
 function judge(observed: Judge, value: unknown): string[] {
   const isChunk = (value as { object?: unknown } | null)?.object === 'chat.completion.chunk'
   return observed(isChunk ? 'CreateChatCompletionStreamResponse' : 'CreateChatCompletionResponse', value)

@@ -1,4 +1,4 @@
-/** Sends the cases of a corpus through a running gateway, one chunk mode after the other, and counts what passes. */
+/** Sends the cases of a corpus through a running gateway, one chunk mode after the other, and counts the passed ones. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,9 +9,9 @@ import { check, startReplay } from './tools.ts'
 
 export interface Proof {
   readonly modes: readonly ChunkMode[]
-  /** How many of a provider's cases passed, in the order of `modes`. */
+  /** The number of a provider's cases that passed, in the order of `modes`. */
   readonly rows: readonly { readonly provider: string; readonly cases: number; readonly passed: readonly number[] }[]
-  /** Answers and chunks that were held against OpenAI's schemas. */
+  /** Answers and chunks that were checked against OpenAI's schemas. */
   readonly judged: number
   /** A line for each failed case and mode. */
   readonly failures: readonly string[]
@@ -21,11 +21,11 @@ export interface ProofOptions {
   readonly corpus: Corpus
   readonly cases: readonly CorpusCase[]
   readonly modes: readonly ChunkMode[]
-  /** Called before each mode, with the number of cases that are done, of all modes. */
+  /** Called before each mode with the number of finished cases over all modes. */
   readonly onProgress?: (progress: { done: number; all: number; mode: ChunkMode }) => void
 }
 
-/** Rejects when a tool does not run; a case that fails is a line in `failures`. */
+/** Rejects if a tool does not run; a failing case is a line in `failures`. */
 export async function proveCorpus({ corpus, cases, modes, onProgress }: ProofOptions): Promise<Proof> {
   const set = mkdtempSync(join(tmpdir(), 'tollgate-corpus-'))
   try {
@@ -58,7 +58,7 @@ export async function proveCorpus({ corpus, cases, modes, onProgress }: ProofOpt
   }
 }
 
-/** The counts as a table, a provider a line. */
+/** The counts as a table, one line per provider. */
 export function tableOf({ modes, rows }: Proof): string {
   const widths = [Math.max(...rows.map(({ provider }) => provider.length), 8), 5, ...modes.map(() => 9)]
   const line = (cells: readonly (string | number)[]) =>
@@ -75,7 +75,7 @@ export function tableOf({ modes, rows }: Proof): string {
   ].join('\n')
 }
 
-/** What a gateway for recorded traffic needs: nothing is checked but the form, and what providers add passes. */
+/** A policy for recorded traffic: it checks only the form, and members that providers add pass. */
 const POLICY = {
   steps: [
     { use: 'schema', with: { unknown_fields: 'pass' } },
@@ -83,7 +83,7 @@ const POLICY = {
   ],
 }
 
-/** A provider for each of the corpus and each way it is spoken to, all at the replaying upstream, and a model for each case. */
+/** A provider for each one of the corpus and each dialect it is used with, all at the replaying upstream; a model for each case. */
 function configurationOf(cases: readonly CorpusCase[], upstream: string): object {
   const nameOf = (one: CorpusCase) => `${one.provider}-${speakerOf(one).dialect}`
   const provider = (one: CorpusCase) => {

@@ -1,6 +1,6 @@
 /**
- * `npm run corpus -- DIR`: every case of a corpus that the gateway speaks the dialect of, in all four chunk modes. Prints
- * counts per provider and mode; exit code 1 and the failing cases when one fails.
+ * `npm run corpus -- DIR`: every case of a corpus whose dialect the gateway speaks, in all four chunk modes. Prints
+ * counts per provider and mode. Exits with 1 and prints the failing cases if one fails.
  */
 import { CHUNK_MODES, type CorpusCase, openCorpus } from './corpus.ts'
 import { proveCorpus, tableOf } from './prove.ts'
@@ -33,7 +33,7 @@ async function run(dir: string | undefined): Promise<number> {
   return 1
 }
 
-/** The cases that are not judged by what the corpus says, by the reason. */
+/** The cases that are judged by another expectation than the corpus', with the reason. */
 function amendments(cases: readonly CorpusCase[]): string {
   const all = cases.filter(({ amendment }) => amendment !== null)
   const byReason = Map.groupBy(all, ({ amendment }) => amendment!.why)

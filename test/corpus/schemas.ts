@@ -1,6 +1,6 @@
 /**
- * OpenAI's own schemas, as the corpus has them: the strict one for what is made here, and the one loosened to what
- * api.openai.com was seen to send.
+ * OpenAI's schemas from the corpus: the strict one for the gateway's own output, and one loosened to the observed output of
+ * api.openai.com.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,13 +14,13 @@ export type SchemaName =
   | 'ListModelsResponse'
   | 'Model'
 
-/** What is wrong with a value, a line a mistake; empty when nothing is. */
+/** Returns the errors of a value, one per line; empty for a valid one. */
 export type Judge = (name: SchemaName, value: unknown) => string[]
 
 export function openSchemas(corpusDir: string, which: 'strict' | 'observed'): Judge {
   const file = which === 'strict' ? 'openai-chat.schema.json' : 'openai-chat.observed.schema.json'
   const schema = JSON.parse(readFileSync(join(corpusDir, file), 'utf8')) as { readonly $id: string }
-  // The files use keywords (format, deprecated) that say nothing about validity.
+  // The files use keywords (format, deprecated) that do not affect validity.
   const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false })
   ajv.addSchema(schema)
   return (name, value) => {

@@ -1,6 +1,6 @@
 /**
- * What is made here (the demo provider's answers, errors, the catalog, answers that a step gives) fits OpenAI's strict
- * schema. The schema lies in the corpus that CORPUS_DIR names.
+ * The gateway's own output (the demo provider's answers, errors, the catalog, answers of steps) fits OpenAI's strict schema.
+ * The schema is in the corpus that CORPUS_DIR names.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ChatCompletion, definePlugin, ERRORS, type ErrorCode, refuse } from '#contract'
@@ -30,7 +30,7 @@ const QUESTIONS: readonly (readonly [title: string, body: Readonly<Record<string
   ['thinking', { model: 'thinking', reasoning_effort: 'low' }],
 ]
 
-/** An answer that a step gives by itself, as a cache would. */
+/** An answer that a step gives without the provider, as a cache does. */
 const EARLY: ChatCompletion = {
   id: 'chatcmpl-kept',
   object: 'chat.completion',
@@ -54,7 +54,7 @@ const EARLY: ChatCompletion = {
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 
-/** Refuses with the code, or answers from its memory, as the request's `user` says. */
+/** Refuses with a code or answers without the provider, as the request's `user` demands. */
 const actor = definePlugin({
   name: 'actor',
   settings: NO_SETTINGS,
@@ -82,7 +82,7 @@ describeWith(WITHOUT_CORPUS, "OpenAI's strict schema", () => {
     })
     gateway = await startInProcess({
       plugins: [actor],
-      // Behind `schema`: only then it is known whether a stream was asked for.
+      // After `schema`: only then is it known whether a stream was requested.
       steps: FIVE_STEPS.toSpliced(2, 0, { use: 'actor' }),
       yaml: { models: { m: model('demo-small', false), thinking: model('demo-reasoning', true) } },
     })
@@ -96,7 +96,7 @@ describeWith(WITHOUT_CORPUS, "OpenAI's strict schema", () => {
       expect(judge('CreateChatCompletionResponse', await answer.json())).toEqual([])
     })
 
-    test.each([true, false])('streamed (usage asked for: %s)', async include_usage => {
+    test.each([true, false])('streamed (with usage: %s)', async include_usage => {
       const answer = await gateway.chat({ ...body, stream: true, stream_options: { include_usage } })
       expect(await mistakesIn(answer)).toEqual([])
     })
@@ -126,7 +126,7 @@ describeWith(WITHOUT_CORPUS, "OpenAI's strict schema", () => {
     expect(judge('Model', await one.json())).toEqual([])
   })
 
-  /** What is wrong with the chunks of a stream that must end well. */
+  /** Schema errors in the chunks of a stream that must end well. */
   async function mistakesIn(answer: Response): Promise<string[]> {
     expect(answer.status).toBe(200)
     const { events, done } = await readSse(answer)

@@ -1,4 +1,4 @@
-/** The corpus' own tools as processes: the upstream that replays its answers, and the checker that asks the gateway. */
+/** Runs the corpus' own tools: the upstream that replays its answers, and the checker that queries the gateway. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -13,30 +13,31 @@ export interface Replay extends AsyncDisposable {
 /** The verdict of the checker on the cases of a set. */
 export interface Verdict {
   readonly counts: ReadonlyMap<string, { readonly passed: number; readonly checked: number }>
-  /** A line for each case that failed: its id, whole or stream, what was wrong. */
+  /** A line for each failed case: its id, whole or stream, and the error. */
   readonly failures: readonly string[]
 }
 
-/** Between choosing a free port and listening on it another process may take it. */
-const TRIES = 5
+/** Another process may take a free port before the tool listens on it. */
+const ATTEMPTS = 5
 
 /** Starts the replaying upstream on a set of cases; resolves when it listens. */
 export async function startReplay(corpusDir: string, set: string, mode: ChunkMode): Promise<Replay> {
-  let said = ''
-  for (let attempt = 0; attempt < TRIES; attempt++) {
+  let output = ''
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const port = await freePort()
     const tool = join(corpusDir, 'tools/replay.mjs')
     const child = spawn(process.execPath, [tool, '--dir', set, '--port', String(port), '--chunk', mode], {
       stdio: ['ignore', 'ignore', 'pipe'],
     })
-    said = await firstWords(child)
-    if (said.startsWith('replay:')) return { url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: () => end(child) }
+    output = await firstWords(child)
+    if (output.startsWith('replay:'))
+      return { url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: () => end(child) }
     await end(child)
   }
-  throw new Error(`the replaying upstream does not start: ${said}`)
+  throw new Error(`the replaying upstream does not start: ${output}`)
 }
 
-/** Runs the checker over all cases of a set. Its counts are by provider. */
+/** Runs the checker over all cases of a set. Its counts are per provider. */
 export async function check(corpusDir: string, set: string, gateway: string): Promise<Verdict> {
   const tool = join(corpusDir, 'tools/check.mjs')
   const args = ['--gateway', `${gateway}/v1`, '--set', set, '--verbose']
@@ -58,16 +59,16 @@ export async function check(corpusDir: string, set: string, gateway: string): Pr
 
 async function firstWords(child: ChildProcess): Promise<string> {
   const words = once(child.stderr!.setEncoding('utf8'), 'data') as Promise<[string]>
-  const gone = once(child, 'close').then(() => ['it ended at once'] as const)
-  const [text] = await Promise.race([words, gone])
-  // Whatever else it says must not fill the pipe.
+  const closed = once(child, 'close').then(() => ['it ended at once'] as const)
+  const [text] = await Promise.race([words, closed])
+  // Further output must not fill the pipe.
   child.stderr!.resume()
   return text
 }
 
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
-  const gone = once(child, 'close')
+  const closed = once(child, 'close')
   child.kill('SIGKILL')
-  await gone
+  await closed
 }

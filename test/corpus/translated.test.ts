@@ -1,6 +1,6 @@
 /**
- * Everything that the translating dialects make of recorded answers: it fits OpenAI's strict schema, however the network
- * cuts the bytes, and the chunks of a stream add up to the whole form. No gateway in between: the dialects by themselves.
+ * Recorded answers through the translating dialects, without a gateway. The results fit OpenAI's strict schema, however the
+ * bytes are cut, and the chunks of a stream add up to the whole form.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -30,7 +30,7 @@ import { type RecordedBody, WHOLE_FORMS } from './whole.ts'
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 console.log(`pieces of random length: SEED=${seed}`)
 
-/** Those of OpenAI's family are passed on as they are, so their form is the provider's. */
+/** OpenAI's family is passed on unchanged, so its form is the provider's. */
 const PASSED = new Set(['openai', 'openai-compat', 'azure'])
 const view = (includeUsage: boolean): AnswerView => ({
   model: 'chat-small',
@@ -75,7 +75,7 @@ function proofs(_provider: string, cases: readonly CorpusCase[]): void {
     expect(mistakes).toEqual([])
   })
 
-  test('streams, whole and cut in every way', () => {
+  test('streams, whole and cut in every chunk mode', () => {
     const mistakes: string[] = []
     for (const one of cases.filter(({ stream }) => stream)) {
       const { status, ...body } = responseOf(one)
@@ -95,7 +95,7 @@ function proofs(_provider: string, cases: readonly CorpusCase[]): void {
       const { status, ...body } = responseOf(one)
       if (status !== 200) continue
       const items = decode(dialect, [bytesOf(body)], true)
-      // What breaks off has no whole form.
+      // A stream that breaks off has no whole form.
       if (items.at(-1)?.kind !== 'done') continue
       const whole = WHOLE_FORMS[one.dialect]!(body)
       if (whole === null) continue
@@ -152,7 +152,7 @@ function wrongIn(items: readonly StreamItem[], strict: Judge): string[] {
   return items.flatMap(item => {
     if (item.kind === 'failure') return unknownCode(item.failure.code)
     if (item.kind !== 'chunk') return []
-    // Bytes that were made beside the chunk say the same.
+    // The chunk's bytes must equal the chunk.
     if (item.raw !== null) expect(JSON.parse(item.raw.toString('utf8'))).toEqual(item.chunk)
     return strict('CreateChatCompletionStreamResponse', JSON.parse(JSON.stringify(item.chunk)))
   })
@@ -162,7 +162,7 @@ function unknownCode(code: string): string[] {
   return Object.hasOwn(ERRORS, code) ? [] : [`fails with the code ${code}, which there is not`]
 }
 
-/** Without what a stream cannot tell apart (no text and an empty one), and arguments without their white space. */
+/** Without differences that a stream cannot show (no text or an empty one), and without white space in arguments. */
 function comparable(completion: ChatCompletion): ChatCompletion {
   const choices = completion.choices.map(choice => {
     const { content, tool_calls, ...message } = choice.message

@@ -1,6 +1,6 @@
 /**
- * The whole form of an answer that was recorded as a stream: the provider's own events put together as its own library
- * would, without anything of the gateway. What a stream is translated into must come to the same as this, translated.
+ * The whole form of a recorded stream: the provider's events joined as its own library would, without gateway code. A
+ * translated stream must equal the translation of this whole form.
  */
 type Fields = Record<string, unknown>
 
@@ -15,8 +15,8 @@ export interface RecordedBody {
 }
 
 /**
- * By what the corpus calls the dialect. The body of the whole answer, to be read as JSON; null for the one kind of stream
- * that has none: it begins anew in the middle of a call.
+ * Joins a stream into the JSON of a whole answer, by the corpus' name of the dialect. Null for the one kind of stream without a
+ * whole form: it starts again in the middle of a call.
  */
 export const WHOLE_FORMS: Readonly<Record<string, (body: RecordedBody) => unknown>> = {
   anthropic: body => messageOf(eventsIn(body)),
@@ -24,7 +24,7 @@ export const WHOLE_FORMS: Readonly<Record<string, (body: RecordedBody) => unknow
   'bedrock-converse': ({ events }) => conversed(events!),
   gemini: body => generated(eventsIn(body)),
   'cohere-v2': body => chatted(eventsIn(body)),
-  'ollama-native': ({ ndjson_text }) => said(ndjson_text!.split('\n').filter(line => line.trim() !== '')),
+  'ollama-native': ({ ndjson_text }) => joinedLines(ndjson_text!.split('\n').filter(line => line.trim() !== '')),
 }
 
 function eventsIn({ format, sse_text, body }: RecordedBody): Fields[] {
@@ -35,7 +35,7 @@ function eventsIn({ format, sse_text, body }: RecordedBody): Fields[] {
 
 const invoked = (base64: string) => JSON.parse(Buffer.from(base64, 'base64').toString('utf8')) as Fields
 
-/** Of the Messages API: the first message, if there are several. */
+/** The Messages API: the first message, if there are several. */
 function messageOf(events: readonly Fields[]): Fields | null {
   const message: Fields = { usage: {} }
   const blocks: Fields[] = []
@@ -43,11 +43,11 @@ function messageOf(events: readonly Fields[]): Fields | null {
   for (const event of events) {
     if (event['type'] === 'message_stop') break
     if (event['type'] === 'message_start') {
-      const { content, usage, ...said } = event['message'] as Fields
+      const { content, usage, ...rest } = event['message'] as Fields
       if (blocks.length === 0) blocks.push(...(content as Fields[]))
       if ([...made.values()].some(block => inputs.has(block))) return null
       made.clear()
-      Object.assign(message, said, { id: message['id'] ?? said['id'] })
+      Object.assign(message, rest, { id: message['id'] ?? rest['id'] })
       merge(message['usage'] as Fields, usage)
     } else if (event['type'] === 'message_delta') {
       merge(message, event['delta'])
@@ -73,7 +73,7 @@ function grow(block: Fields, delta: Fields, inputs: Map<Fields, string>): void {
   add(block, delta, ['text', 'thinking', 'signature'])
 }
 
-/** Null says nothing new. */
+/** A null value adds nothing. */
 function merge(known: Fields, update: unknown): void {
   for (const [name, value] of Object.entries((update ?? {}) as Fields)) if (value !== null) known[name] = value
 }
@@ -108,19 +108,19 @@ function growBlock(block: Fields, { text, toolUse, reasoningContent }: Fields, i
   const content = (block['reasoningContent'] ??= {}) as Fields
   if (typeof redactedContent === 'string') content['redactedContent'] = redactedContent
   if (thought === undefined && signature === undefined) return
-  const said = (content['reasoningText'] ??= { text: '' }) as Fields
-  said['text'] = `${said['text']}${thought ?? ''}`
-  if (signature !== undefined) said['signature'] = `${said['signature'] ?? ''}${signature}`
+  const reasoningText = (content['reasoningText'] ??= { text: '' }) as Fields
+  reasoningText['text'] = `${reasoningText['text']}${thought ?? ''}`
+  if (signature !== undefined) reasoningText['signature'] = `${reasoningText['signature'] ?? ''}${signature}`
 }
 
-/** Of generateContent: all parts one after the other, and the last word on everything else. */
+/** generateContent: all parts in order, and the last value of all other members. */
 function generated(pieces: readonly Fields[]): Fields {
   const whole: Fields = {}
   const parts: unknown[] = []
   const candidate: Fields = {}
-  for (const { candidates, usageMetadata, ...said } of pieces) {
-    merge(whole, { responseId: whole['responseId'] ?? said['responseId'] ?? null })
-    merge(whole, { promptFeedback: said['promptFeedback'] ?? null })
+  for (const { candidates, usageMetadata, ...rest } of pieces) {
+    merge(whole, { responseId: whole['responseId'] ?? rest['responseId'] ?? null })
+    merge(whole, { promptFeedback: rest['promptFeedback'] ?? null })
     if (Object.keys((usageMetadata ?? {}) as Fields).some(name => name.endsWith('TokenCount'))) {
       whole['usageMetadata'] = usageMetadata
     }
@@ -136,7 +136,7 @@ function generated(pieces: readonly Fields[]): Fields {
   }
 }
 
-/** Of Cohere: blocks and calls by their index, each in its own list. */
+/** Cohere: blocks and calls by index, each in its own list. */
 function chatted(events: readonly Fields[]): Fields {
   const [blocks, calls]: [Fields[], Fields[]] = [[], []]
   const message: Fields = { role: 'assistant' }
@@ -158,8 +158,8 @@ function chatted(events: readonly Fields[]): Fields {
   return { ...whole, message: { ...message, content: blocks.filter(Boolean) } }
 }
 
-/** Of Ollama: what the last line says, and the message of all. */
-function said(lines: readonly string[]): Fields {
+/** Ollama: the last line, with the joined message of all lines. */
+function joinedLines(lines: readonly string[]): Fields {
   const message: Fields = { role: 'assistant' }
   let last: Fields = {}
   for (const line of lines) {

@@ -72,7 +72,7 @@ function breaking(how: 'reset' | 'says so'): Behaviour {
       })
       const failure = sse({ error: { message: 'no', type: 'server_error' } })
       await call.write(sse(delta('one')) + sse(delta(' two')) + (how === 'reset' ? '' : failure))
-      await (how === 'reset' ? pause(20) : call.gone)
+      await (how === 'reset' ? pause(20) : call.closed)
       call.reset()
     },
   }

@@ -120,13 +120,13 @@ function receiptOf(id: string): Receipt {
   return receipt
 }
 
-const silent: Behaviour = { name: 'silent', run: call => call.gone }
+const silent: Behaviour = { name: 'silent', run: call => call.closed }
 const begins = (event: string): Behaviour => ({
   name: 'begins',
   async run(call) {
     call.head(200, { 'content-type': 'text/event-stream' })
     await call.step(() => call.write(event))
-    await call.gone
+    await call.closed
   },
 })
 const chunk = (fields: object) => sse({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'x', ...fields })

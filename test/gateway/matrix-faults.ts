@@ -87,7 +87,7 @@ const MORE: readonly Fault[] = [
   fault('F12', 'silence before the first token', async (call, mode, voice) => {
     call.head(200, { 'content-type': voice.types[mode] })
     await call.write(mode === 'whole' ? '{' : prelude(call, voice))
-    await call.gone
+    await call.closed
   }),
   turnedBit('a frame with a wrong check sum', 9),
   turnedBit('a frame whose length is wrong', -3),

@@ -84,7 +84,7 @@ function pieces(type: string, all: readonly (Buffer | string)[], end: 'end' | 'r
         if (end === 'end') await call.end()
         else if (end === 'reset') call.reset()
       })
-      if (end === 'hang') await call.gone
+      if (end === 'hang') await call.closed
     },
   }
 }

@@ -225,13 +225,13 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
     ['is unreachable', 'upstream_unreachable', 'refused'],
     ['resets before the head', 'upstream_unreachable', async call => call.reset()],
     ['closes before the head', 'upstream_unreachable', async call => call.fin()],
-    ['sends nothing', 'upstream_timeout', call => call.gone],
+    ['sends nothing', 'upstream_timeout', call => call.closed],
     [
       'sends nothing after the head',
       'upstream_timeout',
       async call => {
         call.head(200, { 'content-type': 'application/json', 'content-length': '500' })
-        await call.gone
+        await call.closed
       },
     ],
     [
@@ -239,7 +239,7 @@ describe('a provider that fails: JSON in bounded time, no charge', () => {
       'upstream_timeout',
       async call => {
         await begin(call)
-        await call.gone
+        await call.closed
       },
     ],
     [
@@ -318,13 +318,13 @@ describe('the client disconnects', () => {
   }
 
   const slow: Record<string, Behaviour> = {
-    'before the head': { name: 'silent', run: call => call.gone },
+    'before the head': { name: 'silent', run: call => call.closed },
     'in the middle of the answer': {
       name: 'half',
       async run(call) {
         call.head(200, { 'content-type': 'application/json', 'content-length': '500' })
         await call.write('{"data":[')
-        await call.gone
+        await call.closed
       },
     },
   }

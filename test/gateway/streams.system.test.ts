@@ -88,7 +88,7 @@ describe('readers that stall', () => {
     async run(call) {
       call.head(200, { 'content-type': 'text/event-stream' })
       for (let sent = 0; sent < PIECES; sent++) if (!(await call.write(PIECE))) return
-      await call.gone
+      await call.closed
     },
   }
 
@@ -175,7 +175,7 @@ describe('streams that are abandoned', () => {
       call.head(200, { 'content-type': 'text/event-stream' })
       const choices = [{ index: 0, delta: { role: 'assistant', content: 'Well' }, finish_reason: null }]
       await call.write(sse({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices }))
-      await call.gone
+      await call.closed
     },
   }
 

@@ -88,8 +88,8 @@ export interface Call {
   reset(): void
   /** Waits at the request's gate and runs `send`; false when the other side has left. */
   step(send: () => Promise<unknown>): Promise<boolean>
-  /** Resolves when the connection is gone. */
-  readonly gone: Promise<void>
+  /** Resolves when the connection is closed. */
+  readonly closed: Promise<void>
 }
 
 /** What a piece of an answer means to the meter. */

@@ -51,10 +51,10 @@ export function fault(id: string, title: string, run: Run, fits?: Fault['fits'])
 export const FAULTS: readonly Fault[] = [
   fault('F05', 'reset before the head', async call => call.reset()),
   fault('F06', 'closed before the head', async call => call.fin()),
-  fault('F07', 'silence before the head', call => call.gone),
+  fault('F07', 'silence before the head', call => call.closed),
   fault('F08', 'silence after the head', async (call, mode, voice) => {
     head(call, mode, voice, 500)
-    await call.gone
+    await call.closed
   }),
   fault('F09', 'reset in the middle', async (call, mode, voice) => {
     await half(call, mode, voice)
@@ -79,7 +79,7 @@ export const FAULTS: readonly Fault[] = [
   }),
   fault('F12', 'silence in the middle', async (call, mode, voice) => {
     await half(call, mode, voice)
-    await call.gone
+    await call.closed
   }),
   fault('F13', 'invalid JSON', (call, mode, voice) =>
     answerWith(call, mode, voice, '{"id": "chatcmpl-1", "choices": [}', 'whole'),
@@ -396,6 +396,6 @@ async function pause(call: Call, ms: number): Promise<void> {
   const elapsed = new Promise<void>(resolve => {
     timer = setTimeout(resolve, ms)
   })
-  await Promise.race([elapsed, call.gone])
+  await Promise.race([elapsed, call.closed])
   clearTimeout(timer)
 }

@@ -14,7 +14,7 @@ export class Served implements Call {
   readonly request: Line
   readonly url: string
   readonly gate = new Gate()
-  readonly gone: Promise<void>
+  readonly closed: Promise<void>
   readonly ended: Promise<Ending>
   private readonly incoming: IncomingMessage
   private readonly response: ServerResponse
@@ -43,7 +43,7 @@ export class Served implements Call {
       step: count => this.gate.step(count),
       release: () => this.gate.release(),
     }
-    this.gone = this.watch()
+    this.closed = this.watch()
   }
 
   /** Reads the body. One that breaks off leaves what had come. */
@@ -67,7 +67,7 @@ export class Served implements Call {
     if (this.response.destroyed || this.response.socket?.destroyed !== false) return false
     const roomy = this.response.write(data)
     this.count(data, meter)
-    if (!roomy) await Promise.race([new Promise(resolve => this.response.once('drain', resolve)), this.gone])
+    if (!roomy) await Promise.race([new Promise(resolve => this.response.once('drain', resolve)), this.closed])
     // A turn of the loop: so that two writes are two packets, and a reset is seen.
     else await nextTurn()
     return !this.response.destroyed
@@ -75,14 +75,14 @@ export class Served implements Call {
 
   async end(data: string | Buffer = '', meter: Meter = {}): Promise<void> {
     if (data.length > 0) this.count(data, meter)
-    await Promise.race([new Promise<void>(resolve => this.response.end(data, resolve)), this.gone])
+    await Promise.race([new Promise<void>(resolve => this.response.end(data, resolve)), this.closed])
   }
 
   async sendRaw(data: string | Buffer): Promise<boolean> {
     const { socket } = this.incoming
     if (socket.destroyed) return false
     this.count(data, {})
-    await Promise.race([new Promise(resolve => socket.write(data, resolve)), this.gone])
+    await Promise.race([new Promise(resolve => socket.write(data, resolve)), this.closed])
     return !socket.destroyed
   }
 
@@ -97,7 +97,7 @@ export class Served implements Call {
   }
 
   async step(send: () => Promise<unknown>): Promise<boolean> {
-    await Promise.race([this.gate.pass(), this.gone])
+    await Promise.race([this.gate.pass(), this.closed])
     if (this.incoming.socket.destroyed || this.request.ending) return false
     await send()
     this.gate.done()
@@ -125,7 +125,7 @@ export class Served implements Call {
     const onError = () => end('reset')
     socket.once('end', onFin)
     socket.once('error', onError)
-    const gone = new Promise<void>(resolve => {
+    const closed = new Promise<void>(resolve => {
       const onClose = () => {
         end('reset')
         resolve()
@@ -137,6 +137,6 @@ export class Served implements Call {
         socket.off('end', onFin).off('error', onError).off('close', onClose)
       })
     })
-    return gone
+    return closed
   }
 }

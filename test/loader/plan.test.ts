@@ -1,4 +1,4 @@
-/** How a policy's steps are let go of. */
+/** The disposal of a policy's steps. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type AnyPlugin, definePlugin } from '#contract'
 import { LET_GO_MS } from '../../src/loader/dispose.ts'
@@ -7,8 +7,8 @@ import { createPlan, type PlannableStep } from '../../src/loader/plan.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-const gone: string[] = []
-afterEach(() => void gone.splice(0))
+const disposed: string[] = []
+afterEach(() => void disposed.splice(0))
 
 function step(id: string, dispose: () => void | Promise<void>): PlannableStep {
   const plugin = definePlugin<Record<string, never>>({
@@ -17,7 +17,7 @@ function step(id: string, dispose: () => void | Promise<void>): PlannableStep {
     create: () => ({
       handle: (_ctx, next) => next(),
       dispose() {
-        gone.push(id)
+        disposed.push(id)
         return dispose()
       },
     }),
@@ -36,12 +36,12 @@ test.each([
     'one that throws',
     {
       a() {
-        throw new Error('it does not go')
+        throw new Error('cannot dispose')
       },
     },
-    ['it does not go'],
+    ['cannot dispose'],
   ],
-])('%s is told, and keeps none of the others', async (_name, disposers, says) => {
+])('%s is reported, and does not stop the others', async (_name, disposers, says) => {
   const steps = [...Object.entries(disposers).map(([id, dispose]) => step(id, dispose)), step('last', () => {})]
   const plan = createPlan('p', steps, () => ({}))
   const over = plan.dispose().then(
@@ -50,11 +50,11 @@ test.each([
   )
   await vi.advanceTimersByTimeAsync(LET_GO_MS)
   for (const words of says) expect(await over).toContain(words)
-  expect(gone).toEqual([...Object.keys(disposers), 'last'])
+  expect(disposed).toEqual([...Object.keys(disposers), 'last'])
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('one that takes its time is waited for, and nothing is left of the waiting', async () => {
+test('a slow one is awaited, and no timer is left', async () => {
   let done = false
   const slow = async () => {
     await new Promise(resolve => setTimeout(resolve, LET_GO_MS - 1))

@@ -1,6 +1,6 @@
 /**
- * Run by Node itself, because a test runner answers `import()` in its own way: loads a configuration or single plugins
- * as the gateway does and writes what came of it as one line of JSON.
+ * Loads a configuration or single plugins as the gateway does, and writes the result as one line of JSON.
+ * Run by Node itself: a test runner implements `import()` differently.
  */
 import { writeFileSync } from 'node:fs'
 import { isRefusal } from '#contract'
@@ -11,11 +11,11 @@ import { standIns } from '../config/stand-ins.ts'
 
 interface Order {
   readonly config: string
-  /** Plugins to load, one after the other; without them the configuration is loaded. */
+  /** Plugins to load in turn; without them the configuration is loaded. */
   readonly uses?: readonly string[]
-  /** How long a plugin may take to load. */
+  /** The maximum time for loading a plugin. */
   readonly limitMs?: number
-  /** Written after the first round, and then all are loaded again: with `uses` in one list, else as two results. */
+  /** A file to write after the first round. Then all are loaded again: with `uses` into one list, otherwise as two results. */
   readonly rewrite?: { readonly path: string; readonly text: string }
 }
 
@@ -38,7 +38,7 @@ async function whole(): Promise<unknown> {
   return { files, steps: routes[0]!.steps.steps.map(({ id, foreign, settings }) => ({ id, foreign, settings })) }
 }
 
-/** Loads a plugin and, when its middleware takes no more than a context, runs it. */
+/** Loads a plugin. Runs it if its middleware needs only a context. */
 async function single(use: string): Promise<unknown> {
   try {
     const { plugin, origin, foreign } = await registry.load(use, { saidIn: config, configFile: config })

@@ -1,4 +1,4 @@
-/** Plugins by name, by path and from npm. What is loaded from outside is loaded by a real Node in a process of its own. */
+/** Plugins by name, by path and from npm. Outside code is loaded by a real Node in its own process. */
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,7 +20,7 @@ const CHILD = join(ROOT, 'test/loader/registry-child.ts')
 
 const SETTINGS = `settings: { type: 'object', additionalProperties: false, properties: { greeting: { type: 'string', description: 'What to say.', default: 'hi' } } }`
 
-/** Everything that lies outside the gateway: plugins of one's own, and packages beside the configuration. */
+/** Files outside the gateway: local plugins, and packages beside the configuration. */
 const OUTSIDE: Record<string, string> = {
   'gateway.yaml': '',
   'plugins/typed.ts': `
@@ -47,7 +47,7 @@ module.exports = definePlugin({ name: 'old', ${SETTINGS}, create: () => (context
   'plugins/common/package.json': `{ "type": "commonjs" }`,
   'plugins/common/hours.ts': `import { definePlugin } from 'tollgate/plugin'\nexport default definePlugin({})`,
   'plugins/enum.ts': `enum Colour { Red }\nexport default Colour`,
-  'plugins/alone.ts': `import 'nobody-has-this'\nexport default 1`,
+  'plugins/alone.ts': `import 'does-not-exist'\nexport default 1`,
   'plugins/shouting.ts': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'SHOUT', ${SETTINGS}, create: () => {} })`,
   'plugins/open.ts': `import { definePlugin } from 'tollgate/plugin'
@@ -58,7 +58,7 @@ export default definePlugin({ name: 'open', settings: { type: 'object', properti
 export default definePlugin({ name: 'credits', ${SETTINGS}, create: () => (context: unknown, next: () => Promise<void>) => next() })`,
   'node_modules/typed/package.json': `{ "name": "typed", "type": "module", "exports": "./index.ts" }`,
   'node_modules/typed/index.ts': `const one: number = 1\nexport default one`,
-  // Its own copy, further in than the one beside it.
+  // Its own copy, nested deeper than the one beside it.
   'node_modules/bundler/package.json': `{ "name": "bundler", "type": "module", "main": "index.js" }`,
   'node_modules/bundler/index.js': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'bundler', ${SETTINGS}, create: () => (context, next) => next() })`,
@@ -67,7 +67,7 @@ export default definePlugin({ name: 'bundler', ${SETTINGS}, create: () => (conte
   'node_modules/tollgate-plugin-hello/package.json': `{ "name": "tollgate-plugin-hello", "type": "module", "exports": { "import": "./main.js" } }`,
   'node_modules/tollgate-plugin-hello/main.js': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'hello', ${SETTINGS}, create: () => (context, next) => next() })`,
-  // A plugin that brings a gateway of its own along must get the running one all the same.
+  // A plugin that brings its own gateway must still get the running one.
   'node_modules/tollgate/package.json': `{ "name": "tollgate", "exports": { "./plugin": "./trap.js" } }`,
   'node_modules/tollgate/trap.js': `throw new Error('the wrong copy')`,
   'node_modules/@acme/header/package.json': `{ "name": "@acme/header", "main": "index.js" }`,
@@ -85,7 +85,7 @@ export default definePlugin({ name: 'hello', ${SETTINGS}, create: () => (context
   'node_modules/needy/index.js': `require('needy-friend')`,
 }
 
-// Reasons that package.json files can give, and mistakes in them.
+// Reasons in package.json files, and mistakes in them.
 for (const [name, manifest, code] of [
   ['for-later', { peerDependencies: { tollgate: '^99.0.0' } }, 'module.exports = 1'],
   ['for-engine', { engines: { tollgate: '>=1 <2 || >=98' } }, 'module.exports = 1'],
@@ -94,7 +94,7 @@ for (const [name, manifest, code] of [
     { peerDependencies: { tollgate: '>=0.1' }, engines: { node: '0.10' } },
     'module.exports = () => () => {}',
   ],
-  // A text that is no range of versions excludes no version.
+  // An invalid version range excludes no version.
   ['for-tag', { engines: { tollgate: 'workspace:*' } }, 'module.exports = () => () => {}'],
   ['for-old-node', { engines: { node: '0.10.x' } }, "require('punycode-of-old')"],
   ['no-default', { type: 'module' }, 'export const plugin = 1'],
@@ -130,7 +130,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-describe('plugins that cannot be loaded say why', () => {
+describe('plugins that cannot be loaded report the reason', () => {
   const rows: [use: string, says: string | RegExp][] = [
     ['./plugins/missing.ts', /\/plugins\/missing\.ts does not exist/],
     ['./plugins/readme.md', './plugins/readme.md must end in .ts'],
@@ -139,20 +139,17 @@ describe('plugins that cannot be loaded say why', () => {
     ['./plugins/broken.ts', /\.\/plugins\/broken\.ts \(.*broken\.ts:3\) failed to load: /],
     ['./plugins/throws.ts', /\(plugins\/throws\.ts:1:7\) failed to load: no licence found$/],
     ['./plugins/enum.ts', /\(plugins\/enum\.ts:\d+:\d+\) failed to load: /],
-    ['./plugins/alone.ts', /failed to load: Cannot find package 'nobody-has-this'/],
+    ['./plugins/alone.ts', /failed to load: Cannot find package 'does-not-exist'/],
     ['./plugins/shouting.ts', 'not well made: its name must be lower-case words with dashes'],
     ['./plugins/open.ts', '"settings" must have additionalProperties: false'],
-    [
-      'npm:nobody-has-this',
-      /the package nobody-has-this is not installed beside the configuration; run npm install in /,
-    ],
+    ['npm:does-not-exist', /the package does-not-exist is not installed beside the configuration; run npm install in /],
     // The gateway has it; the configuration's folder has not.
     ['npm:koa', 'the package koa is not installed beside the configuration'],
     ['npm:numbers', 'neither a plugin nor a function that makes a Koa middleware'],
     ['npm:lazy', 'npm:lazy was called with the settings and did not return a Koa middleware'],
     ['npm:needy', /npm:needy .* failed to load: Cannot find module 'needy-friend'/],
-    ['npm:nobody-has-this/sub', 'the package nobody-has-this is not installed beside the configuration'],
-    ['npm:@nobody/has-this/sub', 'the package @nobody/has-this is not installed beside the configuration'],
+    ['npm:does-not-exist/sub', 'the package does-not-exist is not installed beside the configuration'],
+    ['npm:@acme/does-not-exist/sub', 'the package @acme/does-not-exist is not installed beside the configuration'],
     [
       './plugins/common/hours.ts',
       /failed to load: Cannot use import statement outside a module \(the package\.json above it must say "type": "module"/,
@@ -193,7 +190,7 @@ describe('plugins that cannot be loaded say why', () => {
   })
 })
 
-test('one that never finishes loading is given up, and the others are not', async () => {
+test('one that never finishes loading fails, and the others load', async () => {
   write('plugins/waits.mjs', 'await new Promise(() => {})\nexport default 1')
   const uses = ['./plugins/waits.mjs', './plugins/plain.mjs']
   expect(await child({ config: join(folder, 'gateway.yaml'), uses, limitMs: 1_500 })).toMatchObject([
@@ -239,7 +236,7 @@ test('plugins from outside are loaded with the contract of the running gateway',
   ])
 })
 
-test('a plugin file that has changed is loaded anew', async () => {
+test('a changed plugin file is loaded again', async () => {
   const text = OUTSIDE['plugins/plain.mjs']!
   const results = await child({
     config: join(folder, 'gateway.yaml'),
@@ -250,7 +247,7 @@ test('a plugin file that has changed is loaded anew', async () => {
   write('plugins/plain.mjs', text)
 })
 
-describe('what a plugin imports from beside it', () => {
+describe('local imports of a plugin', () => {
   const HEAD = "import { definePlugin } from 'tollgate/plugin'\n"
   const BODY =
     "export default definePlugin({ name: 'mine', settings: { type: 'object', additionalProperties: false, properties: {} }, create: () => async () => {} })\n"
@@ -283,7 +280,7 @@ describe('what a plugin imports from beside it', () => {
   const FAR = 'export const far = 1\n'
   const IMPORTING = `${HEAD}import { near } from './near.ts'\nif (near > 9) throw new Error('no')\n${BODY}`
 
-  test('is watched, and its change needs a restart, also far below', async () => {
+  test('are watched, and a change needs a restart, at any depth', async () => {
     const [before, after] = await twice('mine.ts', IMPORTING, FAR, ['plugins/far.ts', 'export const far = 2\n'])
     expect(before!.files).toEqual(
       expect.arrayContaining([join(folder, 'plugins/near.ts'), join(folder, 'plugins/far.ts')]),
@@ -291,7 +288,7 @@ describe('what a plugin imports from beside it', () => {
     expect(after!.problems).toEqual([expect.stringMatching(RESTART)])
   })
 
-  test('is known by its own path where the configuration is behind a symlink', async () => {
+  test('have their own path if the configuration is behind a symlink', async () => {
     symlinkSync('.', join(folder, 'current'))
     const rewrite = ['plugins/far.ts', 'export const far = 2\n'] as const
     const [before, after] = await twice('mine.ts', IMPORTING, FAR, rewrite, 'current/gateway.yaml')
@@ -301,7 +298,7 @@ describe('what a plugin imports from beside it', () => {
     expect(after!.problems).toEqual([expect.stringMatching(RESTART)])
   })
 
-  test('one that is a symlink has changed when that leads elsewhere', () => {
+  test('a symlink has changed when its target changes', () => {
     const [link, plugin] = [join(folder, 'links/far.ts'), join(folder, 'links/mine.ts')]
     write('links/mine.ts', '')
     write('links/one/far.ts', FAR)
@@ -318,7 +315,7 @@ describe('what a plugin imports from beside it', () => {
     expect(importsOf(plugin)).toEqual([{ file: link, changed: true, wasMissing: false }])
   })
 
-  test('one that is missing is looked for again, also when it comes while the others are loaded', async () => {
+  test('a missing one is looked up again, even if it appears while the others load', async () => {
     const late = `${HEAD}import { late } from './late.ts'\nif (late > 9) throw new Error('no')\n${BODY}`
     const [before, after] = await twice('mine.ts', late, FAR, ['plugins/late.ts', 'export const late = 1\n'])
     expect(before!.problems).toHaveLength(1)
@@ -335,16 +332,16 @@ describe('what a plugin imports from beside it', () => {
     const registry = createRegistry(standIns)
     const { reads, registry: recorded } = recordReads(async () => '', { ...registry, load: () => Promise.reject('no') })
     await recorded.load('./late-too.ts', { saidIn: plugin, configFile: plugin }).catch(() => {})
-    // It is there by now, and so the next look at the files sees that; a folder was there before.
+    // It exists by now, so the next check of the files sees it; a folder was there before.
     const isNews = async (path: string) => reads.get(join(folder, path))!.stamp !== (await stampOf(join(folder, path)))
     expect(await isNews('plugins/late.ts')).toBe(true)
     expect(await isNews('plugins/folder')).toBe(false)
-    // Only once: Node may not look for it again.
+    // Only once: Node may not resolve it again.
     followPlugin(plugin, parent)
     expect(importsOf(plugin).map(each => each.wasMissing)).toEqual([false, false])
   })
 
-  test('one that was touched, or is not imported any more, needs none', async () => {
+  test('one that was only touched, or whose import was removed, needs no restart', async () => {
     const [, touched] = await twice('mine.ts', IMPORTING, FAR, ['plugins/far.ts', FAR])
     expect(touched!.problems).toBe(undefined)
     const [, dropped] = await twice('mine.ts', IMPORTING, FAR, ['plugins/mine.ts', HEAD + BODY])
@@ -352,7 +349,7 @@ describe('what a plugin imports from beside it', () => {
     expect(dropped!.files).not.toContain(join(folder, 'plugins/near.ts'))
   })
 
-  test('one with a syntax error can be mended', async () => {
+  test('one with a syntax error can be fixed without a restart', async () => {
     const [before, after] = await twice('mine.ts', IMPORTING, 'export const far = = 1\n', ['plugins/far.ts', FAR])
     expect(before!.problems).toHaveLength(1)
     expect(after!.problems).toBe(undefined)
@@ -360,14 +357,14 @@ describe('what a plugin imports from beside it', () => {
 
   test.each([
     ['throws', 'export const far = 10\nthrow new Error()\n'],
-    ['lacks what is imported', 'export const other = 1\n'],
-  ])('one that %s is kept by Node.js as it was', async (_name, far) => {
+    ['lacks an imported name', 'export const other = 1\n'],
+  ])('Node.js keeps one that %s', async (_name, far) => {
     const [before, after] = await twice('mine.ts', IMPORTING, far, ['plugins/far.ts', FAR])
     expect(before!.problems).toHaveLength(1)
     expect(after!.problems).toEqual([expect.stringMatching(RESTART)])
   })
 
-  test('a plugin in CommonJS is kept itself', async () => {
+  test('a CommonJS plugin is kept itself', async () => {
     const [before, after] = await twice('mine.cjs', COMMON, FAR, ['plugins/mine.cjs', `${COMMON}// changed\n`])
     expect(before!.problems).toBe(undefined)
     expect(after!.problems).toEqual([expect.stringMatching(/mine\.cjs has changed .* needs a restart$/)])
@@ -405,7 +402,7 @@ test('a configuration with plugins from outside', async () => {
 })
 
 describe('the registry', () => {
-  test('knows the built-in plugins by name and by what they give', async () => {
+  test('finds the built-in plugins by name and by the facts they give', async () => {
     const registry = createRegistry(standIns)
     expect(registry.names).toContain('api-key')
     expect(registry.names).toEqual([...registry.names].sort())
@@ -424,7 +421,7 @@ describe('the registry', () => {
   }
   const made = (more: object) => definePlugin({ ...good, ...more } as never)
 
-  test('refuses built-in plugins that are not well made', () => {
+  test('refuses invalid built-in plugins', () => {
     expect(() => createRegistry([made({}), made({})])).toThrow('built-in plugin "good": there are two of that name')
     expect(() => createRegistry([{ ...good } as unknown as AnyPlugin])).toThrow('it was not made by definePlugin')
     expect(() => createRegistry([made({ gives: ['money'] })])).toThrow('the fact "money" does not exist')
@@ -453,7 +450,7 @@ describe('the registry', () => {
     expect(complaintsAbout(made(more))).toEqual([complaint])
   })
 
-  test('members of its own are nobody else’s affair', () => {
+  test('unknown members are allowed', () => {
     expect(complaintsAbout(made({ version: 3, vendor: 'acme' }))).toEqual([])
   })
 
@@ -479,8 +476,8 @@ describe('the registry', () => {
       const error = await createRegistry([])
         .load(use, place)
         .catch((error: Error) => error)
-      const [, told = null] = /; did you mean "(.*)"\?$/.exec((error as Error).message) ?? []
-      expect(told, (error as Error).message).toBe(meant)
+      const [, suggested = null] = /; did you mean "(.*)"\?$/.exec((error as Error).message) ?? []
+      expect(suggested, (error as Error).message).toBe(meant)
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }

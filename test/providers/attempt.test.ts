@@ -55,7 +55,7 @@ interface Heard {
   heads: [status: number | null, code: string | null][]
 }
 
-/** Starts an attempt whose deadlines run on the test's time, and writes down all that is heard of it. */
+/** Starts an attempt whose deadlines run on the test's clock, and records every callback. */
 function start(
   transport: Transport,
   options: Partial<AttemptOptions> & { body?: object; accept?: () => boolean } = {},
@@ -96,7 +96,7 @@ function start(
   return { attempt, deadlineClock, heard, over }
 }
 
-/** Waits long enough for anything that could still come. */
+/** Longer than any late event takes on loopback. */
 const settle = () => new Promise(resolve => setTimeout(resolve, 30))
 
 const ended = (heard: Heard) => heard.ends + heard.failures.length
@@ -114,8 +114,8 @@ describe('a provider that cannot be reached', () => {
   })
 })
 
-describe('a provider that goes wrong', () => {
-  /** The failures of those faults that show before anybody reads the body; `null`: the body comes, and is another's business. */
+describe('a provider that fails', () => {
+  /** The failure of each fault that shows before the body is read. `null`: the body arrives and fails in a later layer. */
   const CODES: readonly (readonly [
     fault: string,
     whole: string | null,
@@ -160,10 +160,10 @@ describe('a provider that goes wrong', () => {
       const code = mode === 'whole' ? wholeCode : streamCode
       expect(heard.failures.map(failure => failure.code)).toEqual(code === null ? [] : [code])
       expect(heard.ends).toBe(code === null ? 1 : 0)
-      // What breaks behind a good head is told there as good: the receipt's line is written when the head is known.
+      // `onHead` reports a failure inside a body as success: the receipt's line is written when the head is known.
       expect(heard.heads).toEqual([[status, code === 'upstream_truncated' ? null : code]])
       expect(deadlineClock.watched).toBe(0)
-      // A redirect is not followed, and nothing is tried again.
+      // Redirects are not followed and nothing is retried.
       expect(provider.requests).toHaveLength(1)
     })
   }
@@ -173,7 +173,7 @@ describe('a provider that goes wrong', () => {
     [429, 'upstream_rate_limited'],
     [401, 'upstream_auth'],
     [503, 'upstream_overloaded'],
-  ])('status %i says what it is also when its body is encoded', async (status, code) => {
+  ])('status %i has its own code even if its body is encoded', async (status, code) => {
     const provider = await provide(errorAnswer(status, 'xx', { 'content-encoding': 'br', 'retry-after': '7' }))
     const { heard, over } = start(openTransport(provider.baseUrl).dispatch)
     await over
@@ -181,14 +181,14 @@ describe('a provider that goes wrong', () => {
     if (status === 429) expect(heard.failures[0]!.retryAfterMs).toBe(7_000)
   })
 
-  test.each(['identity', 'Identity', ''])('a content-encoding of %j is none', async encoding => {
+  test.each(['identity', 'Identity', ''])('content-encoding %j counts as unencoded', async encoding => {
     const provider = await provide(exact({ headers: { 'content-encoding': encoding } }))
     const { heard, over } = start(openTransport(provider.baseUrl).dispatch)
     await over
     expect(heard).toMatchObject({ ends: 1, failures: [] })
   })
 
-  test('the words of an error are read as far as they came', async () => {
+  test('the message of an error whose body breaks off is still read', async () => {
     const text = JSON.stringify({ error: { message: 'Not like that.', type: 'invalid_request_error' } })
     const breaks: Behaviour = {
       name: 'an error that breaks off',
@@ -205,7 +205,7 @@ describe('a provider that goes wrong', () => {
     expect(heard.heads).toEqual([[400, 'upstream_rejected']])
   })
 
-  test('an error that does not stop is cut after 64 KiB', async () => {
+  test('an endless error is cut after 64 KiB', async () => {
     const endless: Behaviour = {
       name: 'an endless error',
       async run(call) {
@@ -223,7 +223,7 @@ describe('a provider that goes wrong', () => {
 })
 
 describe('deadlines', () => {
-  /** A server that says what it is given, piece by piece, and never more. */
+  /** A server that sends these pieces, one by one, and then stays silent. */
   async function silent(...pieces: string[]): Promise<string> {
     const sockets = new Set<Socket>()
     const server: Server = createServer(socket => {
@@ -261,7 +261,7 @@ describe('deadlines', () => {
     const url = await silent(...pieces)
     const { dispatch } = openTransport(url)
     let received = 0
-    // The bytes of an error are counted where they arrive: they do not leave the attempt.
+    // The bytes of an error are counted on arrival: they do not leave the attempt.
     const counting: Transport = (request, handler) => {
       const onData = handler.onData.bind(handler)
       handler.onData = bytes => {
@@ -284,7 +284,7 @@ describe('deadlines', () => {
     expect(ended(heard)).toBe(1)
   })
 
-  test('each byte gives a stream new time, but not for ever', async () => {
+  test('each byte restarts the idle time of a stream, but not its total time', async () => {
     const provider = await provide(gated({ tokens: 100 }))
     const { heard, deadlineClock } = start(openTransport(provider.baseUrl).dispatch)
     await provider.waitForRequest()
@@ -304,7 +304,7 @@ describe('deadlines', () => {
     expect((await provider.waitForClose(provider.requests[0]!)).how).toMatch(/fin|reset/)
   })
 
-  test('while the client is blocked the provider is not late', async () => {
+  test('the idle time stops while the client is blocked', async () => {
     const provider = await provide(stream({ tokens: 50 }))
     let accepts = false
     const { heard, deadlineClock, attempt, over } = start(openTransport(provider.baseUrl).dispatch, {
@@ -317,14 +317,14 @@ describe('deadlines', () => {
     expect(heard.text).toBe(before)
     accepts = true
     attempt.resume()
-    // Its time begins anew.
+    // The idle time starts again.
     deadlineClock.advance(59_999)
     await over
     expect(heard).toMatchObject({ ends: 1, failures: [] })
     expect(heard.text).toContain('[DONE]')
   })
 
-  test('its time begins anew when the client goes on, also when nothing has come meanwhile', async () => {
+  test('the idle time restarts when the client resumes, even if nothing arrived meanwhile', async () => {
     const provider = await provide(gated())
     const { heard, deadlineClock, attempt } = start(openTransport(provider.baseUrl).dispatch, { accept: () => false })
     await provider.step()
@@ -337,7 +337,7 @@ describe('deadlines', () => {
     expect(heard.failures).toEqual([{ code: 'upstream_timeout', detail: 'no data for 60000 ms' }])
   })
 
-  test('but the whole answer still has its limit', async () => {
+  test('the total time limit still applies', async () => {
     const provider = await provide(stream({ tokens: 50 }))
     const { heard, deadlineClock } = start(openTransport(provider.baseUrl).dispatch, { accept: () => false })
     await until(() => heard.text !== '')
@@ -348,13 +348,13 @@ describe('deadlines', () => {
 })
 
 describe('a client that does not keep up', () => {
-  test('holds the provider back, and gets everything in the end', async () => {
+  test('slows the provider down and still gets everything', async () => {
     const tokens = Array.from({ length: 3_000 }, (_, i) => `${i} ${'x'.repeat(10_000)}`)
     const provider = await provide(stream({ tokens, obeyCap: false }))
     let accepts = false
     const { heard, attempt, over } = start(openTransport(provider.baseUrl).dispatch, { accept: () => accepts })
     await until(() => heard.text !== '')
-    // Until nothing more is taken: the kernel's buffers are full and the provider waits.
+    // Until the kernel's buffers are full and the provider waits.
     const emitted = () => provider.requests[0]!.emitted.bytes
     for (let before = -1; before !== emitted(); ) {
       before = emitted()
@@ -372,7 +372,7 @@ describe('a client that does not keep up', () => {
     expect(heard.text.match(/"content":"\d+ x/g)).toHaveLength(3_000)
   })
 
-  test('resuming what was not paused does nothing', async () => {
+  test('resuming an attempt that is not paused does nothing', async () => {
     const provider = await provide(stream())
     const { heard, attempt, over } = start(openTransport(provider.baseUrl).dispatch)
     attempt.resume()
@@ -383,7 +383,7 @@ describe('a client that does not keep up', () => {
 })
 
 describe('an attempt that is aborted', () => {
-  test('at once: nothing is asked', async () => {
+  test('at once: no request is sent', async () => {
     const provider = await provide(exact())
     const { attempt, heard, deadlineClock } = start(openTransport(provider.baseUrl).dispatch)
     attempt.abort()
@@ -393,7 +393,7 @@ describe('an attempt that is aborted', () => {
     expect(provider.requests).toHaveLength(0)
   })
 
-  test('while it waits for a connection: nothing is asked for nobody', async () => {
+  test('while it waits for a connection: no request is sent', async () => {
     const provider = await provide(gated())
     const transport = openTransport(provider.baseUrl, 1)
     const first = start(transport.dispatch)
@@ -412,8 +412,8 @@ describe('an attempt that is aborted', () => {
     ['before the head', -1],
     ['after the head', 0],
     ['in the middle', 3],
-  ])('%s: the provider is told, and nothing more is heard', async (_name, steps) => {
-    const before: Behaviour = { name: 'silence', run: call => call.gone }
+  ])('%s: the connection is closed and no callback follows', async (_name, steps) => {
+    const before: Behaviour = { name: 'silence', run: call => call.closed }
     const provider = await provide(steps < 0 ? before : gated({ tokens: 10 }))
     const { attempt, heard, deadlineClock } = start(openTransport(provider.baseUrl).dispatch)
     const request = await provider.waitForRequest()
@@ -425,21 +425,21 @@ describe('an attempt that is aborted', () => {
         await until(() => heard.text.length > size)
       }
     }
-    const told = { ...heard, heads: [...heard.heads] }
+    const recorded = { ...heard, heads: [...heard.heads] }
     const abortedAt = performance.now()
     attempt.abort()
     const { how, at } = await provider.waitForClose(request)
     expect(how).toMatch(/fin|reset/)
-    // Promised is a second; on loopback it is a few milliseconds.
+    // The limit is a second; on loopback it takes a few milliseconds.
     expectWithin(at - abortedAt, 1_000)
     await settle()
-    expect(heard).toEqual(told)
+    expect(heard).toEqual(recorded)
     expect(deadlineClock.watched).toBe(0)
     attempt.abort()
     attempt.resume()
   })
 
-  test('from inside its own data: no second piece, no end', async () => {
+  test('from inside onData: no second piece, no end', async () => {
     const provider = await provide(stream({ tokens: 200 }))
     const { promise, resolve } = Promise.withResolvers<void>()
     const running: ReturnType<typeof start> = start(openTransport(provider.baseUrl).dispatch, {
@@ -455,7 +455,7 @@ describe('an attempt that is aborted', () => {
     expect(running.heard).toMatchObject({ text, ends: 0, failures: [] })
   })
 
-  test('while it is paused: the connection does not stay', async () => {
+  test('while it is paused: the connection is closed', async () => {
     const provider = await provide(stream({ tokens: Array(3_000).fill('x'.repeat(10_000)), obeyCap: false }))
     const transport = openTransport(provider.baseUrl, 1)
     const { attempt, heard } = start(transport.dispatch, { accept: () => false })
@@ -479,15 +479,15 @@ describe('an attempt that is aborted', () => {
   })
 })
 
-// Found in a prototype: 290 clients that vanished left a pool of 64 connections dead, for good. Requests that wait for a
-// connection have no abort yet, went upstream for nobody, were paused by a response that was gone, and never resumed.
-test('300 abandoned streams on 64 connections: the next second serves as if nothing had been', async () => {
+// Seen in a prototype: 290 clients that disconnected left a pool of 64 connections dead for good. Requests that waited for a
+// connection could not be aborted yet. They were sent anyway, paused by a closed response, and never resumed.
+test('300 abandoned streams on 64 connections do not slow down the requests of the next second', async () => {
   const provider = await provide(stream({ tokens: 1_000, obeyCap: false }))
   const { dispatch } = openTransport(provider.baseUrl, 64)
   const abandoned = Array.from({ length: 300 }, () => start(dispatch, { accept: () => false }))
   await until(() => abandoned.filter(({ heard }) => heard.text !== '').length === 64)
   for (const { attempt } of abandoned) attempt.abort()
-  const told = abandoned.map(({ heard }) => heard.text.length)
+  const received = abandoned.map(({ heard }) => heard.text.length)
   provider.script(whole())
   for (let second = 1; second <= 5; second++) {
     const startedAt = performance.now()
@@ -495,15 +495,15 @@ test('300 abandoned streams on 64 connections: the next second serves as if noth
     for (const heard of await Promise.all(answers)) expect(heard).toMatchObject({ ends: 1, failures: [] })
     expectWithin(performance.now() - startedAt, 1_000 * counts(1, 5), `round ${second}`)
   }
-  // Those that waited were not asked for, and those that were paused hear nothing more.
+  // Requests that waited were never sent, and paused ones get no more data.
   expect(provider.requests.filter(({ body }) => body?.['stream'] === true)).toHaveLength(64)
   expect(provider.openConnections).toBeLessThanOrEqual(64)
-  expect(abandoned.map(({ heard }) => heard.text.length)).toEqual(told)
+  expect(abandoned.map(({ heard }) => heard.text.length)).toEqual(received)
   expect(abandoned.filter(({ heard }) => ended(heard) > 0)).toEqual([])
 })
 
 describe('a good answer', () => {
-  test.each([true, false])('comes through as it is (stream: %s)', async streamed => {
+  test.each([true, false])('arrives unchanged (stream: %s)', async streamed => {
     const provider = await provide(exact({ tokens: ['na\u00efve ', '\u{1f600}'] }))
     const { heard, over } = start(openTransport(provider.baseUrl).dispatch, { stream: streamed })
     await over
@@ -512,7 +512,7 @@ describe('a good answer', () => {
     expect(heard).toMatchObject({ ends: 1, failures: [], heads: [[200, null]] })
   })
 
-  test('the head is told as soon as it is there', async () => {
+  test('the head is reported as soon as it arrives', async () => {
     const provider = await provide(gated())
     const { heard, attempt } = start(openTransport(provider.baseUrl).dispatch)
     await until(() => heard.heads.length > 0)
@@ -520,7 +520,7 @@ describe('a good answer', () => {
     attempt.abort()
   })
 
-  test('an error that was read to its end keeps its connection', async () => {
+  test('an error that was read completely keeps its connection open', async () => {
     const provider = await provide([errorAnswer(429), errorAnswer(500), whole()])
     const transport = openTransport(provider.baseUrl)
     for (let i = 0; i < 3; i++) {
@@ -532,8 +532,8 @@ describe('a good answer', () => {
   })
 })
 
-describe('whatever a transport does', () => {
-  /** A transport in the test's hand. */
+describe('misbehaving transports', () => {
+  /** A transport that the test controls. */
   function byHand() {
     let handler!: AnswerHandler
     let aborts = 0
@@ -550,7 +550,7 @@ describe('whatever a transport does', () => {
     }
   }
 
-  test('one that throws nothing but says it failed before it connected', () => {
+  test('one that fails before it has connected', () => {
     const { handler, heard } = byHand()
     handler().onError(Object.assign(new Error('bad header'), { code: 'UND_ERR_INVALID_ARG' }))
     expect(heard).toMatchObject({
@@ -559,7 +559,7 @@ describe('whatever a transport does', () => {
     })
   })
 
-  test('what may be billed: what has gone out, until an error comes back', () => {
+  test('an attempt is billable from the moment it was sent until an error status arrives', () => {
     const queue = byHand()
     const handler = queue.handler() as QueuedHandler
     handler.onConnect(() => {})
@@ -577,7 +577,7 @@ describe('whatever a transport does', () => {
     expect(bad.attempt.isBillable).toBe(false)
   })
 
-  test('one that goes on after the end is not heard', () => {
+  test('callbacks after the end are ignored', () => {
     const { handler, connect, head, heard } = byHand()
     connect()
     head()
@@ -589,7 +589,7 @@ describe('whatever a transport does', () => {
     expect(heard).toEqual({ text: '', ends: 1, failures: [], heads: [[200, null]] })
   })
 
-  test('one that connects after it was given up is told so', () => {
+  test('one that connects after the abort is aborted', () => {
     const { attempt, connect, head, handler, heard, counts } = byHand()
     attempt.abort()
     connect()
@@ -599,7 +599,7 @@ describe('whatever a transport does', () => {
     expect(heard).toEqual({ text: '', ends: 0, failures: [], heads: [] })
   })
 
-  test('one that answers before it was asked for more is resumed once', () => {
+  test('one that answers early is resumed once', () => {
     const { attempt, connect, head, counts } = byHand()
     connect()
     head()
@@ -641,12 +641,12 @@ describe('an error of the transport', () => {
     ['UND_ERR_HEADERS_OVERFLOW', 'upstream_invalid', 'upstream_invalid'],
     ['UND_ERR_RESPONSE', 'upstream_invalid', 'upstream_invalid'],
     [undefined, 'upstream_unreachable', 'upstream_truncated'],
-  ])('%s is %s before the head and %s behind it', (code, before, behind) => {
+  ])('%s is %s before the head and %s after it', (code, before, behind) => {
     expect(failureOfError(error(code), false).code).toBe(before)
     expect(failureOfError(error(code), true).code).toBe(behind)
   })
 
-  test('its words are for the log only', () => {
+  test('its message goes to the log only', () => {
     expect(failureOfError(error('ECONNRESET'), false)).toEqual({
       code: 'upstream_unreachable',
       detail: 'ECONNRESET: at 10.0.0.7',

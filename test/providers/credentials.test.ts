@@ -5,46 +5,46 @@ const OUT_MS = 60_000
 
 function start(...all: string[]) {
   const clock = { now: 1000 }
-  const told: [index: number, left: number][] = []
+  const reported: [index: number, left: number][] = []
   const credentials = createCredentials(
     all,
     () => clock.now,
-    (index, left) => told.push([index, left]),
+    (index, left) => reported.push([index, left]),
   )
   const take = () => credentials.next()!
   const next = (times: number) => Array.from({ length: times }, () => credentials.next()?.credential ?? null).join('')
-  return { clock, told, take, next, good: credentials.good }
+  return { clock, reported, take, next, good: credentials.good }
 }
 
 describe('a refused credential', () => {
-  test('is left out for a minute, and told once', () => {
-    const { clock, told, take, next, good } = start('a', 'b', 'c')
+  test('is skipped for a minute and reported once', () => {
+    const { clock, reported, take, next, good } = start('a', 'b', 'c')
     take()
     const b = take()
     expect(good()).toBe(3)
     expect(b.refused()).toBe(2)
     expect(good()).toBe(2)
     expect(b.refused()).toBe(2)
-    expect(told).toEqual([[1, 2]])
+    expect(reported).toEqual([[1, 2]])
     expect(next(4)).toBe('caca')
     clock.now += OUT_MS
     expect(good()).toBe(3)
     expect(next(3)).toBe('bca')
   })
 
-  test('is told again when it is refused again after its time', () => {
-    const { clock, told, take } = start('a', 'b')
+  test('is reported again if it is refused again after that minute', () => {
+    const { clock, reported, take } = start('a', 'b')
     take().refused()
     clock.now += OUT_MS
     take()
     take().refused()
-    expect(told).toEqual([
+    expect(reported).toEqual([
       [0, 1],
       [0, 1],
     ])
   })
 
-  test('is not restored by an answer to an earlier request', () => {
+  test('is not restored by the answer to an earlier request', () => {
     const { take, next } = start('a', 'b')
     const earlier = take()
     take()
@@ -53,28 +53,28 @@ describe('a refused credential', () => {
     expect(next(2)).toBe('bb')
   })
 
-  test('is used all the same when all are refused, the one whose time is over first, and restored when it is taken', () => {
-    const { clock, told, take, next } = start('a', 'b')
+  test('is used if all are refused, the one that expires first, and restored when it is accepted', () => {
+    const { clock, reported, take, next } = start('a', 'b')
     const a = take()
     const b = take()
     b.refused()
     clock.now += 10
     expect(a.refused()).toBe(0)
-    expect(told.at(-1)).toEqual([0, 0])
+    expect(reported.at(-1)).toEqual([0, 0])
     expect(next(2)).toBe('bb')
     take().taken()
     expect(next(2)).toBe('bb')
-    expect(told).toHaveLength(2)
+    expect(reported).toHaveLength(2)
   })
 })
 
-test('a limited credential is left out for its time, and nobody is told', () => {
-  const { clock, told, take, next } = start('a', 'b')
+test('a rate-limited credential is skipped for its time and not reported', () => {
+  const { clock, reported, take, next } = start('a', 'b')
   expect(take().limited(5000)).toBe(1)
   expect(next(3)).toBe('bbb')
   clock.now += 5000
   expect(next(2)).toBe('ab')
-  expect(told).toEqual([])
+  expect(reported).toEqual([])
 })
 
 test.each([

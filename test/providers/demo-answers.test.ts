@@ -11,9 +11,9 @@ import { ask, asking, chunksOf, demoWith, said, Time, user, weather } from './de
 
 const counts = countsOf('corpus')
 
-describe('what it says', () => {
-  it('the same to the same conversation, something else with another seed, and never the same id', () => {
-    const body = { model: 'demo', messages: [user('Tell me something.')] }
+describe('the answer', () => {
+  it('is the same for the same conversation, differs with another seed, and always has another id', () => {
+    const body = { model: 'demo', messages: [user('Say something nice.')] }
     const time = new Time()
     const demo = demoWith(time)
     const [first, second] = [ask(body, time, demo), ask(body, time, demo)].map(
@@ -25,7 +25,7 @@ describe('what it says', () => {
     expect(new Set(others).size).toBeGreaterThan(1)
   })
 
-  it('repeats the question, counts the turns and remembers what was said before', () => {
+  it('repeats the question, counts the turns and quotes the previous question', () => {
     const one = said({ model: 'demo', messages: [user('What is a gateway?')] })
     expect(one).toContain('"What is a gateway?", which is 4 words')
     const messages = [
@@ -47,7 +47,7 @@ describe('what it says', () => {
     expect(said({ model: 'demo', messages: [user(message)] })).toBe(answer)
   })
 
-  it('answers a tool result in text, by the name of the tool', () => {
+  it('answers a tool result in text that names the tool', () => {
     const messages = [
       user("What's the weather in Paris?"),
       {
@@ -74,7 +74,7 @@ describe('limits', () => {
     expect(usage!.completion_tokens).toBe(2 * cap)
   })
 
-  it('the smaller of both caps holds', () => {
+  it('the smaller of both caps applies', () => {
     const body = { model: 'demo', messages: [user('Hello')] }
     for (const [max_tokens, max_completion_tokens] of [
       [4, 9],
@@ -85,20 +85,20 @@ describe('limits', () => {
     }
   })
 
-  it('exactly enough is not a cut', () => {
+  it('an answer of exactly the cap is not cut', () => {
     const body = { model: 'demo', messages: [user('say: one two')] }
     expect(JSON.parse(ask({ ...body, max_tokens: 2 }).text).choices[0]).toMatchObject({ finish_reason: 'stop' })
     expect(JSON.parse(ask({ ...body, max_tokens: 1 }).text).choices[0]).toMatchObject({ finish_reason: 'length' })
   })
 
-  it('a stop sequence is left out with all behind it', () => {
+  it('the answer ends before a stop sequence', () => {
     const answer = JSON.parse(
       ask({ model: 'demo', messages: [user('count to 9')], stop: ['7', ' 5,'] }).text,
     ) as ChatCompletion
     expect(answer.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: '1, 2, 3, 4,' } })
   })
 
-  it('thinking grows with the effort, is counted, and the cap includes it', () => {
+  it('reasoning grows with the effort, is counted, and is included in the cap', () => {
     const body = { model: 'demo-reasoning', messages: [user('Is 7 prime?')] }
     const thought = ['none', 'low', 'medium', 'high'].map(reasoning_effort => {
       const { choices, usage } = JSON.parse(ask({ ...body, reasoning_effort }).text) as ChatCompletion
@@ -115,7 +115,7 @@ describe('limits', () => {
     expect(plain.choices[0]!.message).not.toHaveProperty('reasoning_content')
   })
 
-  it('log probabilities: one entry a token, as many alternatives as asked', () => {
+  it('log probabilities: one entry per token, with the requested number of alternatives', () => {
     const body = { model: 'demo', messages: [user('Hello')], max_tokens: 3, logprobs: true }
     for (const top of [0, 1, 20]) {
       const choice = (JSON.parse(ask({ ...body, top_logprobs: top }).text) as ChatCompletion).choices[0]!
@@ -131,16 +131,16 @@ describe('limits', () => {
   })
 })
 
-describe('which tool is called', () => {
-  const time = { type: 'function', function: { name: 'get_time', description: 'Tells the local clock of a city' } }
+describe('the choice of a tool', () => {
+  const time = { type: 'function', function: { name: 'get_time', description: 'Reads the local clock of a city' } }
   const tools = [weather, time]
   const byName = { type: 'function', function: { name: 'get_time' } }
   const allowed = { type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [byName] } }
   const rows: [string, string, object, string[]][] = [
     ['nothing fits', 'Hello there', {}, []],
     ['it is forbidden', 'What is the weather in Paris?', { tool_choice: 'none' }, []],
-    ['a word of the name fits', 'What is the weather in Paris?', {}, ['get_weather']],
-    ['two words of the description fit', 'Which local clocks do they have?', {}, ['get_time']],
+    ['a word of the name matches', 'What is the weather in Paris?', {}, ['get_weather']],
+    ['two words of the description match', 'Which local clocks do they have?', {}, ['get_time']],
     ['one word of the description is not enough', 'I like the local food', {}, []],
     ['the full names of two are mentioned', 'call get_weather and get_time', {}, ['get_weather', 'get_time']],
     ['only one may be', 'call get_weather and get_time', { parallel_tool_calls: false }, ['get_weather']],
@@ -158,7 +158,7 @@ describe('which tool is called', () => {
     expect(choices[0]!.message.content === null).toBe(names.length > 0)
   })
 
-  it('arguments are made from the schema and the message', () => {
+  it('arguments come from the schema and the message', () => {
     const message = 'What is the weather in Paris for 5 days?'
     const { choices } = JSON.parse(ask({ model: 'demo', messages: [user(message)], tools }).text) as ChatCompletion
     expect(JSON.parse(choices[0]!.message.tool_calls![0]!.function!.arguments!)).toEqual({
@@ -170,7 +170,7 @@ describe('which tool is called', () => {
 })
 
 describe('any input', () => {
-  it('tokens are at most four bytes, split no code point and lose nothing', () => {
+  it('tokens have at most four bytes, split no code point and lose nothing', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 200 }), text => {
         const tokens = splitTokens(text)
@@ -183,7 +183,7 @@ describe('any input', () => {
     )
   })
 
-  it('is answered or refused, never broken', () => {
+  it('is answered or refused, and never throws', () => {
     const words = fc.oneof(fc.string(), fc.constantFrom('weather in Paris', 'count to 30', 'get_weather', 'say: x'))
     const message = fc.record({
       role: fc.constantFrom('user', 'system', 'assistant', 'tool'),

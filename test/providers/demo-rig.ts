@@ -1,4 +1,4 @@
-/** What the tests of the demo share: time that stands still, a handler that writes down what it is told, and short ways to ask. */
+/** Helpers for the tests of the demo provider: a manual clock, a handler that records its calls, and shortcuts for requests. */
 import { expect } from 'vitest'
 import type { ChatCompletion, Chunk } from '#contract'
 import { createDemo } from '../../src/providers/demo/demo.ts'
@@ -6,7 +6,7 @@ import type { SetTimer } from '../../src/providers/demo/play.ts'
 import type { AnswerHandler } from '../../src/providers/handler.ts'
 import { parseSse } from '../helpers/sse.ts'
 
-/** Between two tokens, in milliseconds. */
+/** Milliseconds between two tokens. */
 export const PACE_MS = 20
 /** Milliseconds since the epoch. */
 export const NOW = 1_790_000_000_123
@@ -48,7 +48,7 @@ export function dispatch(body: unknown, recorder: Recorder, time: Time) {
   demoWith(time).dispatch(callOf(body), recorder)
 }
 
-/** The answer to a body, to its end. */
+/** Sends a body and returns the complete answer. */
 export function ask(body: unknown, time = new Time(), demo = demoWith(time)) {
   const recorder = new Recorder()
   demo.dispatch(callOf(body), recorder)
@@ -70,13 +70,13 @@ export function contentPieces(text: string): string[] {
   return deltas.filter(content => typeof content === 'string' && content !== '') as string[]
 }
 
-/** A handler that writes down what it is told. */
+/** Records every call of the handler. */
 export class Recorder implements AnswerHandler {
   readonly calls: string[] = []
   readonly data: Buffer[] = []
   status = 0
   headers: Record<string, string> = {}
-  /** What `onData` returns is the opposite. */
+  /** `onData` returns the opposite. */
   full = false
   onCall: (name: string) => unknown = () => {}
   abort = (): void => {}
@@ -117,7 +117,7 @@ export class Recorder implements AnswerHandler {
   }
 }
 
-/** Time that stands still until it is told to go on. */
+/** A clock with timers that moves only by `advance` and `runAll`. */
 export class Time {
   private now = 0
   private timers: { due: number; run: () => void }[] = []
@@ -141,7 +141,7 @@ export class Time {
     }
     this.now = until
   }
-  /** Runs until nothing waits any more. */
+  /** Runs until no timer is left. */
   runAll(): void {
     this.advance(1e9)
   }

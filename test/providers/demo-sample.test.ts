@@ -100,7 +100,7 @@ describe('structured output', () => {
     ['a reference to nowhere', { $ref: '#/$defs/a' }, 'does not exist'],
     ['a remote reference', { $ref: 'https://example.com/x' }, 'outside'],
     ['nothing', { type: 'integer', minimum: 2, maximum: 1 }, 'no value'],
-  ])('is refused, not faked: %s', (_title, schema, message) => {
+  ])('is refused: %s', (_title, schema, message) => {
     const answer = ask({
       ...asking('Hello'),
       response_format: { type: 'json_schema', json_schema: { name: 'x', schema } },
@@ -119,7 +119,7 @@ describe('structured output', () => {
   })
 })
 
-/** Definitions of which each refers to the one before twice. */
+/** Definitions that each refer twice to the previous one. */
 function doublings(count: number): Record<string, object> {
   const definitions: Record<string, object> = { d0: { type: 'object' } }
   for (let at = 1; at <= count; at++) {

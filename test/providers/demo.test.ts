@@ -18,7 +18,7 @@ import {
   weather,
 } from './demo-rig.ts'
 
-describe('giving up', () => {
+describe('aborts', () => {
   const body = { model: 'demo', stream: true, messages: [user('Hello')] }
 
   const moments: [string, (recorder: Recorder) => void][] = [
@@ -67,7 +67,7 @@ describe('giving up', () => {
     }
   })
 
-  it('a handler that throws hears of it once, and the timers go', () => {
+  it('a handler that throws gets one error, and the timers are cleared', () => {
     const time = new Time()
     const recorder = new Recorder()
     recorder.onCall = name => {
@@ -81,7 +81,7 @@ describe('giving up', () => {
 })
 
 describe('backpressure', () => {
-  it.each([true, false])('false pauses until resume, also before the end (stream: %s)', stream => {
+  it.each([true, false])('returning false pauses until resume, even before the end (stream: %s)', stream => {
     const time = new Time()
     const recorder = new Recorder()
     recorder.full = true
@@ -98,7 +98,7 @@ describe('backpressure', () => {
     expect(pieces).toBe(stream ? recorder.text().split('\n\n').length - 1 : 1)
   })
 
-  it('resume from inside onData outweighs its false, and the pace stays', () => {
+  it('resume inside onData overrides its false, and the pace stays the same', () => {
     const time = new Time()
     const recorder = new Recorder()
     recorder.full = true
@@ -112,7 +112,7 @@ describe('backpressure', () => {
   })
 })
 
-describe('what is refused, as api.openai.com would', () => {
+describe('refusals that match api.openai.com', () => {
   const messages = [user('Hello')]
   const tool = { type: 'function', function: { name: 'get_time' } }
   const rows: [string, unknown, number, string, string | null][] = [
@@ -198,7 +198,7 @@ describe('what is refused, as api.openai.com would', () => {
 })
 
 describe('time', () => {
-  it('a stream begins at once, its first token comes after one pace, and each next one a pace later', () => {
+  it('a stream starts at once and sends one token per pace', () => {
     const time = new Time()
     const recorder = new Recorder()
     dispatch({ model: 'demo', stream: true, messages: [user('count to 12')] }, recorder, time)
@@ -228,7 +228,7 @@ describe('time', () => {
     expect(recorder.headers['content-length']).toBe(String(recorder.data[0]!.length))
   })
 
-  it('choices are made at the same time', () => {
+  it('choices are generated at the same time', () => {
     const time = new Time()
     const recorder = new Recorder()
     dispatch({ model: 'demo', stream: true, n: 3, messages: [user('count to 12')] }, recorder, time)
@@ -249,7 +249,7 @@ describe('time', () => {
 describe('the shape of a stream', () => {
   const body = { model: 'demo-small', stream: true, messages: [user('Hello')] }
 
-  it('role first, one finish, [DONE]; one id, time and model; no usage key unless asked', () => {
+  it('role first, one finish, [DONE]; one id, time and model; no usage key unless requested', () => {
     const { text, headers } = ask(body)
     expect(headers['content-type']).toMatch(/^text\/event-stream/)
     const sse = parseSse(text)
@@ -268,7 +268,7 @@ describe('the shape of a stream', () => {
     expect(chunks.some(chunk => 'usage' in chunk || 'system_fingerprint' in chunk)).toBe(false)
   })
 
-  it('asked for usage: null in each chunk, then one chunk without choices', () => {
+  it('with usage requested: null in each chunk, then one chunk without choices', () => {
     const chunks = chunksOf(ask({ ...body, stream_options: { include_usage: true } }).text)
     expect(chunks.slice(0, -1).every(chunk => chunk.usage === null && chunk.choices.length === 1)).toBe(true)
     const { choices, usage } = chunks.at(-1)!
@@ -278,7 +278,7 @@ describe('the shape of a stream', () => {
     expect(usage!.prompt_tokens_details).toMatchObject({ cached_tokens: 0 })
   })
 
-  it('a call right at the start: role, name and empty arguments in one chunk, content null', () => {
+  it('a call at the start: role, name and empty arguments in one chunk, content null', () => {
     const chunks = chunksOf(ask({ ...body, tools: [weather], messages: [user("What's the weather in Paris?")] }).text)
     expect(chunks[0]!.choices[0]!.delta).toEqual({
       role: 'assistant',
@@ -301,7 +301,7 @@ describe('the shape of a stream', () => {
 
   const asked = [
     { messages: [user('Hello')], n: 3 },
-    { messages: [user('Tell me a story about €uros and 😀')], max_tokens: 9, n: 2, logprobs: true, top_logprobs: 3 },
+    { messages: [user('Write a story about €uros and 😀')], max_tokens: 9, n: 2, logprobs: true, top_logprobs: 3 },
     { messages: [user("What's the weather in Paris?")], tools: [weather], max_tokens: 7 },
     { messages: [user('Is 7 prime?')], model: 'demo-reasoning', reasoning_effort: 'high' },
     { messages: [user('Is 7 prime?')], model: 'demo-thinking', reasoning_effort: 'high' },

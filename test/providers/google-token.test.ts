@@ -1,4 +1,4 @@
-/** Tokens of a service account: what is signed, what is kept, and when it is renewed. Google is a server on loopback. */
+/** Tokens of a service account: the signed request, caching and renewal. Google is a server on loopback. */
 import { createVerify, generateKeyPairSync } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -32,7 +32,7 @@ beforeEach(() => {
   answer = { status: 200, body: JSON.stringify({ access_token: 'token-1', expires_in: 3600 }) }
 })
 
-/** A keeper whose time stands still, and which is told by hand when to go on. */
+/** A token keeper with a manual clock and manual timers. */
 function start(of: Partial<ServiceAccount> = {}) {
   const clock = { now: NOW }
   const problems: string[] = []
@@ -55,16 +55,21 @@ function start(of: Partial<ServiceAccount> = {}) {
   return { keeper, clock, problems, due, renewed }
 }
 
-describe('no token', () => {
+describe('without a token', () => {
   test.each([
     ['refused', 400, '{"error":"invalid_grant","error_description":"Invalid JWT"}', 'status 400, invalid_grant'],
     ['a page', 502, '<html>', 'status 502'],
-    ['an error that is no word', 400, '{"error":{"a":1}}', 'status 400'],
-    ['an answer without one', 200, '{"expires_in":3600}', 'the answer has no valid access_token'],
-    ['a token that no header can hold', 200, '{"access_token":"a\\r\\nb"}', 'the answer has no valid access_token'],
+    ['an error that is not a string', 400, '{"error":{"a":1}}', 'status 400'],
+    ['an answer without a token', 200, '{"expires_in":3600}', 'the answer has no valid access_token'],
+    [
+      'a token that is not a valid header value',
+      200,
+      '{"access_token":"a\\r\\nb"}',
+      'the answer has no valid access_token',
+    ],
     ['no JSON', 200, 'ok', 'the answer has no valid access_token'],
-    ['a body without end', 200, 'x'.repeat(100_000), 'the answer is longer than 65536 bytes'],
-  ])('%s: told, and tried again soon', async (_name, status, body, said) => {
+    ['an endless body', 200, 'x'.repeat(100_000), 'the answer is longer than 65536 bytes'],
+  ])('%s: reported, and retried soon', async (_name, status, body, said) => {
     answer = { status, body }
     const { keeper, problems, due, renewed } = start()
     await keeper.tried
@@ -76,7 +81,7 @@ describe('no token', () => {
     expect(keeper.current()).toBe('late')
   })
 
-  test('nobody there: the reason is told, and no key', async () => {
+  test('a refused connection is reported, without the key', async () => {
     const { keeper, problems } = start({ tokenUri: `${REFUSED_URL}/token` })
     await keeper.tried
     expect(keeper.current()).toBeNull()
@@ -94,7 +99,7 @@ describe('no token', () => {
     await new Promise(resolve => other.close(resolve))
   })
 
-  test('none after its time is over, when no new one could be had', async () => {
+  test('an expired token is not used if the renewal failed', async () => {
     const { keeper, clock, problems, renewed } = start()
     await keeper.tried
     answer = { status: 500, body: '{}' }
@@ -107,7 +112,7 @@ describe('no token', () => {
   })
 })
 
-test('a token is renewed five minutes before its end, and the old one serves until then', async () => {
+test('a token is renewed five minutes before it expires, and used until then', async () => {
   const { keeper, clock, due, renewed } = start()
   await keeper.tried
   expect(keeper.current()).toBe('token-1')
@@ -119,14 +124,14 @@ test('a token is renewed five minutes before its end, and the old one serves unt
   expect(due.at(-1)!.ms).toBe(5 * 60_000)
 })
 
-test('nothing is renewed any more after close', async () => {
+test('nothing is renewed after close', async () => {
   const { keeper, due } = start()
   await keeper.tried
   keeper.close()
   expect(due).toEqual([])
 })
 
-test('what is sent is signed by the account, for Google, for an hour', async () => {
+test('the assertion is signed by the account, for Google, for an hour', async () => {
   const { keeper } = start()
   await keeper.tried
   expect(asked[0]!.get('grant_type')).toBe('urn:ietf:params:oauth:grant-type:jwt-bearer')

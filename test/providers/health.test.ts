@@ -1,4 +1,4 @@
-/** What is known of each target, and the order that follows from it; time is passed in. */
+/** Health records of targets and the order that follows from them; the test passes the time in. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ErrorCode, Target } from '#contract'
 import { HealthTracker } from '../../src/providers/health.ts'
@@ -41,7 +41,7 @@ const failTimes = (of: Target, times: number) => {
 }
 
 describe('a target that fails', () => {
-  test('five times in a row is put behind the others, for 15 s', () => {
+  test('five times in a row is put behind the others for 15 s', () => {
     failTimes(a, 4)
     expect(order(a, b)).toBe('ab')
     fail(a)
@@ -53,14 +53,14 @@ describe('a target that fails', () => {
     expect(order(a, b)).toBe('ab')
   })
 
-  test('and is the only one is asked all the same', () => {
+  test('and is the only one is still used', () => {
     failTimes(a, 5)
     expect(order(a)).toBe('a')
     failTimes(b, 5)
     expect(order(a, b)).toBe('ab')
   })
 
-  test('half of ten times is put behind the others too, but not when it was long ago', () => {
+  test('in half of ten attempts is put behind the others too, unless they are old', () => {
     for (let i = 0; i < 5; i++) {
       healthTracker.begin(a).good()
       fail(a)
@@ -75,7 +75,7 @@ describe('a target that fails', () => {
     expect(order(c, b)).toBe('cb')
   })
 
-  test('as half-open gets one attempt, which decides: longer out, or well again', () => {
+  test('and is half-open gets one attempt, which decides: ejected for longer, or healthy', () => {
     failTimes(a, 5)
     now += 15_000
     const probe = healthTracker.begin(a)
@@ -93,7 +93,7 @@ describe('a target that fails', () => {
     expect(ejected.at(-1)).toEqual(['a', 15_000])
   })
 
-  test('again and again is out for two minutes at most', () => {
+  test('again and again is ejected for at most two minutes', () => {
     failTimes(a, 5)
     for (let i = 0; i < 6; i++) {
       now += 120_000
@@ -102,14 +102,14 @@ describe('a target that fails', () => {
     expect(ejected.map(([, forMs]) => forMs)).toEqual([15, 30, 60, 120, 120, 120, 120].map(s => s * 1000))
   })
 
-  test('a probe that we gave up says nothing: the next one may try', () => {
+  test('an aborted probe decides nothing: the next attempt probes again', () => {
     failTimes(a, 5)
     now += 15_000
     healthTracker.begin(a).dropped()
     expect(order(a, b)).toBe('ab')
   })
 
-  test('a probe whose stream has begun well is over: its client may leave, or the rest may fail', () => {
+  test('a probe ends with the start of its stream, even if the client disconnects or the rest fails', () => {
     failTimes(a, 5)
     now += 15_000
     const probe = healthTracker.begin(a)
@@ -132,7 +132,7 @@ describe('a target that fails', () => {
     expect(healthTracker.look('a')).toMatchObject({ state: 'well', failuresInARow: 1 })
   })
 
-  test('a probe whose request is refused has found it alive', () => {
+  test('a probe whose request is refused ends the ejection', () => {
     failTimes(a, 5)
     now += 15_000
     fail(a, 'upstream_rejected')
@@ -140,7 +140,7 @@ describe('a target that fails', () => {
     expect(ejected.at(-1)).toEqual(['a', 15_000])
   })
 
-  test('attempts that were begun before the ejection do not end it', () => {
+  test('attempts that started before the ejection do not end it', () => {
     const before = healthTracker.begin(a)
     failTimes(a, 5)
     before.good()
@@ -154,17 +154,17 @@ describe('a target that fails', () => {
     'request_too_large',
     'unsupported_parameter',
     'overloaded',
-  ])("%s is the request's failure, or ours, not the target's", code => {
+  ])('%s is a failure of the request or the gateway, not of the target', code => {
     for (let i = 0; i < 20; i++) fail(a, code)
     expect(order(a, b)).toBe('ab')
   })
 })
 
-describe('a limited target', () => {
+describe('a rate-limited target', () => {
   test.each([
-    ['for as long as it says', 7000, 7000],
-    ['for a second when it does not say', undefined, 1000],
-  ])('is behind the well ones %s', (_name, retryAfterMs, outMs) => {
+    ['for the time that it sends', 7000, 7000],
+    ['for a second if it sends no time', undefined, 1000],
+  ])('is behind the healthy ones %s', (_name, retryAfterMs, outMs) => {
     for (let i = 0; i < 20; i++) fail(a, 'upstream_rate_limited', retryAfterMs)
     expect(order(a, b)).toBe('ba')
     now += outMs
@@ -172,7 +172,7 @@ describe('a limited target', () => {
     expect(ejected).toEqual([])
   })
 
-  test('that was sick before is behind too: to ask it would be in vain', () => {
+  test('that was failing before is behind too', () => {
     failTimes(a, 5)
     now += 15_000
     fail(a, 'upstream_rate_limited', 60_000)
@@ -181,7 +181,7 @@ describe('a limited target', () => {
     expect(order(a, b)).toBe('ab')
   })
 
-  test('is well again with an answer to a later request, not to an earlier one', () => {
+  test('is healthy again after an answer to a later request, not to an earlier one', () => {
     const earlier = healthTracker.begin(a)
     now += 10
     fail(a, 'upstream_rate_limited', 60_000)
@@ -192,15 +192,15 @@ describe('a limited target', () => {
     expect(order(a, b)).toBe('ab')
   })
 
-  test('is before a sick one', () => {
+  test('is before a failing one', () => {
     failTimes(a, 5)
     fail(b, 'upstream_rate_limited')
     expect(order(a, b, c)).toBe('cba')
   })
 })
 
-describe('attempts under way', () => {
-  test('as many as a target takes: it is left out, also as the only one', () => {
+describe('attempts in progress', () => {
+  test('a target with its maximum of attempts is left out, even if it is the only one', () => {
     const narrow = target('n', 2)
     const one = healthTracker.begin(narrow)
     expect(order(narrow, a)).toBe('na')
@@ -208,7 +208,7 @@ describe('attempts under way', () => {
     expect(order(narrow, a)).toBe('a')
     expect(order(narrow)).toBe('')
     one.good()
-    // A second end counts for nothing.
+    // Ending an attempt twice has no effect.
     one.dropped()
     expect(order(narrow)).toBe('n')
     two.dropped()
@@ -217,7 +217,7 @@ describe('attempts under way', () => {
     three.good()
   })
 
-  test('are timed to the begin of their answers, the last ones most', () => {
+  test('are timed until their answers start, with more weight on recent ones', () => {
     expect(healthTracker.latencyMs('a', true)).toBeNull()
     const first = healthTracker.begin(a)
     now += 100
@@ -229,7 +229,7 @@ describe('attempts under way', () => {
     expect(healthTracker.latencyMs('a', true)).toBeCloseTo(120)
   })
 
-  test('streams and whole answers have times of their own', () => {
+  test('streams and whole answers have separate times', () => {
     const whole = healthTracker.begin(a)
     now += 5000
     whole.begun(false)
@@ -237,7 +237,7 @@ describe('attempts under way', () => {
     expect(healthTracker.latencyMs('a', false)).toBe(5000)
   })
 
-  test('that are old are learned anew, by one request', () => {
+  test('old times are measured again by one request', () => {
     const slow = healthTracker.begin(a)
     now += 5000
     slow.begun(true)
@@ -254,8 +254,8 @@ describe('attempts under way', () => {
   })
 })
 
-describe('a target that no configuration has any more', () => {
-  test('is forgotten with the last one that had it', () => {
+describe('a target that is in no configuration', () => {
+  test('is forgotten with the last configuration that had it', () => {
     healthTracker.keep([a, b])
     healthTracker.keep([a])
     failTimes(a, 5)
@@ -268,12 +268,12 @@ describe('a target that no configuration has any more', () => {
   })
 })
 
-describe('what operators see', () => {
-  test('of a target that was never asked: nothing', () => {
+describe('the report for operators', () => {
+  test('has no data for an unused target', () => {
     expect(healthTracker.look('a')).toBeUndefined()
   })
 
-  test('state, spans, failures of the last half minute, latency while it is fresh', () => {
+  test('has the state, spans, failures of the last half minute, and recent latency', () => {
     const trackedAttempt = healthTracker.begin(a)
     now += 40
     trackedAttempt.begun(true)
@@ -301,7 +301,7 @@ describe('what operators see', () => {
     expect(healthTracker.look('b')).toMatchObject({ state: 'ejected', forMs: 10_000 })
     now += 10_000
     expect(healthTracker.look('b')).toMatchObject({ state: 'half_open', forMs: 0, ejections: 1 })
-    // The one that tries it fails too; then one is good.
+    // The probe fails too; the next attempt succeeds.
     fail(b)
     expect(healthTracker.look('b')).toMatchObject({ state: 'ejected', ejections: 2 })
     now += 30_000

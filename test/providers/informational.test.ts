@@ -1,4 +1,4 @@
-/** Informational heads in pieces of any size. Whole exchanges with them are in transport.test.ts. */
+/** Informational heads in pieces of any size. transport.test.ts has whole exchanges with them. */
 import { Socket } from 'node:net'
 import { expect, test, vi } from 'vitest'
 import { withoutInformational } from '../../src/providers/informational.ts'
@@ -6,7 +6,7 @@ import { withoutInformational } from '../../src/providers/informational.ts'
 const HINTS = `HTTP/1.1 103 Early Hints\r\nlink: <${'x'.repeat(16_000)}>\r\n\r\n`
 const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}'
 
-/** What a reader of a connection gets when the text comes in pieces of a size, each when all before was read. */
+/** The bytes that a connection's reader gets when the text arrives in pieces, each after the previous one was read. */
 function filtered(text: string, size: number): string {
   const bytes = Buffer.from(text)
   const waiting: Buffer[] = []
@@ -22,7 +22,7 @@ function filtered(text: string, size: number): string {
   return read
 }
 
-test.each([1, 2, 3, 4, 7, 10, 11, 4096, 100_000])('pieces of %d bytes: the answer alone is read', size => {
+test.each([1, 2, 3, 4, 7, 10, 11, 4096, 100_000])('pieces of %d bytes: only the answer is read', size => {
   expect(filtered(HINTS + HINTS + ANSWER, size)).toBe(ANSWER)
   expect(filtered(`HTTP/1.1 100 Continue\r\n\r\n${ANSWER}`, size)).toBe(ANSWER)
   expect(filtered(ANSWER, size)).toBe(ANSWER)
@@ -33,7 +33,7 @@ test.each([1, 4096])('pieces of %d bytes: a head that is too long is left to the
   expect(filtered(long, size)).toBe(long)
 })
 
-test('a head that comes byte by byte is copied a few times, not once for each byte', () => {
+test('a head that arrives byte by byte is copied a few times, not once per byte', () => {
   const concat = vi.spyOn(Buffer, 'concat')
   filtered(HINTS + ANSWER, 1)
   const copied = concat.mock.results.reduce((sum, { value }) => sum + (value as Buffer).length, 0)

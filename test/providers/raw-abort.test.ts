@@ -1,4 +1,4 @@
-/** A raw request that is given up: whether its provider may bill it. */
+/** Aborted raw requests: whether the provider may bill them. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, expect, test } from 'vitest'
 import { createDeadlineClock } from '../../src/common/clock.ts'
@@ -39,12 +39,12 @@ test.each([
   async function run(call: Call): Promise<void> {
     call.head(status, { 'content-type': 'application/json', 'content-length': '500' })
     await call.write('{')
-    await call.gone
+    await call.closed
   }
   const provider = await startFakeProvider({ script: { name: 'half', run } })
   cleanups.push(() => provider.close())
   const { promise: headed, resolve } = Promise.withResolvers<void>()
-  // Told just before those who wait for the head.
+  // Published just before the waiting code gets the head.
   const onHead = () => setImmediate(resolve)
   subscribe('http.client.response.finish', onHead)
   cleanups.push(() => unsubscribe('http.client.response.finish', onHead))
@@ -63,13 +63,13 @@ test('while a provider that reads nothing has only a part of it', async () => {
     early: true,
     async run(call: Call): Promise<void> {
       resolve()
-      await call.gone
+      await call.closed
     },
   }
   const provider = await startFakeProvider({ script })
   cleanups.push(() => provider.close())
   const controller = new AbortController()
-  // More than two sockets' buffers hold.
+  // More than the buffers of two sockets hold.
   const answer = send(provider.baseUrl, Buffer.alloc(32 * 1024 * 1024, ' '), controller.signal)
   const refused = expect(answer).rejects.toMatchObject({ name: 'AbortError', isBillable: false })
   await arrived

@@ -28,8 +28,8 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-describe('a provider that is not there', () => {
-  it.each(UNREACHABLE)('$id $title: fails in time and leaves nothing behind', async ({ open }) => {
+describe('an unreachable provider', () => {
+  it.each(UNREACHABLE)('$id $title: fails in time and leaves no timers or connections', async ({ open }) => {
     const place = await open()
     cleanups.push(place.close)
     const { send, watchers } = setUp(place.url, { timeouts: SHORT })
@@ -39,7 +39,7 @@ describe('a provider that is not there', () => {
     expect(watchers()).toBe(0)
   })
 
-  it('is given up after the connect deadline, long before the one for the answer', async () => {
+  it('fails at the connect deadline, long before the one for the answer', async () => {
     const hole = await blackHole()
     cleanups.push(hole.close)
     const { send } = setUp(hole.url, { timeouts: { ...LONG, connectMs: 200 } })
@@ -48,7 +48,7 @@ describe('a provider that is not there', () => {
   })
 })
 
-describe('a provider that breaks', () => {
+describe('a provider that fails', () => {
   const expected: Record<string, [string, RegExp]> = {
     'reset before the head': ['upstream_unreachable', /ECONNRESET/],
     'closed before the head': ['upstream_unreachable', /ECONNRESET|hang up/],
@@ -79,12 +79,12 @@ describe('a provider that breaks', () => {
     'never ends': ['upstream_too_large', /larger than 16384 bytes/],
   }
 
-  it('every expectation below belongs to a fault', () => {
+  it('every expectation above belongs to a fault', () => {
     const titles = new Set(FAULTS.map(fault => fault.title))
     expect(Object.keys(expected).filter(title => !titles.has(title))).toEqual([])
   })
 
-  it.each(FAULTS)('$id $title: ends in time and leaves nothing behind', async fault => {
+  it.each(FAULTS)('$id $title: ends in time and leaves no timers or connections', async fault => {
     const provider = await start(fault.make('whole'))
     const row = expected[fault.title]
     const timeouts = row?.[0] === 'upstream_timeout' ? SHORT : LONG
@@ -107,19 +107,19 @@ describe('a provider that breaks', () => {
     [429, 'upstream_rate_limited'],
     [401, 'upstream_auth'],
     [503, 'upstream_overloaded'],
-  ])('status %i says what it is also when its body is encoded', async (status, code) => {
+  ])('status %i has its own code even if its body is encoded', async (status, code) => {
     const provider = await start(errorAnswer(status, 'xx', { 'content-encoding': 'gzip', 'retry-after': '7' }))
     const { failure, status: kept } = await failed(setUp(provider.baseUrl).send())
     expect(kept).toBe(status)
     expect(failure).toMatchObject({ code, ...(status === 401 ? {} : { retryAfterMs: 7000 }) })
   })
 
-  it.each(['identity', 'Identity', ''])('a content-encoding of %j is none', async encoding => {
+  it.each(['identity', 'Identity', ''])('content-encoding %j counts as unencoded', async encoding => {
     const provider = await start(answer('{}', { 'content-encoding': encoding }))
     expect((await setUp(provider.baseUrl).send()).body.toString()).toBe('{}')
   })
 
-  it('reads no more of a huge error body than it needs, and keeps its status', async () => {
+  it('reads only a part of a huge error body and keeps its status', async () => {
     const provider = await start({
       name: 'a huge error',
       async run(call) {
@@ -134,7 +134,7 @@ describe('a provider that breaks', () => {
     await provider.waitForClose(provider.requests[0]!)
   })
 
-  it('a status whose body breaks off is still that status', async () => {
+  it('a status whose body breaks off is kept', async () => {
     const provider = await start({
       name: 'half an error',
       async run(call) {
@@ -147,12 +147,12 @@ describe('a provider that breaks', () => {
     expect([failure.code, status]).toEqual(['upstream_auth', 401])
   })
 
-  it('an answer that says itself that it is too large is not read at all', async () => {
+  it('an answer whose content-length is too large is not read', async () => {
     const provider = await start({
       name: 'too large',
       async run(call) {
         call.head(200, { 'content-length': '1001' })
-        await call.gone
+        await call.closed
       },
     })
     const { failure } = await failed(setUp(provider.baseUrl, { largestBytes: 1000 }).send())
@@ -160,7 +160,7 @@ describe('a provider that breaks', () => {
     await provider.waitForClose(provider.requests[0]!)
   })
 
-  it('an answer that comes before a large body was taken counts', async () => {
+  it('an answer that arrives before a large body was read counts', async () => {
     const provider = await start([
       {
         name: 'too large for me',
@@ -177,13 +177,13 @@ describe('a provider that breaks', () => {
     expect(watchers()).toBe(0)
   })
 
-  it('an answer of exactly the largest size passes', async () => {
+  it('an answer of exactly the maximum size passes', async () => {
     const provider = await start(answer(Buffer.alloc(1000, 'x')))
     const { body } = await setUp(provider.baseUrl, { largestBytes: 1000 }).send()
     expect(body).toHaveLength(1000)
   })
 
-  it("leaves the client's connection alone when it dies in the middle of an answer", async () => {
+  it("leaves the client's connection open when it fails in the middle of an answer", async () => {
     const provider = await start(FAULTS.find(fault => fault.title === 'reset in the middle')!.make('whole'))
     const { send } = setUp(provider.baseUrl)
     const gateway = createServer(async (request, response) => {
@@ -208,7 +208,7 @@ describe('a status that is not 2xx', () => {
     [500, 'upstream_error'],
     [503, 'upstream_overloaded'],
     [529, 'upstream_overloaded'],
-  ])('%i is what decodeError says: %s', async (status, code) => {
+  ])('%i has the code of decodeError: %s', async (status, code) => {
     const provider = await start(errorAnswer(status, { error: { message: 'No.', type: 't', param: null, code: null } }))
     const failure = await failed(setUp(provider.baseUrl).send())
     expect([failure.status, failure.failure.code]).toEqual([status, code])
@@ -225,16 +225,16 @@ describe('a status that is not 2xx', () => {
   })
 })
 
-describe('a client that leaves', () => {
+describe('a client that disconnects', () => {
   const moments: [string, (call: Call) => Promise<void>][] = [
-    ['while nothing has come', call => call.gone],
+    ['before the head', call => call.closed],
     [
       'in the middle of the answer',
       async call => {
         call.head(200, { 'content-type': 'application/octet-stream' })
         await call.write(Buffer.alloc(1000))
         await call.step(async () => {})
-        await call.gone
+        await call.closed
       },
     ],
     [
@@ -243,11 +243,11 @@ describe('a client that leaves', () => {
         call.head(500)
         await call.write('{"error"')
         await call.step(async () => {})
-        await call.gone
+        await call.closed
       },
     ],
   ]
-  it.each(moments)('%s: upstream is closed within a second', async (when, run) => {
+  it.each(moments)('%s: the upstream connection is closed within a second', async (when, run) => {
     const rounds = countsOf('floods')(5, 50)
     const provider = await start({ name: when, run })
     const { send, watchers } = setUp(provider.baseUrl)
@@ -256,7 +256,7 @@ describe('a client that leaves', () => {
       const answer = send({ signal: controller.signal })
       const refusal = expect(answer).rejects.toMatchObject({ name: 'AbortError', isBillable: true })
       const request = await provider.waitForRequest(round)
-      if (when !== 'while nothing has come') await request.step()
+      if (when !== 'before the head') await request.step()
       const leftAt = performance.now()
       controller.abort()
       const { how, at } = await provider.waitForClose(request)
@@ -290,19 +290,19 @@ describe('a client that leaves', () => {
   })
 
   it('50 at once: no connection stays open', async () => {
-    const { provider, gone } = await startSilent()
+    const { provider, closed } = await startSilent()
     const { send } = setUp(provider.baseUrl)
     const controller = new AbortController()
     const answers = Array.from({ length: 50 }, () => send({ signal: controller.signal }).catch(error => error.name))
     await provider.waitForRequest(49)
     controller.abort()
     expect(new Set(await Promise.all(answers))).toEqual(new Set(['AbortError']))
-    await Promise.all(gone)
+    await Promise.all(closed)
     expect(provider.openConnections).toBe(0)
   })
 })
 
-describe('what goes upstream', () => {
+describe('the upstream request', () => {
   const HOSTILE: Record<string, string> = {
     authorization: 'Bearer tg_live_canary',
     'proxy-authorization': 'Basic canary',
@@ -334,7 +334,7 @@ describe('what goes upstream', () => {
     range: 'bytes=0-canary',
   }
 
-  it('is exactly the headers built here, whatever the client sends', async () => {
+  it('has exactly the headers built here, whatever the client sends', async () => {
     const provider = await start(answer('{}'))
     const { send } = setUp(provider.baseUrl, {
       headers: { ...OUR_HEADERS, 'api-version': '2026-01-01', 'openai-organization': 'ours' },
@@ -359,7 +359,7 @@ describe('what goes upstream', () => {
     expect(JSON.stringify(rawHeaders)).not.toContain('canary')
   })
 
-  it('holds also through a real request on a real server', async () => {
+  it('has them for a real request on a real server too', async () => {
     const provider = await start(answer('{}'))
     const { send } = setUp(provider.baseUrl)
     const gateway = createServer(async (request, response) => {
@@ -378,7 +378,7 @@ describe('what goes upstream', () => {
     expect(JSON.stringify(provider.requests[0]!.rawHeaders)).not.toContain('canary')
   })
 
-  it('has no Authorization when the provider has no key, and the header that the operator wrote when there is one', async () => {
+  it('has no Authorization if the provider has no key, and the configured header if there is one', async () => {
     const provider = await start(answer('{}'))
     const { authorization: _key, ...headers } = OUR_HEADERS
     const { send } = setUp(provider.baseUrl, { headers })
@@ -440,7 +440,7 @@ describe('bytes', () => {
     expect(provider.requests[0]!.headers['content-type']).toBe('multipart/form-data; boundary=x')
   })
 
-  it('an answer in many pieces comes together, and of its headers two are kept', async () => {
+  it('an answer in many pieces is joined, and two of its headers are kept', async () => {
     const provider = await start({
       name: 'pieces',
       async run(call) {
@@ -462,7 +462,7 @@ describe('bytes', () => {
   })
 })
 
-describe('an answer that is handed on as it comes', () => {
+describe('an answer that is passed on while it arrives', () => {
   const pieces = (count: number, end: (call: Call) => unknown = call => call.end()): Behaviour => ({
     name: 'pieces',
     async run(call) {
@@ -472,7 +472,7 @@ describe('an answer that is handed on as it comes', () => {
     },
   })
 
-  it('breaks off: a failure, like a collected one', async () => {
+  it('that breaks off is a failure, like a collected one', async () => {
     const provider = await start(pieces(2, call => call.step(async () => call.reset())))
     const { send, watchers } = setUp(provider.baseUrl)
     let bytes = 0
@@ -486,8 +486,8 @@ describe('an answer that is handed on as it comes', () => {
     expect(watchers()).toBe(0)
   })
 
-  it('to a sink that throws: its error, and the provider is left', async () => {
-    const provider = await start(pieces(1, call => call.gone))
+  it('to a sink that throws fails with its error and closes the connection to the provider', async () => {
+    const provider = await start(pieces(1, call => call.closed))
     const { send, watchers } = setUp(provider.baseUrl)
     const begin = () => () => {
       throw new Error('no more')
@@ -497,7 +497,7 @@ describe('an answer that is handed on as it comes', () => {
     expect(watchers()).toBe(0)
   })
 
-  it('is never too large, and nothing of it is kept', async () => {
+  it('is never too large, and none of it is kept', async () => {
     const provider = await start(pieces(9))
     let bytes = 0
     const begin = (head: object) => {
@@ -511,7 +511,7 @@ describe('an answer that is handed on as it comes', () => {
     expect([bytes, body.length]).toEqual([9000, 0])
   })
 
-  it('waits while the sink says so, however long; the silence of who was told to wait is not counted', async () => {
+  it('waits as long as the sink is full; that time does not count as idle', async () => {
     const provider = await start(pieces(3))
     const { send } = setUp(provider.baseUrl, { timeouts: { ...LONG, idleMs: 200 } })
     const taken: number[] = []
@@ -528,7 +528,7 @@ describe('an answer that is handed on as it comes', () => {
     ['an error', errorAnswer(429), 'upstream_rate_limited'],
     ['a redirect', errorAnswer(302), 'upstream_error'],
     ['a page', answer('<html>', { 'content-type': 'text/html' }), 'upstream_invalid'],
-  ])('%s is not handed on', async (_title, script, code) => {
+  ])('%s is not passed on', async (_title, script, code) => {
     const provider = await start(script)
     const begin = () => {
       throw new Error('asked')
@@ -536,7 +536,7 @@ describe('an answer that is handed on as it comes', () => {
     expect((await failed(setUp(provider.baseUrl).send({ begin }))).failure.code).toBe(code)
   })
 
-  it('who says no gets it collected', async () => {
+  it('is collected if `begin` returns null', async () => {
     const provider = await start(answer('{}'))
     const { body } = await setUp(provider.baseUrl).send({ begin: () => null })
     expect(body.toString()).toBe('{}')
@@ -544,7 +544,7 @@ describe('an answer that is handed on as it comes', () => {
 })
 
 describe('connections', () => {
-  it('one after the other use the same one; after a failure there is a new one', async () => {
+  it('requests one after the other share a connection; after a failure a new one is opened', async () => {
     const reset: Behaviour = { name: 'reset', run: async call => call.reset() }
     const provider = await start([answer('1'), answer('2'), errorAnswer(500), answer('4'), reset, answer('6')])
     const { send } = setUp(provider.baseUrl)
@@ -552,7 +552,7 @@ describe('connections', () => {
     expect(provider.requests.map(request => request.connection)).toEqual([0, 0, 0, 0, 0, 1])
   })
 
-  it('are as many as the provider may have, each for itself; who waits for one in vain was never sent', async () => {
+  it('are at most as many as the provider may have; a request that waits in vain was never sent', async () => {
     const held: Behaviour = {
       name: 'held',
       async run(call) {
@@ -567,7 +567,7 @@ describe('connections', () => {
     await provider.waitForRequest(1)
     const late = failed(send({ provider: { ...narrow, timeouts: SHORT } }))
     const leaving = new AbortController()
-    const gone = send({ provider: narrow, signal: leaving.signal }).catch((error: Error) => error.name)
+    const aborted = send({ provider: narrow, signal: leaving.signal }).catch((error: Error) => error.name)
     const waiting = send({ provider: narrow })
     const other = setUp(provider.baseUrl).send()
     await provider.waitForRequest(2)
@@ -577,7 +577,7 @@ describe('connections', () => {
       detail: 'no connection to the provider was free: no answer within 400 ms',
     })
     leaving.abort()
-    expect(await gone).toBe('AbortError')
+    expect(await aborted).toBe('AbortError')
     expect([provider.openConnections, provider.requests.length]).toEqual([3, 3])
     provider.release()
     expect((await Promise.all([...first, other, waiting])).map(each => each.body.toString())).toEqual(
@@ -586,13 +586,13 @@ describe('connections', () => {
     expect([provider.connections, provider.requests.length, watchers()]).toEqual([3, 4, 0])
   })
 
-  it('close() ends them, and what is under way fails', async () => {
-    const { provider, gone } = await startSilent()
+  it('close() ends them, and requests in progress fail', async () => {
+    const { provider, closed } = await startSilent()
     const { send, proxy } = setUp(provider.baseUrl)
     const answer = failed(send())
     await provider.waitForRequest()
     proxy.close()
-    await Promise.all(gone)
+    await Promise.all(closed)
     expect((await answer).failure.code).toBe('upstream_unreachable')
     expect(provider.openConnections).toBe(0)
   })
@@ -604,24 +604,24 @@ async function start(script: Script): Promise<FakeProvider> {
   return provider
 }
 
-/** A provider that says nothing, and promises that resolve when its connections are gone. */
-async function startSilent(): Promise<{ provider: FakeProvider; gone: Promise<void>[] }> {
-  const gone: Promise<void>[] = []
+/** A provider that stays silent, and promises that resolve when its connections are closed. */
+async function startSilent(): Promise<{ provider: FakeProvider; closed: Promise<void>[] }> {
+  const closed: Promise<void>[] = []
   const run = (call: Call) => {
-    gone.push(call.gone)
-    return call.gone
+    closed.push(call.closed)
+    return call.closed
   }
-  return { provider: await start({ name: 'silence', run }), gone }
+  return { provider: await start({ name: 'silence', run }), closed }
 }
 
 interface SetUp {
   readonly proxy: RawProxy
   send(request?: Partial<RawRequest>): ReturnType<RawProxy['send']>
-  /** How many deadlines are being watched. */
+  /** The number of active deadlines. */
   watchers(): number
 }
 
-/** What a generation makes of a provider's settings; the content type is that of chat routes. */
+/** The headers that a generation derives from a provider's settings; the content type is that of chat routes. */
 const OUR_HEADERS = {
   'content-type': 'application/json',
   'accept-encoding': 'identity',

@@ -1,6 +1,6 @@
 /**
- * Requests of clients, as they leave for each provider: judged by the schemas that providers publish, by their documented rules,
- * and by whether they still mean the same. `test:system` takes some targets, by chance; `test:full -- corpus` takes all.
+ * Clients' requests as they are sent to each provider, checked against published schemas, documented rules and their meaning.
+ * `test:system` takes some random targets; `test:full -- corpus` takes all.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,7 +17,7 @@ import { seeded } from '../helpers/seeded.ts'
 const SOME = 3
 const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)
 
-/** Lines of the judge that we accept: a part of the line, and the reason. */
+/** Findings of the checker that we accept: a pattern for the line, and the reason. */
 const MEANT: readonly (readonly [line: RegExp, reason: string])[] = [
   [
     /: lost-text system: 'x-anthropic-billing-header: [^']*'$/,
@@ -37,7 +37,7 @@ const MEANT: readonly (readonly [line: RegExp, reason: string])[] = [
   ],
 ]
 
-testWith(WITHOUT_REQUESTS, `every request is one that the provider takes (TOLLGATE_SEED=${seed})`, async () => {
+testWith(WITHOUT_REQUESTS, `every request is valid for its provider (TOLLGATE_SEED=${seed})`, async () => {
   const all = JSON.parse(readFileSync(join(REQUESTS, 'targets.json'), 'utf8')) as readonly { readonly id: string }[]
   const chance = seeded(seed)
   const ids = all.map(({ id }) => id)

@@ -14,7 +14,7 @@ interface Given {
   readonly hasCredential?: boolean
 }
 
-/** With the lot in the middle of its range. */
+/** With the random number in the middle of its range. */
 const retryOf = (code: ErrorCode, { retryAfterMs, ...given }: Given = {}) =>
   retryAfterFailure(
     {
@@ -32,18 +32,23 @@ const ELSEWHERE = { where: 'elsewhere' }
 const AS_ANOTHER = { where: 'as_another' }
 const here = (pauseMs: number) => ({ where: 'here', pauseMs })
 
-describe('what another attempt may mend', () => {
+describe('the next attempt after', () => {
   test.each<[string, ErrorCode, Given, object | null]>([
-    ['a request at fault is at fault everywhere', 'upstream_rejected', { hasOther: true }, null],
-    ['so is one that is too long', 'context_length_exceeded', { hasOther: true }, null],
-    ['and one that a filter has refused', 'content_filter', { hasOther: true }, null],
+    ['an invalid request: no other target either', 'upstream_rejected', { hasOther: true }, null],
+    ['a request that is too long', 'context_length_exceeded', { hasOther: true }, null],
+    ['a request that a filter refused', 'content_filter', { hasOther: true }, null],
     ['a slow failure', 'upstream_timeout', { tookMs: 10_001, hasOther: true }, null],
     ['a slow failure of a credential', 'upstream_auth', { tookMs: 10_001, hasCredential: true }, null],
-    ['no quota, and nobody else', 'upstream_quota', {}, null],
-    ['no quota, and somebody else', 'upstream_quota', { hasOther: true }, ELSEWHERE],
-    ['a refused credential, and nobody else', 'upstream_auth', {}, null],
+    ['no quota, and no other target', 'upstream_quota', {}, null],
+    ['no quota, and another target', 'upstream_quota', { hasOther: true }, ELSEWHERE],
+    ['a refused credential, and no other target', 'upstream_auth', {}, null],
     ['a refused credential, and another target', 'upstream_auth', { hasOther: true }, ELSEWHERE],
-    ['a refused credential, and another one', 'upstream_auth', { hasCredential: true, hasOther: true }, AS_ANOTHER],
+    [
+      'a refused credential, and another credential',
+      'upstream_auth',
+      { hasCredential: true, hasOther: true },
+      AS_ANOTHER,
+    ],
     ['no quota, and another credential', 'upstream_quota', { hasCredential: true }, AS_ANOTHER],
     [
       'a limit, and another credential',
@@ -51,29 +56,29 @@ describe('what another attempt may mend', () => {
       { hasCredential: true, retryAfterMs: 60_000 },
       AS_ANOTHER,
     ],
-    ['a failure that is not of the credential', 'upstream_error', { hasCredential: true }, here(150)],
-    ['no free connection, and somebody else', 'overloaded', { hasOther: true }, ELSEWHERE],
+    ['a failure that is unrelated to the credential', 'upstream_error', { hasCredential: true }, here(150)],
+    ['no free connection, and another target', 'overloaded', { hasOther: true }, ELSEWHERE],
     ['no free connection', 'overloaded', {}, null],
     ['a model that this target does not have', 'model_not_found', { hasOther: true }, ELSEWHERE],
-    ['a failure at the very limit of slowness', 'upstream_error', { tookMs: 10_000, hasOther: true }, ELSEWHERE],
-    ['a failure, and nobody else', 'upstream_error', {}, here(150)],
-    ['the second one', 'upstream_error', { attempts: 2 }, here(300)],
-    ['the fourth one', 'upstream_error', { attempts: 4 }, here(1200)],
-    ['the ninth one: a pause has a limit', 'upstream_error', { attempts: 9 }, here(2000)],
-    ['a limit that says when', 'upstream_rate_limited', { retryAfterMs: 2000 }, here(2000)],
-    ['a limit that lasts: the client is told', 'upstream_rate_limited', { retryAfterMs: 2001 }, null],
+    ['a failure just within the limit for slow ones', 'upstream_error', { tookMs: 10_000, hasOther: true }, ELSEWHERE],
+    ['a failure, and no other target', 'upstream_error', {}, here(150)],
+    ['a second failure', 'upstream_error', { attempts: 2 }, here(300)],
+    ['a fourth failure', 'upstream_error', { attempts: 4 }, here(1200)],
+    ['a ninth failure: the pause has a maximum', 'upstream_error', { attempts: 9 }, here(2000)],
+    ['a rate limit with a short time', 'upstream_rate_limited', { retryAfterMs: 2000 }, here(2000)],
+    ['a rate limit with a long time: the client gets the error', 'upstream_rate_limited', { retryAfterMs: 2001 }, null],
     [
-      'a limit that lasts, and somebody else',
+      'a rate limit with a long time, and another target',
       'upstream_rate_limited',
       { retryAfterMs: 60_000, hasOther: true },
       ELSEWHERE,
     ],
-    ['a limit shorter than the pause', 'upstream_rate_limited', { retryAfterMs: 20 }, here(150)],
+    ['a rate limit shorter than the pause', 'upstream_rate_limited', { retryAfterMs: 20 }, here(150)],
   ])('%s', (_name, code, given, expected) => {
     expect(retryOf(code, given)).toEqual(expected)
   })
 
-  test('a pause is between half and all of what it may be, and never a lot below 0', () => {
+  test('a pause is between half and all of its maximum', () => {
     const lot = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
     fc.assert(
       fc.property(lot, fc.constantFrom(1, 2, 3), (random, attempts) => {
@@ -103,7 +108,7 @@ describe('what another attempt may mend', () => {
 })
 
 describe('the budget', () => {
-  test('is 20 at the start, and then one for every five exchanges', () => {
+  test('starts at 20 and grows by one for every five exchanges', () => {
     const budget = createRetryBudget()
     const spendAll = () => {
       let spent = 0
@@ -117,7 +122,7 @@ describe('the budget', () => {
     expect(spendAll()).toBe(1)
   })
 
-  test('is never more than 20, however long nothing failed', () => {
+  test('is at most 20, however long no attempt failed', () => {
     const budget = createRetryBudget()
     for (let i = 0; i < 10_000; i++) budget.earn()
     let spent = 0

@@ -43,7 +43,7 @@ interface Heard {
   end: 'complete' | Error | null
 }
 
-/** Sends a request and remembers what is heard; `accept` says whether a piece is taken. */
+/** Sends a request and records the callbacks; `accept` decides whether a piece is taken. */
 function send(dispatch: Transport, request = requestOf(), accept: (heard: Heard) => boolean = () => true) {
   const heard: Heard = { status: null, headers: {}, text: '', end: null }
   const { promise: over, resolve } = Promise.withResolvers<Heard>()
@@ -73,8 +73,8 @@ function send(dispatch: Transport, request = requestOf(), accept: (heard: Heard)
   return { heard, over, state }
 }
 
-describe('a request that is given up', () => {
-  test('an abort is heard by nobody but the provider, and only once', async () => {
+describe('an aborted request', () => {
+  test('only the provider notices an abort, and only once', async () => {
     const provider = await provide(gated())
     const { dispatch } = open(provider.baseUrl)
     const { heard, state } = send(dispatch, STREAM)
@@ -86,7 +86,7 @@ describe('a request that is given up', () => {
     expect(heard).toMatchObject({ status: 200, text: '', end: null })
   })
 
-  test('an abort after the end is none: the connection stays', async () => {
+  test('an abort after the end has no effect: the connection stays open', async () => {
     const provider = await provide(exact())
     const { dispatch } = open(provider.baseUrl, { connections: 1 })
     for (let i = 0; i < 3; i++) {
@@ -99,7 +99,7 @@ describe('a request that is given up', () => {
 })
 
 describe('a request', () => {
-  test('goes to the path of the base URL and its own, with these headers and its own length', async () => {
+  test('goes to the base URL plus its path, with these headers and its own length', async () => {
     const provider = await provide(exact())
     const { dispatch } = open(`${provider.url}/deployments/a%20b/v1`)
     const request = {
@@ -120,7 +120,7 @@ describe('a request', () => {
     })
   })
 
-  test('with a long body, in pieces: the event loop goes on, and the connection serves the next one', async () => {
+  test('with a long body is sent in pieces: the event loop is not blocked, and the connection is reused', async () => {
     const provider = await provide(exact())
     const { dispatch } = open(provider.baseUrl, { connections: 1 })
     const request = requestOf({ messages: [{ role: 'user', content: '\u00e4'.repeat(2_000_000) }] })
@@ -140,7 +140,7 @@ describe('a request', () => {
     expect(provider.connections).toBe(1)
   })
 
-  test('with a long body that is given up in the middle', async () => {
+  test('with a long body can be aborted in the middle', async () => {
     const server = createServer(request => {
       request.resume()
       request.once('close', () => closed.resolve(request.complete))
@@ -157,30 +157,30 @@ describe('a request', () => {
     expect(heard.end).toBeNull()
   })
 
-  test('without a path in the base URL there is no double slash', async () => {
+  test('without a path in the base URL has a single slash', async () => {
     const provider = await provide(exact())
     await send(open(provider.url).dispatch).over
     expect(provider.requests[0]!.path).toBe('/chat/completions')
   })
 
-  test('that cannot be written fails, it does not throw', async () => {
+  test('that cannot be written fails without throwing', async () => {
     const provider = await provide(exact())
     const { dispatch } = open(provider.baseUrl)
     const { over, state } = send(dispatch, { ...requestOf(), headers: { 'x-bad': 'a\r\nb: c' } })
     const { end } = await over
     expect((end as Error).message).toMatch(/header/i)
-    // Giving it up afterwards changes nothing.
+    // Aborting it afterwards has no effect.
     state.abort?.()
     expect(provider.requests).toHaveLength(0)
   })
 
-  test('never waits behind another on the same connection', async () => {
+  test('never waits behind another one on the same connection', async () => {
     const provider = await provide([gated(), gated(), whole()])
     const { dispatch } = open(provider.baseUrl, { connections: 2 })
     const streams = [send(dispatch, STREAM), send(dispatch, STREAM)]
     await provider.waitForRequest(1)
     const third = send(dispatch)
-    // It waits for a connection, and takes the first that is free.
+    // It waits for a connection and takes the first free one.
     expect(provider.requests).toHaveLength(2)
     provider.requests[1]!.release()
     expect(await third.over).toMatchObject({ end: 'complete' })
@@ -190,7 +190,7 @@ describe('a request', () => {
     await Promise.all(streams.map(({ over }) => over))
   })
 
-  test('that is given up while it waits never goes upstream, and makes room in the queue', async () => {
+  test('that is aborted while it waits is never sent and frees its place in the queue', async () => {
     const provider = await provide([gated(), whole()])
     const { dispatch } = open(provider.baseUrl, { connections: 1 })
     const stream = send(dispatch, STREAM)
@@ -205,7 +205,7 @@ describe('a request', () => {
     for (const { heard } of given) expect(heard).toMatchObject({ status: null, end: null })
   })
 
-  test('when everything is closed fails', async () => {
+  test('after close fails', async () => {
     const provider = await provide(gated())
     const { dispatch, close } = open(provider.baseUrl)
     const { heard, over } = send(dispatch, STREAM)
@@ -237,7 +237,7 @@ describe('an answer', () => {
     expect(({} as { x?: unknown }).x).toBeUndefined()
   })
 
-  test('may be announced by a few informational ones, which nobody hears', async () => {
+  test('may follow a few informational ones, which are ignored', async () => {
     const hints = 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n'.repeat(100)
     const answers: Behaviour = {
       name: 'hints',
@@ -251,7 +251,7 @@ describe('an answer', () => {
     expect(state.heads).toBe(1)
   })
 
-  test('is given up after more than a hundred of them', async () => {
+  test('fails after more than a hundred of them', async () => {
     const endless: Behaviour = {
       name: 'endless hints',
       async run(call) {
@@ -265,13 +265,13 @@ describe('an answer', () => {
     expect((await provider.waitForClose(provider.requests[0]!)).how).toMatch(/fin|reset/)
   })
 
-  test('is not unpacked: what is encoded stays encoded', async () => {
+  test('is not decoded: an encoded body stays encoded', async () => {
     const provider = await provide(whole({ headers: { 'content-encoding': 'gzip' } }))
     const { text } = await send(open(provider.baseUrl).dispatch).over
     expect(text).toBe(provider.requests[0]!.emitted.text)
   })
 
-  test('is held back while it is not taken, and goes on when it is', async () => {
+  test('is paused while it is not taken, and resumes when it is', async () => {
     const provider = await provide(stream({ tokens: 2_000, obeyCap: false }))
     let taken = 0
     const { over, heard, state } = send(open(provider.baseUrl).dispatch, STREAM, () => ++taken > 3)

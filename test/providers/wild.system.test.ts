@@ -1,4 +1,4 @@
-/** Answers of providers and requests of clients that public bug reports describe, through a gateway of this checkout. */
+/** Answers of providers and requests of clients from public bug reports, through a gateway of this checkout. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

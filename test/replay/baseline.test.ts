@@ -1,4 +1,4 @@
-/** A replay against the configuration that has written the log: nothing changes, not by one nano-dollar. */
+/** A replay against the configuration that wrote the log: nothing changes, not by one nano-dollar. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -45,7 +45,7 @@ const YAML = {
   ],
 }
 
-/** Everything that can become of an exchange, with time passing between. */
+/** Exchanges with every kind of ending, with time passing in between. */
 async function traffic(bench: Bench): Promise<void> {
   const { upstream, clock, store, accountId } = bench
   const other = await store.createKey({ account: accountId, name: 'other', models: ['free'] })
@@ -86,7 +86,7 @@ async function traffic(bench: Bench): Promise<void> {
     for (let nth = 0; nth < 3; nth++) await bench.chat({ max_tokens: 80 }, { key: poorKey })
     await bench.send({ path: '/v1/messages', body: { model: 'm', max_tokens: 5_000, ...said('Hello') } })
     await bench.send({ path: '/v1/responses', body: { model: 'm', input: 'Hello', max_output_tokens: 60 } })
-    // Several at once, of which not all find a slot, and not all credit.
+    // Several at once: some get no slot, and some have not enough credit.
     for (const key of [bench.key, poorKey]) {
       upstream.script([{ waitMs: 1_500 }, { waitMs: 900 }, { waitMs: 400 }])
       const together: Promise<unknown>[] = []
@@ -134,7 +134,7 @@ const verdictsOf = ({ found }: Awaited<ReturnType<typeof replay>>) =>
       `${lines}: ${before.status} ${before.code} ${before.decidedBy} > ${after.status} ${after.code} ${after.decidedBy}`,
   )
 
-describe('the configuration that has written the log', () => {
+describe('the configuration that wrote the log', () => {
   test('with bodies: every verdict and every charge is the same', async () => {
     const { again, spent, codes } = await recorded({ bodies: 'keep' })
     const result = await again()
@@ -145,7 +145,7 @@ describe('the configuration that has written the log', () => {
     expect(found.cost.before).toBe(spent)
     expect(found.cost.after).toBe(spent)
     expect(spent).toBeGreaterThan(0n)
-    // The traffic has met what it should.
+    // The traffic has every expected ending.
     expect(codes).toEqual(
       expect.arrayContaining([
         'content_filter',
@@ -165,22 +165,22 @@ describe('the configuration that has written the log', () => {
     expect(found.shadow.get('tried rate_limit_exceeded')!.lines).toBeGreaterThan(10)
   })
 
-  test.each(['none', 'hash'])('bodies: %s. The rest is named', async bodies => {
+  test.each(['none', 'hash'])('bodies: %s. The gaps are reported', async bodies => {
     const { again, spent } = await recorded({ bodies })
     const result = await again()
     const { found, gaps } = result
-    // Without words nobody knows that two questions were the same.
+    // Without text, equal questions cannot be recognised.
     const isCache = /^\d: 200 null cache > 200 null null$/
     expect(verdictsOf(result).filter(change => !isCache.test(change))).toEqual([])
     expect(gaps.map(({ about }) => about)).toEqual(expect.arrayContaining(['guard', 'cache', 'schema']))
     expect(found.cost.before).toBe(spent)
     if (bodies === 'hash')
       expect({ changed: found.changed, cost: found.cost.after }).toEqual({ changed: 0, cost: spent })
-    // The questions that were asked again are paid for again.
+    // Repeated questions are charged again.
     else expect(found.cost.after).toBe(spent + 7n * 1_600_000n)
   })
 
-  test('and against itself: nothing at all, whatever is not in the log', async () => {
+  test('against itself there are no changes, whatever the log lacks', async () => {
     const { again, configuration } = await recorded({ bodies: 'none' })
     const result = await again({ against: configuration, balanceOf: () => null, hasBalances: false })
     expect(verdictsOf(result)).toEqual([])

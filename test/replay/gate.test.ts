@@ -14,7 +14,7 @@ test.each([
   ['skipped>$1', 'a number of lines or a share'],
   ['unknown>$1', 'a number of lines or a share'],
   ['refused<5', 'not one of changed'],
-])('%j is no gate', (text, sentence) => {
+])('%j is not a valid gate', (text, sentence) => {
   expect(() => parseGate(text)).toThrow(sentence)
 })
 
@@ -59,7 +59,7 @@ describe('a gate', () => {
     else expect(reason).toBe(null)
   })
 
-  test('says what it found', () => {
+  test('reports its finding', () => {
     expect(exceeds(parseGate('refused>1'), found)).toBe('refused: 10 of 1000 exchanges (--fail-on "refused>1")')
     expect(exceeds(parseGate('skipped'), found)).toBe('skipped: 20 of 2000 lines (--fail-on "skipped")')
     expect(exceeds(parseGate('cost'), found)).toBe('cost: $5.000000000 more than $100.000000000 (--fail-on "cost")')
@@ -68,17 +68,17 @@ describe('a gate', () => {
   test.each<[string, readonly string[], number, boolean]>([
     ['half of them is enough', ['changed', 'cost'], 500, false],
     ['less than half is not', ['cost'], 501, true],
-    ['nothing is not', ['refused>5%'], 1_000, true],
-    ['as many as one gate lets be unknown are', ['cost', 'unknown>99%'], 990, false],
-    ['without a gate nobody asks', [], 1_000, false],
-  ])('how many must have been compared: %s', (_name, gates, unknown, isTooLittle) => {
+    ['zero is not', ['refused>5%'], 1_000, true],
+    ['as many as an `unknown` gate allows', ['cost', 'unknown>99%'], 990, false],
+    ['without a gate any number suffices', [], 1_000, false],
+  ])('the minimum of compared lines: %s', (_name, gates, unknown, isTooLittle) => {
     const few = { found: { ...comparison, unknown: new Map([['unfinished', unknown]]) } }
     const reason = tooLittle(gates.map(parseGate), few)
     if (isTooLittle) expect(reason).toContain(`unknown: ${unknown} of 1000 exchanges were not compared`)
     else expect(reason).toBe(null)
   })
 
-  test('a cost where there was none is more than any share', () => {
+  test('a cost that was 0 before exceeds every share', () => {
     const cost = { before: 0n, after: 1n, estimated: 0n }
     expect(exceeds(parseGate('cost>500%'), { ...found, found: { ...comparison, cost } })).not.toBe(null)
   })
@@ -92,7 +92,7 @@ test.each([
   ['refused>40%', null],
   ['admitted', null],
   ['refused,unknown>4', null],
-])('who may be refused for words that are not in the log: %s', (text, sentence) => {
+])('unknown verdicts for want of message text count as refusals: %s', (text, sentence) => {
   const found = { ...emptyComparison(), lines: 10, unknown: new Map([['words', 4]]) }
   const gates = text.split(',').map(parseGate)
   const reasons = gates.map(gate => exceeds(gate, { found, taken: 10, passedBy: 0, skippedCount: 0 }, gates))

@@ -5,7 +5,7 @@ import type { ReadLine } from '../../src/replay/read.ts'
 
 let count = 0
 
-/** A line as the plugin writes it: answered, of the account `acme` with the model `m`, but for what is said. */
+/** A line as the plugin writes it: answered, account `acme`, model `m`, with these changes. */
 export function lineWith(changes: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   return {
     v: 1,
@@ -51,18 +51,18 @@ export function lineWith(changes: Readonly<Record<string, unknown>> = {}): Recor
   }
 }
 
-/** A line of a request that a step has refused. */
+/** A line of a request that a step refused. */
 export function refusedLine(status: number, code: string, by: string, changes: object = {}): Record<string, unknown> {
   const nothing = { usage: null, held: null, charged: null, attempts: [], ms: 1 }
   return lineWith({ outcome: 'refused', status, code, decided_by: by, ...nothing, ...changes })
 }
 
-/** So many milliseconds after 2026-11-20T08:00Z. */
+/** That many milliseconds after 2026-11-20T08:00Z. */
 export function at(ms: number): { readonly at: string } {
   return { at: new Date(Date.UTC(2026, 10, 20, 8) + ms).toISOString() }
 }
 
-/** As they are read, in the order of their ends. */
+/** Parsed lines, in the order of their ends. */
 export async function* batchesOf(lines: readonly object[]): AsyncGenerator<ReadLine<LogLine>[]> {
   const read = lines.map(line => parseLine(JSON.stringify(line)))
   read.sort((one, other) => one.at + one.ms - other.at - other.ms)

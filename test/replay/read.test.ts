@@ -29,20 +29,20 @@ async function readAll(files: string[], input = Readable.from([])) {
   return { found, bytes }
 }
 
-test('files one after the other, packed ones whatever they are called, and standard input', async () => {
+test('files are read in order, gzipped ones under any name, then standard input', async () => {
   const plain = file('a.jsonl', textOf('a', 'b'))
   const packed = file('b.log', gzipSync(textOf('c')))
   const { found } = await readAll([plain, packed, '-'], Readable.from([Buffer.from(textOf('d'))]))
   expect(found).toEqual(['a', 'b', 'c', 'd'])
 })
 
-test('standard input may be packed, and an editor may have marked the beginning', async () => {
+test('standard input may be gzipped, and a byte order mark is skipped', async () => {
   expect((await readAll(['-'], Readable.from([gzipSync(textOf('a', 'b'))]))).found).toEqual(['a', 'b'])
   expect((await readAll(['-'], Readable.from([]))).found).toEqual([])
   expect((await readAll([file('marked.jsonl', `\uFEFF${textOf('a', 'b')}`)])).found).toEqual(['a', 'b'])
 })
 
-test('a file of many reads is read to its last byte', async () => {
+test('a file larger than one read is read to its last byte', async () => {
   const ids = Array.from({ length: 5_000 }, (_, nth) => `id-${nth}`)
   const text = textOf(...ids)
   expect(await readAll([file('many.jsonl', text)])).toEqual({ found: ids, bytes: Buffer.byteLength(text) })
@@ -50,14 +50,14 @@ test('a file of many reads is read to its last byte', async () => {
   expect(await readAll([file('many.gz', packed)])).toEqual({ found: ids, bytes: packed.length })
 })
 
-test('lines that are none are told with their number; empty ones are nothing', async () => {
+test('invalid lines are reported with their number; empty ones are skipped', async () => {
   const text = `${textOf('a')}\n{"half":\n${textOf('b')}${textOf('c').slice(0, 50)}`
   const { found } = await readAll([file('torn.jsonl', text)])
   const torn = 'it is not JSON; the end of a line may be missing'
   expect(found).toEqual(['a', `torn.jsonl:3: ${torn}`, 'b', `torn.jsonl:5: ${torn}`])
 })
 
-test('a packed file that ends too early is told, and the next one is read', async () => {
+test('a gzipped file that breaks off is reported, and the next one is read', async () => {
   const ids = Array.from({ length: 2_000 }, (_, nth) => `id-${nth}`)
   const packed = gzipSync(textOf(...ids))
   const { found } = await readAll([
@@ -68,11 +68,11 @@ test('a packed file that ends too early is told, and the next one is read', asyn
   expect(found.at(-2)).toMatch(/^early\.gz:\d+: it cannot be unpacked from here on/)
 })
 
-test('a file that is not there is an error with its name', async () => {
+test('a missing file is an error with its name', async () => {
   await expect(readAll([join(folder, 'none.jsonl')])).rejects.toThrow('none.jsonl')
 })
 
-test('a line without end is not read into memory', async () => {
+test('an endless line is not read into memory', async () => {
   const endless = file('endless.jsonl', Buffer.alloc(5 * 1024 * 1024, 'x'))
   await expect(readAll([endless])).rejects.toThrow('line 1 has no end')
 })

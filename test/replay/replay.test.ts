@@ -32,7 +32,7 @@ const GATEWAY = {
   routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
 }
 
-/** Loaded as a command loads it; nothing of it is brought to life. */
+/** Loads a configuration as a command does, without starting anything. */
 async function configurationOf(
   steps: readonly object[],
   {
@@ -83,37 +83,37 @@ async function replayed(configuration: Configuration, lines: readonly object[], 
   return { ...result, changes }
 }
 
-/** So many requests, one each `everyMs`. */
+/** That many requests, one every `everyMs`. */
 const row = (count: number, everyMs: number, changes: object = {}) =>
   Array.from({ length: count }, (_, nth) => lineWith({ ...at(nth * everyMs), ...changes }))
 
-describe('what a step does with the traffic', () => {
+describe('each step on the traffic', () => {
   test.each<[string, object, readonly object[], string[]]>([
     [
-      'a rate limit on the time of the lines',
+      'a rate limit uses the time of the lines',
       { use: 'rate-limit', with: { per: 'key', requests: '60 per minute', burst: 2 } },
-      // At one a second each finds the token that has refilled.
+      // At one per second each finds the refilled token.
       [...row(10, 1_000), ...row(5, 0, at(60_000))],
       ['3x 200 (answered) > rate_limit_exceeded (rate-limit)'],
     ],
     [
-      'concurrency: those that were under way together are so again',
+      'concurrency: requests that overlapped overlap again',
       { use: 'concurrency', with: { per: 'account', limit: 2 } },
       row(6, 300),
-      // Each lasts a second: the third and fourth find two before them, the fifth finds the first's place.
+      // Each lasts a second: the third and fourth find two in progress, the fifth takes the first's place.
       ['2x 200 (answered) > rate_limit_exceeded (concurrency)'],
     ],
     [
-      'a queue: who waits is let in when its turn comes',
+      'a queue: a waiting request is admitted when its turn comes',
       { use: 'concurrency', with: { per: 'account', limit: 2, queue: { length: 9, wait: '5s' } } },
       row(6, 300),
       [],
     ],
     [
-      'a queue in which the time is over',
+      'a queue whose waiting time is over',
       { use: 'concurrency', with: { per: 'account', limit: 1, queue: { length: 9, wait: '1200ms' } } },
       row(4, 10),
-      // A second each: the first goes, the second follows, the others have waited too long by then.
+      // A second each: the first runs, the second follows, the others have then waited too long.
       ['2x 200 (answered) > rate_limit_exceeded (concurrency)'],
     ],
     [
@@ -129,7 +129,7 @@ describe('what a step does with the traffic', () => {
       [],
     ],
     [
-      'an address of its own for each key where none is in the log',
+      'one address per key if the log has none',
       { use: 'rate-limit', with: { per: 'address', requests: '1 per day' } },
       [...row(2, 0), ...row(2, 0, { key: { id: 'key_2', name: 'b', models: null } })],
       ['2x 200 (answered) > rate_limit_exceeded (rate-limit)'],
@@ -152,7 +152,7 @@ describe('what a step does with the traffic', () => {
 
   test.each<[string, object, object[], string[], string[]]>([
     [
-      'the recorded tags, where they come from the request',
+      'the recorded tags, if they come from the request',
       { from: 'header x-team', client: true },
       [...row(2, 0, { tags: { team: 'ads' } }), ...row(2, 0, { tags: {} })],
       ['1x 200 (answered) > rate_limit_exceeded (rate-limit)'],
@@ -160,7 +160,7 @@ describe('what a step does with the traffic', () => {
     ],
     ['no recorded tags: unknown', { from: 'header x-team', client: true }, row(2, 0), [], ['not run: tags']],
     [
-      'the names of the caller, also where no tags are recorded',
+      'the names of the caller, even if no tags are recorded',
       { from: 'key', default: 'ads' },
       row(2, 0, { key: { id: 'key_1', name: 'ads', models: null } }),
       ['1x 200 (answered) > rate_limit_exceeded (rate-limit)'],
@@ -174,7 +174,7 @@ describe('what a step does with the traffic', () => {
     expect([...found.unknown.keys()]).toEqual(unknown)
   })
 
-  test('what would have been refused in shadow is counted', async () => {
+  test('requests that shadow would have refused are counted', async () => {
     const configuration = await between({
       use: 'rate-limit',
       mode: 'shadow',
@@ -184,9 +184,9 @@ describe('what a step does with the traffic', () => {
     expect([...found.shadow.values()]).toEqual([{ step: 'rate-limit', code: 'rate_limit_exceeded', lines: 4 }])
   })
 
-  test('a step that writes down what happens writes nothing, and one that asks the network does not', async () => {
+  test('a step that writes a log writes nothing, and one that uses the network does not', async () => {
     const idp = { issuer: 'https://idp.invalid', audience: 'a', jwks: 'https://idp.invalid/keys', account: 'acme' }
-    // Made for real it would be asked for its keys, and the file could not be opened.
+    // A real instance would fetch its keys, and could not open its file.
     const recording = { use: 'usage-log', with: { file: 'no/such/folder/never.jsonl' } }
     const configuration = await configurationOf([recording, { use: 'jwt', with: idp }, { use: 'schema' }, ...LAST])
     const refused = refusedLine(401, 'unauthorized', 'jwt', {
@@ -201,29 +201,32 @@ describe('what a step does with the traffic', () => {
   })
 })
 
-describe('who asked', () => {
-  const nobody = { account: null, key: null, request: { params: undefined, model: undefined } }
+describe('the caller', () => {
+  const unknownCaller = { account: null, key: null, request: { params: undefined, model: undefined } }
   test.each(['missing_api_key', 'malformed_api_key', 'invalid_api_key', 'revoked_api_key', 'expired_api_key'])(
-    '%s is so again',
+    '%s is refused again',
     async code => {
-      const { changes, found } = await replayed(await between(), [refusedLine(401, code, 'api-key', nobody)])
+      const { changes, found } = await replayed(await between(), [refusedLine(401, code, 'api-key', unknownCaller)])
       expect({ changes, unknown: found.unknown.size }).toEqual({ changes: [], unknown: 0 })
     },
   )
 
-  test('a frozen account is', async () => {
-    const lines = [refusedLine(403, 'account_frozen', 'api-key', nobody), refusedLine(403, 'account_frozen', 'credits')]
+  test('a frozen account is refused again', async () => {
+    const lines = [
+      refusedLine(403, 'account_frozen', 'api-key', unknownCaller),
+      refusedLine(403, 'account_frozen', 'credits'),
+    ]
     expect((await replayed(await between(), lines)).changes).toEqual([])
   })
 
-  test('of whom nothing is known is not compared', async () => {
-    const lines = [refusedLine(429, 'rate_limit_exceeded', 'door', nobody)]
+  test('a line without a caller is not compared', async () => {
+    const lines = [refusedLine(429, 'rate_limit_exceeded', 'door', unknownCaller)]
     const { changes, found } = await replayed(await between(), lines)
     expect(changes).toEqual([])
     expect([...found.unknown]).toEqual([['who', 1]])
   })
 
-  test('only the models of its key', async () => {
+  test('a key may use only its models', async () => {
     const key = { id: 'key_1', name: 'a', models: ['other'] }
     expect((await replayed(await between(), [lineWith({ key })])).changes).toEqual([
       '1x 200 (answered) > model_not_found (schema)',
@@ -237,13 +240,13 @@ describe('money', () => {
   const HOLD = 2_076_000n
   const CHARGE = 50_000n
 
-  test('what was charged is charged, to the nano-dollar', async () => {
+  test('a request is charged as recorded, to the nano-dollar', async () => {
     const { found } = await replayed(await between(), row(20, 2_000), balanceOf(HOLD + 19n * CHARGE))
     expect(found.cost).toEqual({ before: 20n * CHARGE, after: 20n * CHARGE, estimated: 0n })
     expect(found.changed).toBe(0)
   })
 
-  test('no account spends what it has not', async () => {
+  test('an account cannot spend more than its balance', async () => {
     const refuse = { use: 'credits', with: { when_short: ['refuse'] } }
     const configuration = await configurationOf([...FIRST, refuse, { use: 'route' }])
     const { changes, found } = await replayed(configuration, row(20, 2_000), balanceOf(HOLD + 9n * CHARGE))
@@ -251,7 +254,7 @@ describe('money', () => {
     expect(found.cost.after).toBe(10n * CHARGE)
   })
 
-  test('what is held by those under way is not free', async () => {
+  test('credit held by requests in progress is not available', async () => {
     const refuse = { use: 'credits', with: { when_short: ['refuse'] } }
     const configuration = await configurationOf([...FIRST, refuse, { use: 'route' }])
     expect((await replayed(configuration, row(2, 500), balanceOf(HOLD + CHARGE))).changes).toEqual([
@@ -259,7 +262,7 @@ describe('money', () => {
     ])
   })
 
-  test('a cap that the balance has lowered ends the answer sooner', async () => {
+  test('a cap that the balance lowered shortens the answer', async () => {
     const usage = { prompt_tokens: 10, completion_tokens: 900, source: 'reported' }
     const { changes, found } = await replayed(
       await between(),
@@ -271,7 +274,7 @@ describe('money', () => {
     expect(found.cost.after).toBeGreaterThan(0n)
   })
 
-  test('without balances every account has enough, but for those that had not', async () => {
+  test('without balances every account has enough, except those that had not', async () => {
     const lines = [
       ...row(3, 0),
       refusedLine(402, 'insufficient_quota', 'credits'),
@@ -301,32 +304,32 @@ describe('money', () => {
 
   test.each<[string, Record<string, unknown>, bigint]>([
     [
-      'failed before a word',
+      'failed before the first token',
       { outcome: 'failed', status: 502, code: 'upstream_error', usage: null, charged: '0.000000000' },
       0n,
     ],
-    ['the client left', { outcome: 'client_left', status: null, decided_by: null, stream: true }, CHARGE],
+    ['the client disconnected', { outcome: 'client_left', status: null, decided_by: null, stream: true }, CHARGE],
     ['cut', { outcome: 'cut', status: 200, code: 'shutting_down', stream: true }, CHARGE],
-  ])('%s: charged as it was', async (_name, changes, charge) => {
+  ])('%s: charged as recorded', async (_name, changes, charge) => {
     const { changes: found, found: counted } = await replayed(await between(), [lineWith(changes)])
     expect(found).toEqual([])
     expect(counted.cost.after).toBe(charge)
   })
 
   const prompt = { prompt_tokens: 10, completion_tokens: 0, total_tokens: 10, source: 'estimated' }
-  const gone = { outcome: 'client_left', status: null, decided_by: null, stream: true, usage: prompt }
+  const disconnected = { outcome: 'client_left', status: null, decided_by: null, stream: true, usage: prompt }
   test.each([
     ['charged', 'charged', undefined, '0.000010000', 10_000n],
     ['forgiven, and is charged now', 'charged', undefined, '0.000000000', 10_000n],
     ['charged, and is forgiven now', 'forgiven', 'cancel_free', '0.000010000', 0n],
-  ])('a prompt alone was %s', async (_name, _now, on_disconnect, charged, after) => {
+  ])('a prompt without an answer was %s', async (_name, _now, on_disconnect, charged, after) => {
     const credits = { use: 'credits', ...(on_disconnect ? { with: { on_disconnect } } : {}) }
     const configuration = await configurationOf([...FIRST, credits, { use: 'route' }])
-    const { found } = await replayed(configuration, [lineWith({ ...gone, charged })])
+    const { found } = await replayed(configuration, [lineWith({ ...disconnected, charged })])
     expect(found.cost.after).toBe(after)
   })
 
-  test('what was refused and is let in now is as long as the others, and told as an estimate', async () => {
+  test('a refused request that is now admitted gets an average length, marked as an estimate', async () => {
     const lines = [...row(3, 2_000), refusedLine(429, 'rate_limit_exceeded', 'burst', at(9_000))]
     const { changes, found } = await replayed(await between(), lines)
     expect(changes).toEqual(['1x rate_limit_exceeded (burst) > 200 (answered)'])
@@ -334,7 +337,7 @@ describe('money', () => {
     expect(found.cost).toEqual({ before: 3n * CHARGE, after: 4n * CHARGE, estimated: CHARGE })
   })
 
-  test('a refusal for what stood in the body stays one where the body was not kept', async () => {
+  test('a refusal because of the body stays one if the body was not recorded', async () => {
     const body = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] }
     const lines = [
       refusedLine(400, 'invalid_value', 'schema'),
@@ -344,7 +347,7 @@ describe('money', () => {
   })
 })
 
-describe('a request that names a kept response, which is in no log', () => {
+describe('a request that refers to a kept response, which no log has', () => {
   const routes = (more: object) => [{ path: '/v1/responses', policy: 'standard', ...more }]
   const keeping = (more: object) => configurationOf([...FIRST, ...LAST], { yaml: { routes: routes(more) } })
   const lines = [
@@ -353,7 +356,7 @@ describe('a request that names a kept response, which is in no log', () => {
     { input: 'Hello' },
   ].map(body => lineWith({ route: '/v1/responses', kind: 'responses', request: { body: { model: 'm', ...body } } }))
 
-  test('has no verdict where responses are kept, and is refused where they are not', async () => {
+  test('has no verdict if responses are kept, and is refused if they are not', async () => {
     const { changes, found } = await replayed(await keeping({ keep_responses: '1h' }), lines)
     expect({ changes, unknown: [...found.unknown] }).toEqual({ changes: [], unknown: [['kept', 2]] })
     const without = await replayed(await keeping({}), lines)
@@ -361,7 +364,7 @@ describe('a request that names a kept response, which is in no log', () => {
   })
 })
 
-describe('what was said of an answer, whose words are in no log', () => {
+describe('a verdict on an answer, whose text no log has', () => {
   const SAID = {
     outcome: 'failed',
     status: 400,
@@ -377,15 +380,15 @@ describe('what was said of an answer, whose words are in no log', () => {
     ...step,
   })
   test.each<[string, readonly object[], readonly object[] | null, number]>([
-    ['the step is there', [guard()], null, 0],
-    ['the step is gone', [], null, 1],
+    ['the step exists', [guard()], null, 0],
+    ['the step was removed', [], null, 1],
     ['it is off', [guard({}, { mode: 'off' })], null, 1],
     ['it is in shadow', [guard({}, { mode: 'shadow' })], null, 1],
-    ['it takes no part', [guard({}, { when: 'account.plan == "gold"' })], null, 1],
-    ['it looks at requests only', [guard({ on: 'request' })], null, 1],
+    ['its condition is false', [guard({}, { when: 'account.plan == "gold"' })], null, 1],
+    ['it checks only requests', [guard({ on: 'request' })], null, 1],
     ['it is the same on both sides', [guard()], [guard()], 0],
-    ['it is another one', [guard({ pattern: 'blue' })], [guard()], 1],
-    ['it is gone on one side', [], [guard()], 1],
+    ['it has another rule', [guard({ pattern: 'blue' })], [guard()], 1],
+    ['it was removed on one side', [], [guard()], 1],
     ['it is new on one side', [guard()], [], 1],
   ])('%s', async (_name, steps, before, unknown) => {
     const against = before && (await between(...before))
@@ -397,7 +400,7 @@ describe('what was said of an answer, whose words are in no log', () => {
   })
 })
 
-describe('a guard whose words are not in the log', () => {
+describe('a guard whose text is not in the log', () => {
   const RULE = { name: 'red', pattern: 'red', action: 'refuse' }
   const guard = (step: object = {}, rule: object = {}) => ({
     use: 'guard',
@@ -413,34 +416,34 @@ describe('a guard whose words are not in the log', () => {
   test.each<
     [string, Readonly<Record<string, unknown>>, readonly object[], readonly object[] | null, string[], string[]]
   >([
-    ['from shadow to enforce, what shadow has said is done', WOULD, [guard()], null, REFUSED, []],
-    ['also beside the configuration of then', WOULD, [guard()], [guard(SHADOW)], REFUSED, []],
-    ['in shadow it is said again', WOULD, [guard(SHADOW)], null, [], []],
-    ['shadow has let it pass', PASSED, [guard()], [guard(SHADOW)], [], []],
-    ['the log has no word of the step', {}, [guard()], null, [], ['words']],
-    ['the log has no word of the step, which is in shadow', {}, [guard(SHADOW)], null, [], []],
+    ['from shadow to enforce, the verdict of shadow is applied', WOULD, [guard()], null, REFUSED, []],
+    ['also against the recorded configuration', WOULD, [guard()], [guard(SHADOW)], REFUSED, []],
+    ['in shadow it is reported again', WOULD, [guard(SHADOW)], null, [], []],
+    ['shadow admitted it', PASSED, [guard()], [guard(SHADOW)], [], []],
+    ['the log does not mention the step', {}, [guard()], null, [], ['words']],
+    ['the log does not mention the step, which is in shadow', {}, [guard(SHADOW)], null, [], []],
     ['the step is new', {}, [guard()], [], [], ['words']],
     ['the step is the same on both sides', {}, [guard()], [guard()], [], []],
-    ['other rules than those that have passed it', PASSED, [guard({}, { pattern: 'blue' })], [guard()], [], ['words']],
+    ['other rules than those that admitted it', PASSED, [guard({}, { pattern: 'blue' })], [guard()], [], ['words']],
     ['other rules than those in shadow', WOULD, [guard({}, { pattern: 'blue' })], [guard(SHADOW)], [], ['words']],
-    ['what shadow has said of an answer', WOULD, [guard({}, { on: 'answer' })], null, REFUSED, []],
-    ['of a request or an answer', WOULD, [guard({}, { on: 'both' })], null, REFUSED, []],
+    ['the verdict of shadow on an answer', WOULD, [guard({}, { on: 'answer' })], null, REFUSED, []],
+    ['on a request or an answer', WOULD, [guard({}, { on: 'both' })], null, REFUSED, []],
     [
-      'of an answer, with the words of the request',
+      'on an answer, with the text of the request',
       { ...WOULD, ...KEPT },
       [guard({}, { on: 'both' })],
       null,
       REFUSED,
       [],
     ],
-    ['the words of the request are there', KEPT, [guard()], null, [], []],
+    ['the text of the request is recorded', KEPT, [guard()], null, [], []],
   ])('%s', async (_name, said, steps, before, changes, unknown) => {
     const against = before && (await between(...before))
     const result = await replayed(await between(...steps), [lineWith(said)], { against })
     expect({ changes: result.changes, unknown: [...result.found.unknown.keys()] }).toEqual({ changes, unknown })
   })
 
-  test('two routes of one policy, of which one had another', async () => {
+  test('two routes share a policy, and one of them had another', async () => {
     const twoRoutes = (other: string) => ({
       routes: [
         { path: '/v1/chat/completions', policy: 'standard' },
@@ -457,13 +460,13 @@ describe('a guard whose words are not in the log', () => {
   })
 })
 
-describe('a request that steps make longer', () => {
+describe('a request that steps lengthen', () => {
   const system = 'x'.repeat(8_000)
   const prompt = (changes: object = {}) => ({ use: 'prompt', with: { system, ...changes } })
-  // The message in JSON: its words, 31 bytes around them and a comma, four bytes a token.
+  // The message in JSON: its text, 31 bytes around it and a comma, at four bytes a token.
   const MORE = (8_000n + 32n) / 4n
 
-  test('is charged for what the other configuration does not send', async () => {
+  test('is charged for tokens that the other configuration does not send', async () => {
     const [plain, long] = [await between(), await between(prompt())]
     const kept = { body: { model: 'm', messages: [{ role: 'user', content: 'Hello' }] } }
     const lines = [...row(2, 2_000), lineWith({ ...at(6_000), request: { ...kept, bytes: 90 } })]
@@ -475,18 +478,18 @@ describe('a request that steps make longer', () => {
     })
     expect(found.cost.after - found.cost.before).toBe(3n * MORE * 1_000n)
     const back = await replayed(plain, lines, { against: long })
-    // Of 10 prompt tokens there is left one at least.
+    // Of 10 prompt tokens at least one is left.
     expect(back.found.cost.after).toBe(3n * 41_000n)
   })
 
-  test('is not where both sides make it so', async () => {
+  test('is not charged more if both sides lengthen it', async () => {
     const long = await between(prompt())
     const { found, gaps } = await replayed(long, row(2, 2_000), { against: long })
     expect([found.resized, found.cost.after - found.cost.before]).toEqual([0, 0n])
     expect(gaps.map(({ about }) => about)).not.toContain('prompts')
   })
 
-  test('also where the other side has refused it', async () => {
+  test('is charged more even if the other side refused it', async () => {
     const limit = { use: 'rate-limit', with: { per: 'key', requests: '1 per day' } }
     const long = await between(prompt())
     const lines = [...row(1, 0), refusedLine(429, 'rate_limit_exceeded', 'rate-limit', at(5_000))]
@@ -496,40 +499,40 @@ describe('a request that steps make longer', () => {
     expect([more.found.resized, more.found.cost.estimated]).toEqual([2, 50_000n + MORE * 1_000n])
   })
 
-  test('beside the log alone nobody knows, and it is said', async () => {
+  test('is unknown against the log alone, and reported as such', async () => {
     const { found, gaps } = await replayed(await between(prompt()), row(2, 2_000))
     expect(found.cost.after).toBe(found.cost.before)
     expect(gaps.find(({ about }) => about === 'prompts')!.sentence).toContain('"prompt" rewrote the requests then')
   })
 
-  test('who brings instructions of its own is not known without words', async () => {
+  test('is unknown without text, because it may have its own instructions', async () => {
     const options = { against: await between() }
     const { gaps } = await replayed(await between(prompt({ position: 'replace' })), row(2, 2_000), options)
     expect(gaps.find(({ about }) => about === 'prompts')!.sentence).toContain('all lines have no text')
   })
 })
 
-test('whose balance is said and who is in the log', async () => {
+test('accounts with a balance and accounts in the log', async () => {
   const other = { account: { id: 'acc_2', name: 'poor', plan: 'free' } }
   const lines = [...row(2, 2_000), ...row(2, 2_000, other)]
-  const told = async (balancesFor: readonly string[], rest: bigint | null = null) => {
+  const balanceGaps = async (balancesFor: readonly string[], rest: bigint | null = null) => {
     const options = { hasBalances: true, balancesFor, balanceOf: () => rest }
     const { gaps } = await replayed(await between(), lines, options)
     return gaps.flatMap(({ about, sentence }) => (about === 'balances' ? [sentence] : []))
   }
-  expect(await told(['acme', 'acc_2'])).toEqual([])
-  expect(await told(['acne', 'poor'])).toEqual([
+  expect(await balanceGaps(['acme', 'acc_2'])).toEqual([])
+  expect(await balanceGaps(['acne', 'poor'])).toEqual([
     '"acne" in --balances is in no line that was taken; did you mean "acme"?',
     '"acme" of the log is not in --balances: the balance is enough.',
   ])
-  expect(await told(['a1', 'a2', 'a3', 'a4', 'a5', 'a6'], 5_000_000_000n)).toEqual([
+  expect(await balanceGaps(['a1', 'a2', 'a3', 'a4', 'a5', 'a6'], 5_000_000_000n)).toEqual([
     '"a1", "a2", "a3", "a4", "a5" and 1 more in --balances are in no line that was taken.',
     '"acme", "poor" of the log are not in --balances: the balance is the amount of --balance.',
   ])
 })
 
-describe('beside another configuration', () => {
-  test('only what the two do differently is told', async () => {
+describe('against another configuration', () => {
+  test('only differences between the two are reported', async () => {
     const limit = (burst: number) => ({ use: 'rate-limit', with: { per: 'key', requests: '60 per minute', burst } })
     const [before, after] = [await between(limit(3)), await between(limit(2))]
     const against = { against: before }
@@ -541,17 +544,17 @@ describe('beside another configuration', () => {
     ])
   })
 
-  test('a route that is gone, a model that is gone', async () => {
-    const gone = await configurationOf([...FIRST, ...LAST], {
+  test('a route that was removed, a model that was removed', async () => {
+    const without = await configurationOf([...FIRST, ...LAST], {
       yaml: { routes: [{ path: '/office/v1/chat/completions', policy: 'standard' }] },
     })
-    expect((await replayed(gone, row(1, 0))).changes).toEqual(['1x 200 (answered) > unknown_url (gateway)'])
+    expect((await replayed(without, row(1, 0))).changes).toEqual(['1x 200 (answered) > unknown_url (gateway)'])
     const { changes } = await replayed(await between(), [lineWith({ model: 'old', request: { model: 'old' } })])
     expect(changes).toEqual(['1x 200 (answered) > model_not_found (schema)'])
   })
 })
 
-test('plugins of your own that may run here do, and it is said', async () => {
+test('your own plugins that may run here do, and the report names them', async () => {
   const night = definePlugin({
     name: 'night',
     dryRun: true,
@@ -571,9 +574,9 @@ test('plugins of your own that may run here do, and it is said', async () => {
 })
 
 test.each<[string, object, boolean, string[], string[]]>([
-  ['the log has no word of it', {}, true, [], ['not run: caller']],
-  ['nor has what it is compared with', {}, false, [], ['not run: caller']],
-  ['it has let it pass', { trail: [{ step: 'caller', verdict: 'passed' }] }, false, [], []],
+  ['the log does not mention it', {}, true, [], ['not run: caller']],
+  ['nor does the configuration it is compared with', {}, false, [], ['not run: caller']],
+  ['it admitted the request', { trail: [{ step: 'caller', verdict: 'passed' }] }, false, [], []],
   [
     'it would have refused',
     { trail: [{ step: 'caller', verdict: 'would_refuse', code: 'forbidden' }] },
@@ -581,15 +584,15 @@ test.each<[string, object, boolean, string[], string[]]>([
     ['1x 200 (answered) > forbidden (caller)'],
     [],
   ],
-  ['it has refused', refusedLine(403, 'forbidden', 'caller'), false, [], []],
-])('a plugin of your own is not run unless it says so: %s', async (_name, said, isNew, changes, unknown) => {
+  ['it refused the request', refusedLine(403, 'forbidden', 'caller'), false, [], []],
+])('your own plugin runs only if it declares it: %s', async (_name, said, isNew, changes, unknown) => {
   let made = 0
   const caller = definePlugin({
     name: 'caller',
     settings: { type: 'object', additionalProperties: false, properties: {} },
     create() {
       made++
-      throw new Error('this would have called somebody')
+      throw new Error('this would have called a service')
     },
   })
   const configuration = await configurationOf([...FIRST, { use: 'caller' }, ...LAST], { plugins: [caller] })
@@ -603,13 +606,13 @@ test.each<[string, object, boolean, string[], string[]]>([
   expect(result.gaps.find(({ about }) => about === 'not run')!.sentence).toContain('"caller"')
 })
 
-test('who asks is the recorded one where a plugin of your own says it', async () => {
+test('the caller is the recorded one if your own plugin identifies it', async () => {
   const badge = definePlugin({
     name: 'badge',
     gives: ['key', 'account'],
     settings: { type: 'object', additionalProperties: false, properties: {} },
     create() {
-      throw new Error('this would have called somebody')
+      throw new Error('this would have called a service')
     },
   })
   const configuration = await configurationOf([{ use: 'badge' }, ...FIRST.slice(1), ...LAST], { plugins: [badge] })
@@ -621,7 +624,7 @@ test('who asks is the recorded one where a plugin of your own says it', async ()
   })
 })
 
-test('a plugin that waits for something real is waited for', async () => {
+test('a plugin that really waits is awaited', async () => {
   const slow = definePlugin({
     name: 'slow',
     dryRun: true,
@@ -636,7 +639,7 @@ test('a plugin that waits for something real is waited for', async () => {
   expect({ lines: found.lines, unknown: found.unknown.size, changes }).toEqual({ lines: 3, unknown: 0, changes: [] })
 })
 
-test('what waits for ever was not compared', async () => {
+test('a request that waits for ever is not compared', async () => {
   let count = 0
   const stuck = definePlugin({
     name: 'stuck',
@@ -663,12 +666,12 @@ test('a limit and an account', async () => {
   }
 })
 
-test('the same lines twice are taken once', async () => {
+test('repeated lines are taken once', async () => {
   const lines = row(3, 100)
   const { found, twice } = await replayed(await between(), [...lines, ...lines])
   expect([found.lines, twice]).toEqual([3, 3])
 
-  // Also where the first one is long over.
+  // Even if the first one ended long before.
   const refused = row(3, 60_000, { outcome: 'refused', status: 429, code: 'overloaded', decided_by: 'gateway' })
   const later = row(1, 3_600_000, { id: 'req_later' })
   const again = await replayed(await between(), [...refused, ...later, ...refused])

@@ -28,11 +28,11 @@ const made = (request: object, changes: object = {}) =>
 test.each<[string, object, object]>([
   ['the smallest', { bytes: 60 }, {}],
   ['a large one', { bytes: 100_000, messages: 40 }, {}],
-  ['one with every parameter that there is', { bytes: 2_000, params: Object.keys(PARAMETERS), n: 3, cap: 77 }, {}],
+  ['one with every parameter', { bytes: 2_000, params: Object.keys(PARAMETERS), n: 3, cap: 77 }, {}],
   ['a stream with tools', { bytes: 900, tools: 3, params: ['model', 'messages', 'tools'] }, { stream: true }],
   ['one with a digest', { bytes: 200, sha256: 'a'.repeat(64), params: ['model', 'messages', 'temperature'] }, {}],
   ['one with an image', { bytes: 500, unsized: true, messages: 2 }, {}],
-])('%s is a request that the schema takes, and as long', async (_name, request, changes) => {
+])('%s becomes a valid request of the same length', async (_name, request, changes) => {
   const { body, bytes } = made(request, changes)
   const steps = createSteps([{ use: schema }], { catalog: catalog as never })
   const { refusal, exchange } = await steps({ bytes })
@@ -45,13 +45,13 @@ test.each<[string, object, object]>([
   expect(exchange.chat!.body.tools?.length ?? 0).toBe(asked.tools)
 })
 
-test('a parameter that nobody knows is refused as it was', async () => {
+test('an unknown parameter is refused again', async () => {
   const { bytes } = made({ params: ['model', 'messages', 'temprature'], bytes: 100 })
   const { refusal } = await createSteps([{ use: schema }], { catalog: catalog as never })({ bytes })
   expect(refusal).toMatchObject({ code: 'unknown_parameter', param: 'temprature' })
 })
 
-test('one digest is one request, and another is another, however short', () => {
+test('each digest gives its own request, however short', () => {
   const of = (sha256: string, bytes: number) => made({ sha256, bytes }).bytes.toString()
   for (const bytes of [10, 60, 500]) {
     expect(of('a'.repeat(64), bytes)).toBe(of('a'.repeat(64), bytes))
@@ -59,7 +59,7 @@ test('one digest is one request, and another is another, however short', () => {
   }
 })
 
-test('what was not read is only so long', () => {
+test('an unread body has only its length', () => {
   expect(made({}, { kind: 'raw' })).toEqual({ body: null, bytes: Buffer.alloc(60) })
   const { bytes } = standIn(parseLine(JSON.stringify({ ...lineWith(), request: { bytes: 1_000_000 } })))
   expect(bytes.length).toBe(1_000_000)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Heap, Reorder, Timeline } from '../../src/replay/timeline.ts'
 
-test('a heap gives the smallest first, and of equals the one that came first', () => {
+test('a heap returns the smallest first, and equals in order of insertion', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(20), { maxLength: 200 }), times => {
       const heap = new Heap<readonly [number, number]>()
@@ -34,7 +34,7 @@ function ordered(bounds: typeof BOUNDS, lines: { at: number; ms: number }[]): nu
   return out
 }
 
-test('what was written at its end comes in the order of its begin, when none lasts longer than is waited for', () => {
+test('lines written at their end are sorted by their start, if none lasts longer than the window', () => {
   const line = fc.record({ at: fc.nat(10_000), ms: fc.nat(100) })
   fc.assert(
     fc.property(fc.array(line, { maxLength: 100 }), lines => {
@@ -43,14 +43,14 @@ test('what was written at its end comes in the order of its begin, when none las
   )
 })
 
-test('memory is bounded: then the next one that is there goes on', () => {
+test('memory is bounded: above the bound the next available line is released', () => {
   const lines = [...Array.from({ length: 10 }, (_, at) => ({ at: 100 + at, ms: 0 })), { at: 0, ms: 120 }]
   expect(ordered({ ...BOUNDS, ms: 1_000 }, lines)[0]).toBe(0)
   expect(ordered({ ...BOUNDS, ms: 1_000, items: 5 }, lines)[0]).toBe(100)
   expect(ordered({ ...BOUNDS, ms: 1_000, bytes: 50 }, lines)[0]).toBe(100)
 })
 
-test('what is due happens in its order, at its time, also what is added on the way', async () => {
+test('tasks run in order at their time, including those added meanwhile', async () => {
   const timeline = new Timeline()
   const seen: string[] = []
   const say = (word: string) => () => void seen.push(`${word} ${timeline.now()}`)
@@ -69,7 +69,7 @@ test('what is due happens in its order, at its time, also what is added on the w
   expect(timeline.now()).toBe(30)
 })
 
-test('of one millisecond the smaller id was first', () => {
+test('within one millisecond the smaller id is first', () => {
   const order = new Reorder<{ at: number; ms: number; id: string }>(BOUNDS)
   for (const id of ['c', 'a', 'b']) order.push({ at: 5, ms: 1, id }, 1)
   expect([1, 2, 3].map(() => order.next(true)!.id)).toEqual(['a', 'b', 'c'])

@@ -4,7 +4,7 @@ import { openBench, STANDARD_STEPS } from '../../src/testing/index.ts'
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 
-test('what is wrong with the steps is said, with its place', async () => {
+test('an error in the steps is reported with its place', async () => {
   await expect(openBench({ steps: [{ use: 'api-key' }, { use: 'shema' }] })).rejects.toThrow(
     /"shema"[\s\S]*did you mean "schema"/,
   )
@@ -30,7 +30,7 @@ test.each([
 })
 
 test.each([0, 1, 2, 3])(
-  'a client that leaves after %i events pays for those and the prompt, and the provider is given up',
+  'a client that disconnects after %i events pays for those and the prompt, and the upstream request is aborted',
   async events => {
     await using bench = await openBench()
     bench.upstream.script({ content: ['a', 'b', 'c', 'd', 'e'] })
@@ -47,7 +47,7 @@ test.each([0, 1, 2, 3])(
 )
 
 describe('time', () => {
-  test('stands still until it is let go on', async () => {
+  test('stops until it is advanced', async () => {
     const steps = [
       STANDARD_STEPS[0]!,
       { use: 'rate-limit', with: { per: 'key', requests: '1 per hour' } },
@@ -63,7 +63,7 @@ describe('time', () => {
     expect((await bench.chat()).status).toBe(200)
   })
 
-  test('passes by itself where the gateway waits to try again', async () => {
+  test('passes by itself while the gateway waits for a retry', async () => {
     await using bench = await openBench({ steps: [...STANDARD_STEPS.slice(0, 3), { use: 'route' }] })
     bench.upstream.script([{ status: 503 }, { content: 'Well again.' }])
     expect((await bench.chat()).content).toBe('Well again.')
@@ -71,7 +71,7 @@ describe('time', () => {
   })
 })
 
-test('what the provider is asked, and what the client gets, whole and as a stream', async () => {
+test('the request upstream and the answer to the client, whole and streamed', async () => {
   await using bench = await openBench({ credit: '1' })
   bench.upstream.script(({ body }, nth) => ({ content: [`${nth}:`, String(body?.['stream'] ?? false)] }))
   const whole = await bench.chat({ max_tokens: 7 })
@@ -82,12 +82,12 @@ test('what the provider is asked, and what the client gets, whole and as a strea
     provider: 'p',
     body: { model: 'upstream-model', max_completion_tokens: 7 },
   })
-  // Ten tokens of prompt and two of the answer, at $1 and $2 a million.
+  // Ten prompt tokens and two of the answer, at $1 and $2 a million.
   expect(bench.ledger.receipt(whole)).toMatchObject({ charged: 14_000n, source: 'reported' })
   expect(bench.ledger.verify().violations).toEqual([])
 })
 
-test('a reload in the middle of a stream: it goes on with its step, which is then disposed of', async () => {
+test('a reload in the middle of a stream: it continues with its step, which is then disposed', async () => {
   const lives: string[] = []
   const mine = definePlugin({
     name: 'mine',

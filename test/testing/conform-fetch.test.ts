@@ -1,4 +1,4 @@
-/** Plugins that ask a service of their own: what Node keeps for `fetch` is not theirs, a `fetch` that is not over is. */
+/** Plugins that use a service: resources that Node keeps for `fetch` do not count, an unfinished `fetch` does. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -27,7 +27,7 @@ const settings = { type: 'object', additionalProperties: false, properties: {} }
 const own = globalThis.fetch
 const { timeout } = AbortSignal
 
-test('fetch with AbortSignal.timeout passes, and both are put back', async () => {
+test('fetch with AbortSignal.timeout passes, and both globals are restored', async () => {
   const asks = definePlugin({
     name: 'asks',
     settings,
@@ -47,7 +47,7 @@ test('fetch with AbortSignal.timeout passes, and both are put back', async () =>
   expect([globalThis.fetch, AbortSignal.timeout]).toEqual([own, timeout])
 })
 
-test('a fetch that goes on after dispose is found with its place; one that dispose aborts is not', async () => {
+test('a fetch that continues after dispose is reported with its place; one that dispose aborts is not', async () => {
   const stops: AbortController[] = []
   const polls = (disposes: boolean) =>
     definePlugin({
@@ -68,12 +68,12 @@ test('a fetch that goes on after dispose is found with its place; one that dispo
   const endings = ['answered']
   await conform(polls(true), {}, { endings })
   await expect(conform(polls(false), {}, { endings })).rejects.toThrow(
-    /after dispose\(\) something goes on: a fetch made at test\/testing\/conform-fetch\.test\.ts:\d+:\d+/,
+    /after dispose\(\) something is still active: a fetch made at test\/testing\/conform-fetch\.test\.ts:\d+:\d+/,
   )
   for (const stop of stops) stop.abort()
 })
 
-test('the place of a timer is that of the plugin, also when it begins later', async () => {
+test('the place of a timer is in the plugin, even if it starts later', async () => {
   const late = definePlugin({
     name: 'late',
     settings,
@@ -83,6 +83,6 @@ test('the place of a timer is that of the plugin, also when it begins later', as
     },
   })
   await expect(conform(late, {}, { endings: ['answered'] })).rejects.toThrow(
-    /something goes on: a timer made at test\/testing\/conform-fetch\.test\.ts:\d+:\d+/,
+    /something is still active: a timer made at test\/testing\/conform-fetch\.test\.ts:\d+:\d+/,
   )
 })

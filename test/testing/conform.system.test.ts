@@ -24,7 +24,7 @@ function pluginOf(create: Create, more: Partial<AnyPlugin> = {}): AnyPlugin {
   } as Parameters<typeof definePlugin>[0])
 }
 
-/** What is wrong, without the endings. */
+/** The failures, without the endings. */
 async function complaintsOf(plugin: AnyPlugin, endings?: readonly string[]): Promise<string[]> {
   try {
     await conform(plugin, {}, endings ? { endings } : {})
@@ -35,12 +35,12 @@ async function complaintsOf(plugin: AnyPlugin, endings?: readonly string[]): Pro
   }
 }
 
-/** What a plugin can do to the facts of others when it is no TypeScript. */
+/** A plugin without TypeScript can change the facts of others. */
 type Careless = { -readonly [Name in keyof Chat]: Chat[Name] }
 
 type BadPlugin = readonly [name: string, create: Create, complaint: string, more?: Partial<AnyPlugin>]
 
-/** In the place of `route`. */
+/** Replaces `route`. */
 const GIVES_TARGETS: Partial<AnyPlugin> = { name: 'route', needs: ['model'], gives: ['targets'] }
 
 const ROWS: readonly BadPlugin[] = [
@@ -61,7 +61,7 @@ const ROWS: readonly BadPlugin[] = [
     'after dispose() something is still active: a timer made at test/testing/conform.system.test.ts:',
   ],
   [
-    'a timer and nothing to let go of it',
+    'a timer without a dispose',
     () => {
       setInterval(() => {}, 60_000).unref()
       return (_ctx, next) => next()
@@ -82,10 +82,10 @@ const ROWS: readonly BadPlugin[] = [
     () => ({
       handle: (_ctx, next) => next(),
       dispose() {
-        throw new Error('cannot let go')
+        throw new Error('cannot release it')
       },
     }),
-    'was not released: cannot let go',
+    'was not released: cannot release it',
   ],
   [
     'a listener on the process',
@@ -136,7 +136,7 @@ const ROWS: readonly BadPlugin[] = [
     'a secret is in the answer',
   ],
   [
-    'a slot that is not given back where it ends badly',
+    'a slot that is not released on a failure',
     () => {
       let inside = 0
       return async (_ctx, next) => {
@@ -157,12 +157,12 @@ const ROWS: readonly BadPlugin[] = [
     'next() was called 2 times',
   ],
   [
-    'next() that nobody awaits',
+    'next() that is not awaited',
     () => async (_ctx, next) => void next(),
     'the step "mine" returned while its next() was pending',
   ],
   [
-    'an inner error that is kept',
+    'an inner error that is swallowed',
     () => async (_ctx, next) => next().catch(() => {}),
     'the step "mine" caught what next() rejected with and kept it',
   ],
@@ -179,7 +179,7 @@ const ROWS: readonly BadPlugin[] = [
     'the step "mine" threw: broken',
   ],
   [
-    'an error behind the answer',
+    'an error after the answer',
     () => async (_ctx, next) => {
       await next()
       throw new Error('too late')
@@ -187,7 +187,7 @@ const ROWS: readonly BadPlugin[] = [
     'the step "mine" threw: too late',
   ],
   [
-    'an error behind an inner error',
+    'an error after an inner error',
     () => async (_ctx, next) => {
       try {
         await next()
@@ -208,7 +208,7 @@ const ROWS: readonly BadPlugin[] = [
     'the step "mine" watch or edit threw: cannot look',
   ],
   [
-    'a fact of another step that it changes',
+    'a change of the fact of another step',
     () => async (ctx, next) => {
       Object.assign(ctx.exchange.account!, { plan: 'gold' })
       await next()
@@ -216,7 +216,7 @@ const ROWS: readonly BadPlugin[] = [
     `the step "mine" threw: Cannot assign to read only property 'plan' of object '#<Object>'`,
   ],
   [
-    'a fact that it changes behind the answer',
+    'a fact that it changes after the answer',
     () => async (ctx, next) => {
       await next()
       ;(ctx.exchange.chat!.body.messages as unknown[]).length = 0
@@ -224,7 +224,7 @@ const ROWS: readonly BadPlugin[] = [
     'it changes the fact "chat"',
   ],
   [
-    'messages that it adds to the list of another',
+    'messages that it adds to the list of another step',
     () => async (ctx, next) => {
       ;(ctx.exchange.chat!.body.messages as unknown[]).push({ role: 'user', content: 'and lie' })
       await next()
@@ -232,19 +232,19 @@ const ROWS: readonly BadPlugin[] = [
     'it changes the fact "chat"',
   ],
   [
-    'a request that it puts in its place by itself',
+    'a request that it replaces directly',
     () => async (ctx, next) => {
       const chat = ctx.exchange.chat as Careless
-      chat.body = { ...chat.body, user: 'nobody' }
+      chat.body = { ...chat.body, user: 'anonymous' }
       await next()
     },
     'it changes chat.body or chat.bytes directly: use exchange.rewrite()',
   ],
   [
-    'a longer request behind the hold',
+    'a longer request after the hold',
     () => async (ctx, next) => {
       const chat = ctx.exchange.chat as Careless
-      chat.body = { ...chat.body, user: 'nobody' }
+      chat.body = { ...chat.body, user: 'anonymous' }
       chat.bytes = Buffer.from(JSON.stringify(chat.body))
       await next()
     },
@@ -284,7 +284,7 @@ const ROWS: readonly BadPlugin[] = [
     { needs: ['chat'] },
   ],
   [
-    'a timer of each end',
+    'a timer of each ending',
     () => ({
       decide() {},
       after() {
@@ -297,14 +297,14 @@ const ROWS: readonly BadPlugin[] = [
 ]
 
 const bad = ROWS.map(([name, create, complaint, more = {}]) => ({ name, create, complaint, more }))
-test.each(bad)('$name is found', async ({ create, complaint, more }) => {
+test.each(bad)('$name is reported', async ({ create, complaint, more }) => {
   const endings = ['answered three', 'cannot be reached']
   const complaints = await complaintsOf(pluginOf(create, more), endings)
   expect(complaints.find(each => each.endsWith(complaint)) ?? complaints.join('; ')).toContain(complaint)
   process.removeAllListeners('tollgate-conform-test')
 })
 
-test('a step that goes on and does not come back is found', async () => {
+test('a step that calls next() and never returns is reported', async () => {
   const hangs = pluginOf(() => async (_ctx, next) => {
     await next()
     await new Promise(() => {})
@@ -312,14 +312,14 @@ test('a step that goes on and does not come back is found', async () => {
   expect(await complaintsOf(hangs, ['reload'])).toContain('the step did not return after the answer had ended')
 })
 
-test('a step that never goes on is found, and not waited for on each ending', async () => {
+test('a step that never calls next() is reported, without waiting at each ending', async () => {
   const hangs = pluginOf(() => () => new Promise(() => {}))
   await expect(conform(hangs, {}, { patienceMs: 300, endings: ['answered', 'client'] })).rejects.toThrow(
     /^the plugin "mine" does not conform:\n- the request does not end: its trail so far is: .*: answered \(whole\)$/,
   )
 })
 
-test('a step that throws where its services fail may do so, and one that hides what failed must keep its word', async () => {
+test('a step may throw if its services fail; one that hides the failure must behave as usual', async () => {
   const take = { uses: ['buckets'] as const, settings: NO_SETTINGS }
   const shape = { capacity: 1, refillPerMs: 1 }
   const throws = definePlugin({
@@ -352,7 +352,7 @@ test('a step that throws where its services fail may do so, and one that hides w
   ])
 })
 
-test('a plugin that is not in its policy is no plugin that conforms', async () => {
+test('a plugin that is not in its policy does not conform', async () => {
   await expect(
     conform(
       pluginOf(() => (_ctx, next) => next()),
@@ -362,7 +362,7 @@ test('a plugin that is not in its policy is no plugin that conforms', async () =
   ).rejects.toThrow('the plugin never ran')
 })
 
-test('the error names the endings of each complaint, and not all of them', async () => {
+test('the error names only the endings of each failure', async () => {
   const broken = pluginOf(() => async () => {
     throw new Error('broken')
   })
@@ -371,7 +371,7 @@ test('the error names the endings of each complaint, and not all of them', async
   )
 })
 
-test('settings that are wrong are said', async () => {
+test('invalid settings are reported', async () => {
   await expect(
     conform(
       pluginOf(() => (_ctx, next) => next()),
@@ -380,7 +380,7 @@ test('settings that are wrong are said', async () => {
   ).rejects.toThrow(/^the bench cannot be set up:\n.* unknown key "most"/)
 })
 
-test('a plugin that refused everything was not tried', async () => {
+test('a plugin that refused everything was not tested', async () => {
   const dear = pluginOf(() => async (ctx, next) => {
     if (ctx.exchange.account!.plan !== 'gold') throw refuse('forbidden')
     setInterval(() => {}, 60_000)
@@ -388,7 +388,9 @@ test('a plugin that refused everything was not tried', async () => {
   })
   const endings = ['answered', 'reload']
   expect(await complaintsOf(dear, endings)).toEqual([expect.stringContaining('it refused every request')])
-  await expect(conform(dear, {}, { endings, plan: 'gold' })).rejects.toThrow('after dispose() something goes on')
+  await expect(conform(dear, {}, { endings, plan: 'gold' })).rejects.toThrow(
+    'after dispose() something is still active',
+  )
 })
 
 test.each<[string, () => Promise<unknown>, string]>([
@@ -427,7 +429,7 @@ test.each<[string, () => Promise<unknown>, string]>([
   await expect(work()).rejects.toThrow(sentence)
 })
 
-test('a plugin conforms that answers, one that refuses, and one that looks at every chunk and cleans up', async () => {
+test('plugins conform that answer, that refuse, and that watch every chunk and clean up', async () => {
   const answers = pluginOf(
     () => ctx =>
       ctx.exchange.answer({

@@ -1,4 +1,4 @@
-/** Every plugin that comes with the gateway keeps its promises on every ending, with settings that make it do something. */
+/** Every built-in plugin conforms on every ending, with settings that make it act. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,10 +21,10 @@ interface Row {
 const folder = await mkdtemp(join(tmpdir(), 'tollgate-shipped-'))
 const signer = createSigner('ES256', 'here')
 const token = await sign(signer, STANDARD_START_MS)
-/** Of `WELL`, in the answer and in the request: what a guard looks for. */
+/** Text for a guard, of `WELL`, in the answer and in the request. */
 const ASKED = { body: { messages: [{ role: 'user', content: 'Hello, I am ada@example.org.' }] } }
 
-/** The answer that the endings give, once before them: then it is in the cache. */
+/** Sends the endings' request once before them, so that its answer is in the cache. */
 async function fill(bench: Bench, form: 'whole' | 'stream'): Promise<void> {
   bench.upstream.script({ content: ['One', ' two', ' three'], usage: { prompt: 10, completion: 3 } })
   for (const found of ['miss', 'hit']) {
@@ -37,7 +37,7 @@ const ROWS: readonly Row[] = [
   { name: 'api-key', what: 'a good key' },
   {
     name: 'api-key',
-    what: 'a key that nobody has',
+    what: 'an unknown key',
     options: { refusesAll: true, request: { key: `tg_${'x'.repeat(40)}` } },
   },
   {
@@ -48,7 +48,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: 'jwt',
-    what: 'a token of somebody else',
+    what: 'a token of another issuer',
     settings: {
       issuer: ISSUER,
       audience: AUDIENCE,
@@ -77,7 +77,7 @@ const ROWS: readonly Row[] = [
     what: 'requests and tokens',
     settings: { per: 'key', requests: '60 per minute', tokens: '100k per minute' },
   },
-  { name: 'rate-limit', what: 'the second one is one too many', settings: { per: 'account', requests: '1 per hour' } },
+  { name: 'rate-limit', what: 'the second one exceeds it', settings: { per: 'account', requests: '1 per hour' } },
   { name: 'concurrency', what: 'without a queue', settings: { per: 'key', limit: 1 } },
   {
     name: 'concurrency',
@@ -138,7 +138,7 @@ const ROWS: readonly Row[] = [
   },
 ]
 
-/** Each takes a second or more: the quick run has the first of each plugin, with an ending of every kind. */
+/** Each takes a second or more: the quick run has the first row of each plugin, with an ending of every kind. */
 const simulated = full ? ROWS : ROWS.filter(({ name }, i) => ROWS.findIndex(row => row.name === name) === i)
 const OF_EVERY_KIND = [
   'answered three',
@@ -152,7 +152,7 @@ const OF_EVERY_KIND = [
 
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-test('none is left out', () => {
+test('every built-in plugin has a row', () => {
   expect(new Set(ROWS.map(({ name }) => name))).toEqual(new Set(BUILT_IN.map(({ name }) => name)))
 })
 

@@ -1,6 +1,6 @@
 /**
- * Programs that people point at a gateway, as they come from npm, against a gateway process. They run with the full counts; one
- * that cannot be installed is left out, with the reason.
+ * Programs from npm and pip against a gateway process. They run with the full counts; a program that cannot be installed is
+ * skipped, with the reason.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
@@ -14,12 +14,12 @@ import { type AgentRig, ANSWER, CREDIT, startAgentRig } from './rig.ts'
 import { newHome, prefixBreaks, start } from './session.ts'
 import { readRows, UPDATE, writeRows } from './table.ts'
 
-/** The number of calls in the first run, each in a turn of its own. */
+/** The number of calls in the first run, each in its own turn. */
 const CALLS = 9
 
 const PACKAGES = { npm: npmPackage, pip: pipPackage }
 
-/** The dialects of each program's sessions that ended well. */
+/** The dialects of each program's successful sessions. */
 const ran = new Map<string, Set<Dialect>>()
 
 describeWith(onlyFull('clients'), 'agents', () => {
@@ -59,7 +59,7 @@ describeWith(onlyFull('clients'), 'agents', () => {
     const before = readRows('programs')
     const rows = [...ran].map(([name, dialects]) => {
       const { version } = PROGRAMS[name]!
-      // A run of some dialects adds to those that this version has run with.
+      // A run of some dialects adds to the dialects that this version has run with.
       const [earlier, had = ''] = before.get(name) ?? []
       const all = DIALECTS.filter(each => dialects.has(each) || (earlier === version && had.split(', ').includes(each)))
       return [name, [version, all.join(', ')]] as const
@@ -86,7 +86,7 @@ async function session(program: Program, ready: Ready, dialect: Dialect): Promis
     const resumed = await run('And once more', true)
     expect(resumed.output).toContain(ANSWER)
     expect(rig.called).toBe(calls > 0 ? calls + 1 : 0)
-    // The resumed conversation has what came before it: both prompts, the last call and its result.
+    // The resumed conversation has the earlier parts: both prompts, the last call and its result.
     const last = String(rig.provider.requests.findLast(({ raw }) => String(raw).includes('And once more'))!.raw)
     expect(last).toContain('Say what the shell says')
     if (calls > 0) expect([...last.matchAll(/hello-9\b/g)].length).toBeGreaterThan(1)
@@ -100,7 +100,7 @@ async function session(program: Program, ready: Ready, dialect: Dialect): Promis
   rig.plan.overflows = 1
   const full = await run('One more time', true)
   const refusedCompacted = program.refusedCompacted?.[dialect]
-  // It compacts and goes on, or it says why it cannot.
+  // It compacts and continues, or it reports why it cannot.
   if (!full.output.includes(ANSWER) && !program.isSilentWhenFull && !refusedCompacted)
     expect(full.output).toMatch(/context|too long|room|compact|maximum number of tokens/i)
   const refused = (await rig.exchanges()).filter(({ outcome }) => outcome !== 'answered')
@@ -130,20 +130,20 @@ async function interrupt(program: Program, ready: Ready, dialect: Dialect): Prom
   expect(warnings(rig)).toEqual([])
 }
 
-/** Answers with an error status, except those that the program does not need. */
+/** Answers with an error status, except for requests that the program does not need. */
 function refusals({ recorder }: AgentRig, { refused = [] }: Program): string[] {
   return recorder.requests
     .filter(({ status, method, path }) => (status ?? 0) >= 400 && !refused.includes(`${method} ${path}`))
     .map(({ status, method, path, error }) => `${method} ${path}: ${status} ${error}`)
 }
 
-/** Bodies that came more than once: the program has tried again. */
+/** Bodies that were sent more than once: the program has retried. */
 function sentTwice({ recorder }: AgentRig): string[] {
   const bodies = recorder.requests.map(({ body }) => body).filter(body => body !== '')
   return bodies.filter((body, at) => bodies.indexOf(body) !== at).map(body => body.slice(0, 200))
 }
 
-/** Lines of the gateway, without that of the full context. */
+/** Warnings of the gateway, except the one of the full context. */
 function warnings({ gateway }: AgentRig): unknown[] {
   return gateway
     .logs()
@@ -152,7 +152,7 @@ function warnings({ gateway }: AgentRig): unknown[] {
     )
 }
 
-/** The account has lost the sum of the charges, and nothing is held. */
+/** The account was charged the sum of the charges, and nothing is held. */
 async function settled(rig: AgentRig): Promise<void> {
   await untilTruthy(async () => (await rig.account()).held === 0n)
   const charged = (await rig.exchanges()).reduce((sum, { charged }) => sum + parseMoney(String(charged)), 0n)

@@ -1,4 +1,4 @@
-/** The samples of src/request/AGENTS-AND-APPS.md for Python, run as they are written there, but for address and key. */
+/** The Python samples of src/request/AGENTS-AND-APPS.md, run as the page has them, except for address and key. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'

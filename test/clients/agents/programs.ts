@@ -1,4 +1,4 @@
-/** The programs: where they come from, how they are pointed at the gateway, and which of their tools the provider calls. */
+/** The programs: their packages, their configuration for the gateway, and the tool that the provider calls. */
 import { DIALECTS, type Dialect } from './provider.ts'
 import type { Tool } from './rig.ts'
 
@@ -9,7 +9,7 @@ export interface Launch {
   readonly key: string
   readonly model: string
   readonly prompt: string
-  /** Goes on with the last conversation. */
+  /** Continues the last conversation. */
   readonly resume: boolean
   readonly home: string
 }
@@ -20,24 +20,24 @@ export interface Program {
   readonly name: string
   readonly version: string
   readonly bin: string
-  /** Empty: it has none. */
+  /** Empty if it has no tools. */
   readonly tools: readonly Tool[]
-  /** The names that its requests use for the model; the program may know the name. Default: one that it cannot know. */
+  /** Model names in its requests. The program may know the name. Default: an unknown one. */
   readonly models?: Readonly<Partial<Record<Dialect, string>>>
   /** Requests that the gateway refuses and the program does not need: `METHOD PATH`. */
   readonly refused?: readonly string[]
-  /** Default: yes. It may need a terminal for that. */
+  /** Default: yes. It may need a terminal. */
   readonly resumes?: boolean
-  /** With a full context it looks for something to compact, finds the conversation too short, and ends without a word. */
+  /** With a full context it finds the conversation too short to compact, and exits without output. */
   readonly isSilentWhenFull?: boolean
-  /** How the gateway refuses the conversation that it has compacted. Default: not at all. */
+  /** The gateway's refusal of the compacted conversation. Default: none. */
   readonly refusedCompacted?: Readonly<Partial<Record<Dialect, string>>>
   launch(launch: Launch): {
     readonly args: readonly string[]
     readonly env: Readonly<Record<string, string>>
     /** In the home folder. */
     readonly files?: Readonly<Record<string, string>>
-    /** A run of the command that configures it, before the first prompt. */
+    /** A configuration command that runs before the first prompt. */
     readonly before?: { readonly args: readonly string[]; readonly input?: string }
   }
 }
@@ -82,7 +82,7 @@ env_key = "TOLLGATE_KEY"
   },
   'Codex CLI, `openai_base_url`': {
     ...CODEX,
-    // Codex knows this name: its one tool takes a program as text.
+    // Codex knows this name: its only tool takes a program as text.
     models: modelEverywhere('gpt-6.2-sol'),
     tools: [
       [
@@ -105,7 +105,7 @@ env_key = "TOLLGATE_KEY"
     version: '2.1.332',
     bin: 'claude',
     tools: [shell('Bash', { description: 'Say hello' })],
-    // It asks whether it is online, and goes on.
+    // It checks whether it is online, and continues.
     refused: ['HEAD /api/hello'],
     launch: ({ url, key, model, prompt, resume }) => ({
       args: [...(resume ? ['-c'] : []), '-p', prompt, '--allowedTools', 'Bash'],
@@ -194,7 +194,7 @@ models:
     version: '0.24.4',
     bin: 'qwen',
     tools: [shell('run_shell_command', { description: 'Say hello', is_background: false })],
-    // It leaves out the prompt, so the conversation ends with the assistant's words. Claude from 4.6 on does not take that.
+    // It drops the prompt, so the conversation ends with the assistant's message. Claude from 4.6 on refuses that.
     refusedCompacted: { anthropic: 'unsupported_parameter' },
     launch: ({ url, key, model, prompt, resume }) => ({
       args: [...(resume ? ['-c'] : []), '--auth-type', 'openai', '--yolo', prompt],

@@ -7,14 +7,14 @@ import { event } from '../../providers/dialects/bedrock/frames.ts'
 export const DIALECTS = ['openai', 'anthropic', 'gemini', 'bedrock'] as const
 export type Dialect = (typeof DIALECTS)[number]
 
-/** One call of a tool, or a text. */
+/** One tool call, or a text. */
 export type Answer = { readonly text: string } | ToolCall
 
 export interface ToolCall {
   readonly tool: string
   readonly args: object
   readonly id: string
-  /** Its one argument is the text `input`, and the dialect has such tools. */
+  /** Its single argument is the text `input`, if the dialect has such tools. */
   readonly isCustom: boolean
 }
 
@@ -26,9 +26,9 @@ interface Speech {
   /** The parts before the messages (tools, system), and each message. A provider's cache reads them in this order. */
   prompt(body: Json): unknown[]
   messages(body: Json): unknown[]
-  whole(said: Answer, model: string): object
+  whole(answer: Answer, model: string): object
   /** The events of a stream: the head and the first token, then the rest. */
-  stream(said: Answer, model: string): (Buffer | string)[]
+  stream(answer: Answer, model: string): (Buffer | string)[]
   overflow(): object
 }
 
@@ -46,9 +46,9 @@ const openai: Speech = {
   tools: body => [...namesOf(body['tools'], 'function'), ...namesOf(body['tools'], 'custom')],
   prompt: body => [body['tools']],
   messages: body => listOf(body['messages']),
-  whole(said, model) {
-    const message = 'text' in said ? { content: said.text } : { content: null, tool_calls: [callOf(said)] }
-    const choice = { index: 0, message: { role: 'assistant', ...message }, finish_reason: openAiFinish(said) }
+  whole(answer, model) {
+    const message = 'text' in answer ? { content: answer.text } : { content: null, tool_calls: [callOf(answer)] }
+    const choice = { index: 0, message: { role: 'assistant', ...message }, finish_reason: openAiFinish(answer) }
     return {
       id: 'chatcmpl-1',
       object: 'chat.completion',
@@ -58,7 +58,7 @@ const openai: Speech = {
       usage: openAiUsage(),
     }
   },
-  stream(said, model) {
+  stream(answer, model) {
     const chunk = (choices: object[], usage?: object) =>
       sse({
         id: 'chatcmpl-1',
@@ -68,10 +68,10 @@ const openai: Speech = {
         choices,
         ...(usage ? { usage } : {}),
       })
-    const delta = 'text' in said ? { content: said.text } : { tool_calls: [{ index: 0, ...callOf(said) }] }
+    const delta = 'text' in answer ? { content: answer.text } : { tool_calls: [{ index: 0, ...callOf(answer) }] }
     return [
       chunk([{ index: 0, delta: { role: 'assistant', ...delta }, finish_reason: null }]),
-      chunk([{ index: 0, delta: {}, finish_reason: openAiFinish(said) }]),
+      chunk([{ index: 0, delta: {}, finish_reason: openAiFinish(answer) }]),
       chunk([], openAiUsage()),
       sse('[DONE]'),
     ]
@@ -91,22 +91,22 @@ const anthropic: Speech = {
   tools: body => namesOf(body['tools']),
   prompt: body => [body['tools'], body['system']],
   messages: body => listOf(body['messages']),
-  whole(said, model) {
-    const block = 'text' in said ? { type: 'text', text: said.text } : { ...toolUse(said), input: said.args }
+  whole(answer, model) {
+    const block = 'text' in answer ? { type: 'text', text: answer.text } : { ...toolUse(answer), input: answer.args }
     return {
       ...message(model),
       content: [block],
-      stop_reason: anthropicStop(said),
+      stop_reason: anthropicStop(answer),
       usage: { input_tokens: USAGE.input, output_tokens: USAGE.output },
     }
   },
-  stream(said, model) {
+  stream(answer, model) {
     const named = (value: { type: string; [more: string]: unknown }) => `event: ${value.type}\n${sse(value)}`
-    const block = 'text' in said ? { type: 'text', text: '' } : { ...toolUse(said), input: {} }
+    const block = 'text' in answer ? { type: 'text', text: '' } : { ...toolUse(answer), input: {} }
     const delta =
-      'text' in said
-        ? { type: 'text_delta', text: said.text }
-        : { type: 'input_json_delta', partial_json: JSON.stringify(said.args) }
+      'text' in answer
+        ? { type: 'text_delta', text: answer.text }
+        : { type: 'input_json_delta', partial_json: JSON.stringify(answer.args) }
     const start = { ...message(model), usage: { input_tokens: USAGE.input, output_tokens: 1 } }
     return [
       named({ type: 'message_start', message: start }) +
@@ -115,7 +115,7 @@ const anthropic: Speech = {
       named({ type: 'content_block_stop', index: 0 }),
       named({
         type: 'message_delta',
-        delta: { stop_reason: anthropicStop(said), stop_sequence: null },
+        delta: { stop_reason: anthropicStop(answer), stop_sequence: null },
         usage: { output_tokens: USAGE.output },
       }),
       named({ type: 'message_stop' }),
@@ -131,8 +131,8 @@ const gemini: Speech = {
   tools: body => listOf(body['tools']).flatMap(tool => namesOf(tool['functionDeclarations'])),
   prompt: body => [body['tools'], body['systemInstruction']],
   messages: body => listOf(body['contents']),
-  whole: said => geminiAnswer(said, true),
-  stream: said => [sse(geminiAnswer(said, false)), sse(geminiAnswer({ text: '' }, true))],
+  whole: answer => geminiAnswer(answer, true),
+  stream: answer => [sse(geminiAnswer(answer, false)), sse(geminiAnswer({ text: '' }, true))],
   overflow: () => ({
     error: {
       code: 400,
@@ -146,74 +146,76 @@ const bedrock: Speech = {
   tools: body => namesOf((body['toolConfig'] as Json | undefined)?.['tools'], 'toolSpec'),
   prompt: body => [body['toolConfig'], body['system']],
   messages: body => listOf(body['messages']),
-  whole(said) {
+  whole(answer) {
     const block =
-      'text' in said ? { text: said.text } : { toolUse: { toolUseId: said.id, name: said.tool, input: said.args } }
+      'text' in answer
+        ? { text: answer.text }
+        : { toolUse: { toolUseId: answer.id, name: answer.tool, input: answer.args } }
     return {
       output: { message: { role: 'assistant', content: [block] } },
-      stopReason: anthropicStop(said),
+      stopReason: anthropicStop(answer),
       usage: bedrockUsage(),
       metrics: { latencyMs: 100 },
     }
   },
-  stream(said) {
+  stream(answer) {
     const at = { contentBlockIndex: 0 }
     const block =
-      'text' in said
-        ? [event('contentBlockDelta', { ...at, delta: { text: said.text } })]
+      'text' in answer
+        ? [event('contentBlockDelta', { ...at, delta: { text: answer.text } })]
         : [
-            event('contentBlockStart', { ...at, start: { toolUse: { toolUseId: said.id, name: said.tool } } }),
-            event('contentBlockDelta', { ...at, delta: { toolUse: { input: JSON.stringify(said.args) } } }),
+            event('contentBlockStart', { ...at, start: { toolUse: { toolUseId: answer.id, name: answer.tool } } }),
+            event('contentBlockDelta', { ...at, delta: { toolUse: { input: JSON.stringify(answer.args) } } }),
           ]
     return [
       Buffer.concat([event('messageStart', { role: 'assistant' }), ...block]),
       event('contentBlockStop', at),
-      event('messageStop', { stopReason: anthropicStop(said) }),
+      event('messageStop', { stopReason: anthropicStop(answer) }),
       event('metadata', { usage: bedrockUsage(), metrics: { latencyMs: 100 } }),
     ]
   },
   overflow: () => ({ message: 'Input is too long for requested model.' }),
 }
 
-/** Whether a request declares a tool as one whose argument is a text. */
+/** Whether a request declares a tool whose argument is a text. */
 export function isCustom(body: Json, tool: string): boolean {
   return namesOf(body['tools'], 'custom').includes(tool)
 }
 
 export const SPEECH: Readonly<Record<Dialect, Speech>> = { openai, anthropic, gemini, bedrock }
 
-/** Answers as the request asks: whole or as a stream. */
-export function say(dialect: Dialect, said: Answer): Behaviour {
+/** Answers whole or as a stream, as requested. */
+export function say(dialect: Dialect, answer: Answer): Behaviour {
   return {
     name: 'says',
     async run(call) {
       const speech = SPEECH[dialect]
       const model = modelOf(call.request)
       if (!isStream(dialect, call.request)) {
-        const text = JSON.stringify(speech.whole(said, model))
+        const text = JSON.stringify(speech.whole(answer, model))
         sendJsonHead(call, 200, text)
         return call.end(text)
       }
       streamHead(dialect, call)
-      for (const part of speech.stream(said, model)) if (!(await call.write(part))) return
+      for (const part of speech.stream(answer, model)) if (!(await call.write(part))) return
       await call.end()
     },
   }
 }
 
-/** Sends the first token and then nothing until the other side leaves. */
-export function sayNoMore(dialect: Dialect, said: Answer): Behaviour {
+/** Sends the first token and then nothing until the other side disconnects. */
+export function sayNoMore(dialect: Dialect, answer: Answer): Behaviour {
   return {
     name: 'says no more',
     async run(call) {
       streamHead(dialect, call)
-      await call.write(SPEECH[dialect].stream(said, modelOf(call.request))[0]!)
+      await call.write(SPEECH[dialect].stream(answer, modelOf(call.request))[0]!)
       await call.step(async () => {})
     },
   }
 }
 
-/** The provider's words for a conversation that is too long. */
+/** The provider's error for a conversation that is too long. */
 export function overflow(dialect: Dialect): Behaviour {
   return {
     name: 'overflow',
@@ -251,12 +253,12 @@ function message(model: string) {
   return { id: 'msg_1', type: 'message', role: 'assistant', model, content: [], stop_reason: null, stop_sequence: null }
 }
 
-function openAiFinish(said: Answer): string {
-  return 'text' in said ? 'stop' : 'tool_calls'
+function openAiFinish(answer: Answer): string {
+  return 'text' in answer ? 'stop' : 'tool_calls'
 }
 
-function anthropicStop(said: Answer): string {
-  return 'text' in said ? 'end_turn' : 'tool_use'
+function anthropicStop(answer: Answer): string {
+  return 'text' in answer ? 'end_turn' : 'tool_use'
 }
 
 function openAiUsage() {
@@ -267,8 +269,8 @@ function bedrockUsage() {
   return { inputTokens: USAGE.input, outputTokens: USAGE.output, totalTokens: USAGE.input + USAGE.output }
 }
 
-function geminiAnswer(said: Answer, isLast: boolean): object {
-  const part = 'text' in said ? { text: said.text } : { functionCall: { name: said.tool, args: said.args } }
+function geminiAnswer(answer: Answer, isLast: boolean): object {
+  const part = 'text' in answer ? { text: answer.text } : { functionCall: { name: answer.tool, args: answer.args } }
   return {
     candidates: [{ content: { role: 'model', parts: [part] }, ...(isLast ? { finishReason: 'STOP' } : {}), index: 0 }],
     usageMetadata: {

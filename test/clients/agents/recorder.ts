@@ -1,13 +1,13 @@
-/** A proxy between a program and the gateway that keeps each request and how it was answered. */
+/** A proxy between a program and the gateway that records each request and its answer. */
 import { createServer, type IncomingMessage, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-export interface Recorded {
+export interface RecordedRequest {
   readonly method: string
   readonly path: string
   /** The body as text; '' without one. */
   body: string
-  /** Null while no head has come. */
+  /** Null until the head arrives. */
   status: number | null
   /** The body of an answer with an error status. */
   error: string
@@ -15,17 +15,23 @@ export interface Recorded {
 
 export interface Recorder {
   readonly url: string
-  readonly requests: readonly Recorded[]
+  readonly requests: readonly RecordedRequest[]
   close(): Promise<void>
 }
 
 export async function startRecorder(gateway: string): Promise<Recorder> {
-  const requests: Recorded[] = []
+  const requests: RecordedRequest[] = []
   const { hostname, port } = new URL(gateway)
 
   /** Sends the head on; the caller sends the body. */
   const forward = (incoming: IncomingMessage, answered: (answer: IncomingMessage) => void) => {
-    const recorded: Recorded = { method: incoming.method!, path: incoming.url!, body: '', status: null, error: '' }
+    const recorded: RecordedRequest = {
+      method: incoming.method!,
+      path: incoming.url!,
+      body: '',
+      status: null,
+      error: '',
+    }
     requests.push(recorded)
     const { method, url: path, headers } = incoming
     const outgoing = send({ hostname, port, method: method!, path: path!, headers, agent: false }, answer => {

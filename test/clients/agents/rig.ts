@@ -1,4 +1,4 @@
-/** A gateway process with a scripted provider behind it and a recorder before it, for one program and one dialect. */
+/** A gateway process with a scripted provider and a recorder in front, for one program and one dialect. */
 import { parseMoney } from '#contract'
 import { type FakeProvider, type ProviderRequest, startFakeProvider } from '../../helpers/fake-provider.ts'
 import { answerOf, createAccount, type Gateway, startGateway } from '../../helpers/gateway.ts'
@@ -8,7 +8,7 @@ import type { Program } from './programs.ts'
 import { type Answer, type Dialect, isCustom, overflow, SPEECH, say, sayNoMore } from './provider.ts'
 import { type Recorder, startRecorder } from './recorder.ts'
 
-/** How the provider answers the next requests that declare the program's tool. */
+/** The provider's answers to the next requests that declare the program's tool. */
 export interface Plan {
   /** Answers that call the tool, before a text. */
   calls: number
@@ -20,20 +20,20 @@ export interface Plan {
 
 export interface AgentRig extends AsyncDisposable {
   readonly dialect: Dialect
-  /** The one model of the catalog. */
+  /** The only model of the catalog. */
   readonly model: string
-  /** For base URLs, without `/v1`: the recorder. */
+  /** The recorder's address for base URLs, without `/v1`. */
   readonly url: string
   readonly key: string
   readonly gateway: Gateway
   readonly provider: FakeProvider
   readonly recorder: Recorder
   readonly plan: Plan
-  /** How many calls the provider has made. */
+  /** The number of calls that the provider has made. */
   readonly called: number
-  /** The request that gets nothing more. */
+  /** The request that hangs after its first token. */
   readonly hanging: ProviderRequest | null
-  /** The lines of the exchanges, once each request of the program has its own. */
+  /** The log lines of the exchanges, once each request of the program has one. */
   exchanges(): Promise<readonly Exchange[]>
   account(): Promise<{ posted: bigint; held: bigint }>
 }

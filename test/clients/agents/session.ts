@@ -14,7 +14,7 @@ export interface Home extends Disposable {
 }
 
 /** The output of a program, and its exit code or signal. */
-export interface Ended {
+export interface ProgramResult {
   readonly output: string
   readonly code: number | string | null
 }
@@ -32,7 +32,7 @@ export function newHome(): Home {
   }
 }
 
-/** Linux alone says which environment a process has. */
+/** Only Linux shows the environment of a process. */
 function endProcessesOf(home: string): void {
   if (!existsSync('/proc/self/environ')) return
   for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
@@ -45,7 +45,7 @@ function endProcessesOf(home: string): void {
   }
 }
 
-/** Starts a program with one prompt; `interrupt` sends it what Ctrl-C sends. */
+/** Starts a program with one prompt; `interrupt` sends it the signal of Ctrl-C. */
 export async function start(
   program: Program,
   { command }: Ready,
@@ -79,8 +79,8 @@ export async function start(
   return { ended: endOf(child, folder), interrupt: () => child.kill('SIGINT') }
 }
 
-/** A daemon that the program leaves has its pipes, so it is ended too. */
-function endOf(child: ChildProcess, home: string): Promise<Ended> {
+/** A daemon that the program leaves behind has its pipes, so it is ended too. */
+function endOf(child: ChildProcess, home: string): Promise<ProgramResult> {
   let output = ''
   for (const pipe of [child.stdout!, child.stderr!])
     pipe.setEncoding('utf8').on('data', (text: string) => void (output += text))
@@ -91,16 +91,16 @@ function endOf(child: ChildProcess, home: string): Promise<Ended> {
   })
 }
 
-/** Where a request breaks the prefix of the one before it that a provider has in its cache. */
+/** The place where a request breaks the prefix of the previous one that a provider has in its cache. */
 export interface Break {
-  /** The index of the later request, and of the first message that differs; -1: what comes before the messages. */
+  /** The index of the later request, and of the first message that differs; -1 for the parts before the messages. */
   readonly request: number
   readonly message: number
 }
 
 /**
- * Compares each request of the conversation with the one before it. Marks of the cache move on with the conversation and are
- * no part of its prefix. Where the program itself changes what it sent before (Copilot after a resume), the gateway has no prefix to keep.
+ * Compares each request of the conversation with the previous one. Cache marks move with the conversation and do not belong to
+ * its prefix. Programs that change earlier messages themselves (Copilot after a resume) have no prefix to keep.
  */
 export function prefixBreaks(rig: AgentRig): Break[] {
   const speech = SPEECH[rig.dialect]
@@ -120,12 +120,12 @@ export function prefixBreaks(rig: AgentRig): Break[] {
   })
 }
 
-/** The same of a request in any of the three formats for clients. */
+/** The same of a request in any of the three client formats. */
 function ownParts({ tools, system, instructions, messages, input }: Record<string, unknown>): unknown[] {
   return [[tools, system, instructions], ...((messages ?? input) as unknown[])]
 }
 
-/** The index of the first part that a later request does not have at its place; -1: it has all of them. */
+/** The index of the first part that the later request lacks at its place; -1 if it has all. */
 function firstChange(before: readonly unknown[], now: readonly unknown[]): number {
   return before.findIndex((part, index) => withoutMarks(part) !== withoutMarks(now[index]))
 }

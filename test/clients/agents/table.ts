@@ -1,4 +1,4 @@
-/** The tables of the page about agents that a run writes: what ran, in which version, and the day. */
+/** The tables of the page about agents that a run writes: the programs, their versions, and the day. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from '../../helpers/repository.ts'
@@ -9,14 +9,14 @@ const FILE = join(ROOT, PAGE)
 /** `npm run test:full -- clients test/clients/agents --update`. */
 export const UPDATE = process.env['TOLLGATE_UPDATE'] === '1'
 
-/** The cells after the name, by the name: of the table below this mark. */
+/** The cells after the name, by name, of the table below this mark. */
 export function readRows(mark: string): Map<string, readonly string[]> {
   const [, , table = ''] = blockOf(mark).exec(readFileSync(FILE, 'utf8')) ?? []
   const rows = table.split('\n').slice(2, -1)
   return new Map(rows.map(row => row.slice(2, -2).split(' | ')).map(([name, ...cells]) => [name!, cells]))
 }
 
-/** Rewrites the rows of what ran, with the day as the last cell; the others stay. `names` is their order. */
+/** Rewrites the rows of the programs that ran, with the day as the last cell; other rows stay. `names` is their order. */
 export function writeRows(mark: string, names: readonly string[], ran: ReadonlyMap<string, readonly string[]>): void {
   const rows = readRows(mark)
   const day = new Date().toISOString().slice(0, 10)

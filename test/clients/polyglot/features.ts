@@ -1,14 +1,14 @@
-/** What each client must show, the same for all: one column of the table a feature. */
+/** The features that every client must show; each is a column of the table. */
 import type { ProviderRequest } from '../../helpers/fake-provider.ts'
 import { type Exchange, REPORT } from './rig.ts'
 
-/** What a program printed about one feature. */
+/** A program's output about one feature. */
 export interface Line {
   readonly feature: string
   readonly text?: string | null
-  /** What the user is shown in the end, where that is not the pieces: Claude Code asks again when a stream is cut. */
+  /** The final text, if it differs from the pieces: Claude Code repeats a request whose stream is cut. */
   readonly answer?: string
-  /** How many pieces a stream came in. */
+  /** The number of pieces of a stream. */
   readonly pieces?: number
   readonly input?: number | null
   readonly output?: number | null
@@ -16,32 +16,32 @@ export interface Line {
   readonly tool?: string
   readonly city?: string
   readonly celsius?: number
-  /** The library's words, and the HTTP status where its error has one. */
+  /** The library's message, and the HTTP status if its error has one. */
   readonly error?: string
   readonly status?: number | null
-  /** After a refusal it waits for as long as it is told, which is more than the test has. */
+  /** After a refusal it waits as long as demanded, which is longer than the test. */
   readonly waits?: boolean
-  /** What the table says where the library has no such thing. */
+  /** The table's cell if the library lacks the feature. */
   readonly lacks?: string
 }
 
 /** One run of a program. */
 export interface Run {
   readonly lines: ReadonlyMap<string, Line>
-  /** What reached the gateway, and what reached the provider. */
+  /** The requests at the gateway, and those at the provider. */
   readonly exchanges: readonly Exchange[]
   readonly sent: readonly ProviderRequest[]
 }
 
 export interface Feature {
-  /** Heads the column. */
+  /** The column's heading. */
   readonly title: string
-  /** The cell; throws what is wrong. */
+  /** Returns the cell; throws the error of a failing feature. */
   judge(run: Run): string
 }
 
-/** One call and two more tries, as the official libraries have it. */
-const MOST_TRIES = 3
+/** One request and two retries, as in the official libraries. */
+const MAX_REQUESTS = 3
 const TOKENS = { input: 10, output: 3 }
 const TEXT = 't0 t1 t2'
 
@@ -84,14 +84,14 @@ export const FEATURES: readonly Feature[] = [
   },
   refusal('Wrong key', 'wrong_key', 401, 'malformed_api_key', /incomplete, mistyped or/, 1),
   refusal('No credit', 'no_credit', 402, 'insufficient_quota', /credit/, 1),
-  // Claude Code asks once more without a stream: some servers have no streams at that address.
+  // Claude Code repeats the request without a stream: some servers have no streams at that address.
   refusal('Unknown model', 'no_model', 404, 'model_not_found', /not exist/, 2),
-  // The wait is an hour. Some libraries try again at once, whatever they are told.
-  refusal('Limit', 'limited', 429, 'rate_limit_exceeded', /Too many requests|limit/i, MOST_TRIES),
+  // The wait is an hour. Some libraries retry at once nevertheless.
+  refusal('Limit', 'limited', 429, 'rate_limit_exceeded', /Too many requests|limit/i, MAX_REQUESTS),
   { title: 'Cut stream', judge: cut },
 ]
 
-/** The line of a feature that must not have failed. */
+/** The line of a feature that must have succeeded. */
 function worked(run: Run, feature: string): Line {
   const line = lineOf(run, feature)
   if (line.error !== undefined) throw new Error(`it failed: ${line.error}`)
@@ -109,7 +109,7 @@ function must(what: string, found: unknown, wanted: unknown): void {
   throw new Error(`${what} is ${JSON.stringify(found)} instead of ${JSON.stringify(wanted)}`)
 }
 
-/** What the client counts is what the gateway charged for; a library that counts no streams says nothing of them. */
+/** The client's token counts match the gateway's charge; a library that counts no streams reports nothing for them. */
 function usage(run: Run): string {
   for (const { prompt_tokens, completion_tokens } of run.exchanges.filter(line => line['model'] === 'm')) {
     if (prompt_tokens === undefined) continue
@@ -138,7 +138,7 @@ function refusal(title: string, feature: string, status: number, code: string, s
   return { title, judge }
 }
 
-/** Half an answer is an error, whatever a library does with events that it does not know. */
+/** Half an answer is an error, whatever a library does with unknown events. */
 function cut(run: Run): string {
   const { error, text, answer } = lineOf(run, 'cut')
   const requests = countOf(run.exchanges.filter(({ model }) => model === 'breaks'))
@@ -147,8 +147,8 @@ function cut(run: Run): string {
   return `error${/broke off/.test(error) ? ', says why' : ''}, ${requests}`
 }
 
-/** In words; throws when there are none, or too many. */
-function countOf(exchanges: readonly Exchange[], most = MOST_TRIES): string {
+/** A number of requests in words. Throws if there are none or too many. */
+function countOf(exchanges: readonly Exchange[], most = MAX_REQUESTS): string {
   const { length } = exchanges
   if (length < 1 || length > most) throw new Error(`${length} requests instead of ${most}`)
   return length === 1 ? '1 request' : `${length} requests`

@@ -1,6 +1,6 @@
 /**
- * Real clients in other languages, each a small program beside this file. They run with the full counts; a client is left
- * out, with a line that says why, where its toolchain is missing or its packages cannot be had.
+ * Real clients in other languages, each a small program beside this file. They run with the full counts. A client without its
+ * toolchain or packages is skipped, with the reason.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { onlyFull } from '../../helpers/counts.ts'

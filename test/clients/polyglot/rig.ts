@@ -1,4 +1,4 @@
-/** What the programs are pointed at: the gateway, and a provider that does what the name of the model says. */
+/** The gateway and a provider whose behaviour depends on the name of the model. */
 import { parseMoney } from '#contract'
 import {
   type Behaviour,
@@ -15,21 +15,21 @@ import { modelAt, providersWith } from '../rig.system.ts'
 export interface Rig {
   readonly gateway: InProcess
   readonly provider: FakeProvider
-  /** What a program needs to know. */
+  /** The environment variables of a program. */
   readonly env: Readonly<Record<string, string>>
   close(): Promise<void>
 }
 
-/** One request that a program made, as the gateway's log has it. */
+/** One request of a program, from the gateway's log. */
 export type Exchange = LogLine
 
 const MODELS = ['m', 'limited', 'tools', 'structured', 'breaks']
 const ROUTES = ['/v1/chat/completions', '/v1/responses', '/v1/messages']
 
-/** What the tool that is called needs: for programs of ours the city, for Claude Code a command that says the same. */
+/** The arguments of each tool: the city for our programs, an equivalent command for Claude Code. */
 const CALLS: Readonly<Record<string, object>> = {
   get_weather: { city: 'Paris' },
-  Bash: { command: 'echo clear over Paris', description: 'Tell the weather of Paris' },
+  Bash: { command: 'echo clear over Paris', description: 'Show the weather of Paris' },
 }
 
 /** The answer of the model `structured`. */
@@ -54,7 +54,7 @@ export async function startRig(): Promise<Rig> {
       routes: ROUTES.map(path => ({ path, policy: 'test' })),
     },
   })
-  // The one request of this hour.
+  // The only request of this hour.
   const first = await gateway.chat({ model: 'limited' })
   if (first.status !== 200) throw new Error(`the first request of the hour: ${await first.text()}`)
   return {
@@ -73,7 +73,7 @@ export async function startRig(): Promise<Rig> {
   }
 }
 
-/** Of an account that cannot pay for one token. */
+/** The key of an account that cannot pay for one token. */
 async function poorKey({ running: { store } }: InProcess): Promise<string> {
   const { id } = await store.createAccount({ name: 'poor' })
   await store.credit({ account: id, amount: parseMoney('0.000001'), reference: 'poor', actor: 'test' })
@@ -84,12 +84,12 @@ function behaviourFor(request: ProviderRequest): Behaviour {
   const { model, stream } = request.body!
   if (model === 'tools') return afterCall(request) ?? callOf(request, CALLS)
   if (model === 'structured') return structured(request)
-  // Whole answers are well: a client that asks again without a stream gets one.
+  // Whole answers succeed, so a client that repeats the request without a stream gets one.
   if (model !== 'breaks' || stream !== true) return exact()
   return FAULTS.find(({ title }) => title === 'reset in the middle')!.make('stream')
 }
 
-/** With a tool's result in the conversation: an answer that repeats it. */
+/** With a tool result in the conversation: an answer that repeats it. */
 function afterCall({ body }: ProviderRequest): Behaviour | null {
   const messages = body!['messages'] as { role: string; content: unknown }[]
   const result = messages.find(({ role }) => role === 'tool')
@@ -98,14 +98,14 @@ function afterCall({ body }: ProviderRequest): Behaviour | null {
   return exact({ tokens: ['The weather', ` is ${/clear over Paris/.exec(text)?.[0] ?? text}`] })
 }
 
-/** A call of the first tool that the table knows; without one, an answer that says so. */
+/** A call of the first known tool; without one, an answer that says so. */
 function callOf({ body }: ProviderRequest, calls: Readonly<Record<string, object>>): Behaviour {
   const name = toolsOf(body).find(tool => Object.hasOwn(calls, tool.name))?.name
   if (name === undefined) return exact({ tokens: ['no tool'] })
   return exact({ toolCalls: [{ name, arguments: [JSON.stringify(calls[name])] }] })
 }
 
-/** By the format that was asked for; where a library makes a tool of it, by a call of that tool. */
+/** A structured answer in the requested format, or by a call if the library uses a tool for it. */
 function structured(request: ProviderRequest): Behaviour {
   const text = JSON.stringify(REPORT)
   if (request.body!['response_format'] !== undefined) return exact({ tokens: [text.slice(0, 9), text.slice(9)] })

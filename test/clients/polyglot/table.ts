@@ -1,4 +1,4 @@
-/** The table of test/clients/README.md: a row a client, a column a feature. */
+/** The table of test/clients/README.md: one row per client, one column per feature. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT, tableOf } from '../../helpers/repository.ts'
@@ -12,7 +12,7 @@ export function readTable(): Map<string, readonly string[]> {
   return new Map(tableOf(readFileSync(FILE, 'utf8'), HEAD[0]!).map(([client, ...cells]) => [client!, cells]))
 }
 
-/** Rewrites the rows of the clients that ran; the others stay. */
+/** Rewrites the rows of the clients that ran; other rows stay. */
 export function writeTable(clients: readonly string[], ran: ReadonlyMap<string, readonly string[]>): void {
   const before = readTable()
   const rows = clients.flatMap(client => {

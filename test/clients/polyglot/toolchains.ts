@@ -1,6 +1,6 @@
 /**
- * Makes the programs of each language ready to run: builds them, and gets the packages of their manifests. Everything
- * made lies outside the repository, in TOLLGATE_POLYGLOT_CACHE (default: a folder for temporary files), and is used again.
+ * Prepares the programs of each language: builds them and installs the packages of their manifests. All output lies outside the
+ * repository, in TOLLGATE_POLYGLOT_CACHE (default: a folder for temporary files), and is reused.
  */
 import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -9,20 +9,20 @@ import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { ROOT } from '../../helpers/repository.ts'
 
-/** How to run a client's program. */
+/** The command of a client's program. */
 export interface Program {
   readonly command: string
   readonly args: readonly string[]
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Makes a client's program ready; rejects with what is missing. */
+/** Prepares a client's program; rejects with the name of what is missing. */
 export type Prepare = (client: string) => Promise<Program>
 
 const CACHE = process.env['TOLLGATE_POLYGLOT_CACHE'] ?? join(tmpdir(), 'tollgate-polyglot')
 const SOURCES = join(ROOT, 'test/clients/polyglot')
 
-/** A build from nothing, one job at a time, on a busy machine. */
+/** For a clean build with one job at a time on a busy machine. */
 export const PREPARE_MOST_MS = 30 * 60_000
 
 const execute = promisify(execFile)
@@ -49,7 +49,7 @@ export const java: Prepare = async client => {
   return { command: found('java'), args: ['-cp', path, 'polyglot.Main', client] }
 }
 
-/** An environment a client: their packages want different versions of the same ones. */
+/** One environment per client: their packages need different versions of the same ones. */
 export const python: Prepare = async client => {
   const folder = join(CACHE, 'python', client)
   const command = join(folder, 'bin/python')
@@ -77,7 +77,7 @@ export const claudeCode: Prepare = async () => {
   }
 }
 
-/** A program of npm; resolves with its command. */
+/** Installs a program from npm; resolves with its command. */
 export async function npmPackage(name: string, version: string, bin: string): Promise<string> {
   const folder = join(CACHE, 'npm', bin)
   const manifest = JSON.stringify({ private: true, dependencies: { [name]: version } })
@@ -88,7 +88,7 @@ export async function npmPackage(name: string, version: string, bin: string): Pr
   return join(folder, 'node_modules/.bin', bin)
 }
 
-/** A package of pip, in an environment of its own; resolves with its command, or Python. */
+/** Installs a package from pip in its own environment; resolves with its command, or Python. */
 export async function pipPackage(name: string, version: string, bin: string, environment = bin): Promise<string> {
   const folder = join(CACHE, 'python', environment)
   const requirement = `${name}==${version}`
@@ -97,8 +97,8 @@ export async function pipPackage(name: string, version: string, bin: string, env
 }
 
 /**
- * The environment of a program or a build: the machine's, without what would lead a client elsewhere. The certificates that it
- * trusts stay: a package may come by a proxy.
+ * The environment of a program or a build: the machine's, without variables that redirect a client. Trusted certificates
+ * stay: packages may arrive through a proxy.
  */
 export function cleanEnvironment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
   const dropped =
@@ -107,14 +107,14 @@ export function cleanEnvironment(more: Readonly<Record<string, string>> = {}): R
   return { ...(Object.fromEntries(kept) as Record<string, string>), ...more }
 }
 
-/** A home of its own for the programs: what a user has set up at home does not lead them elsewhere. */
+/** A home folder for the programs, so that the user's own settings do not affect them. */
 export function emptyHome(): string {
   const home = join(CACHE, 'home')
   mkdirSync(home, { recursive: true })
   return home
 }
 
-/** On the path or where it is usually installed. */
+/** Looks on the path and in the usual places. */
 function found(name: string, folders: readonly string[] = []): string {
   const path = [...(process.env['PATH'] ?? '').split(delimiter), ...folders]
   const folder = path.find(each => each !== '' && existsSync(join(each, name)))
@@ -122,14 +122,14 @@ function found(name: string, folders: readonly string[] = []): string {
   return join(folder, name)
 }
 
-/** The sources of a language in the cache, because its tools write beside them. */
+/** Copies the sources of a language into the cache, because its tools write beside them. */
 function copied(language: string): string {
   const folder = join(CACHE, language)
   cpSync(join(SOURCES, language), folder, { recursive: true, preserveTimestamps: true })
   return folder
 }
 
-/** Runs what installs, unless it has run to its end with the same manifest. */
+/** Runs an install unless it has completed with the same manifest. */
 async function once(folder: string, manifest: string, install: () => Promise<void>): Promise<void> {
   const stamp = join(folder, 'installed')
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === manifest) return

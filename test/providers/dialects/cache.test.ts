@@ -1,4 +1,4 @@
-/** Which marks of what is worth keeping a provider gets that takes four. */
+/** The cache marks that are kept for a provider that takes four. */
 import { expect, test } from 'vitest'
 import { fitMarks } from '../../../src/providers/dialects/translate/cache.ts'
 
@@ -11,7 +11,7 @@ test.each<[marks: string, fit: string]>([
   ['aAAAA', '.AAAA'],
   ['AAaA', 'AAaa'],
 ])('marks %j come to %j', (marks, fit) => {
-  // `a` is a mark of five minutes, `A` one of an hour, and each letter a list of its own.
+  // `a` is a mark of five minutes, `A` one of an hour; each letter is a list of its own.
   const { lists, isCut } = fitMarks(
     [...marks].map(letter => [letter]),
     {

@@ -1,7 +1,4 @@
-/**
- * Requests, answers, errors and streams through each dialect: the cases of `DIALECT/cases/*.json`. Refusals have tests of their
- * own, beside them.
- */
+/** Requests, answers, errors and streams through each dialect: the cases of `DIALECT/cases/*.json`. Refusals have their own tests. */
 import { expect } from 'vitest'
 import type {
   AnswerView,
@@ -26,7 +23,7 @@ const FOLDER = 'test/providers/dialects'
 const judge = WITHOUT_CORPUS === null ? openSchemas(CORPUS, 'strict') : null
 testWith(WITHOUT_CORPUS, "OpenAI's strict schema judges the cases", () => expect(judge).not.toBe(null))
 
-/** How the events of a case become bytes. A text is sent as it is. */
+/** The bytes of a case's events. A string is sent unchanged. */
 const FRAMES: Readonly<Record<string, (event: Json) => Buffer | string>> = {
   /** Server-sent events without names. */
   data: event => `data: ${JSON.stringify(event)}\n\n`,
@@ -35,7 +32,7 @@ const FRAMES: Readonly<Record<string, (event: Json) => Buffer | string>> = {
   /** Server-sent events that are named after their type. */
   named: event => `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`,
   lines: event => `${JSON.stringify(event)}\n`,
-  /** With nothing between them: a case has the signs of a list between its events. */
+  /** Nothing is added between events: the case includes the list's brackets and commas. */
   json: event => JSON.stringify(event),
   /**
    * AWS's event stream: `{ "messageStart": {…} }`, or `{ "exception": "throttlingException", "message": "…" }`; `{ "bytes": {…} }`
@@ -64,7 +61,7 @@ const viewOf = (given: Case): AnswerView => {
   return { ...view(given['usage'] === true), ...more, ...custom }
 }
 
-/** `text`: the request as the client wrote it. Then the case has the text that goes upstream too, not only its JSON. */
+/** `text` is the request as the client wrote it. Such a case compares the text sent upstream too, not only its JSON. */
 testCases(FOLDER, 'request.json', given => {
   const { text } = given
   const asked = text === undefined ? given['request'] : JSON.parse(String(text))
@@ -74,7 +71,7 @@ testCases(FOLDER, 'request.json', given => {
   const before = structuredClone({ ...chat, bytes: chat.bytes.toString() })
   const dialect = dialectOf(given)
   const { body, ...request } = dialect.encodeRequest(chat, aim)
-  // Another attempt must find the request as it was.
+  // Encoding must not change the request: another attempt encodes it again.
   expect({ ...chat, bytes: chat.bytes.toString() }).toEqual(before)
   const json = JSON.parse(body.toString())
   const anew = dialect.encodeRequest({ ...chat, bytes: Buffer.concat([Buffer.from('{'), chat.bytes]) }, aim)
@@ -85,7 +82,7 @@ testCases(FOLDER, 'request.json', given => {
   return { ...request, ...(text === undefined ? { body: json } : { text: body.toString() }) }
 })
 
-/** The client gets the provider's bytes: of an answer that is a text the case has the text, of another `bytes: "kept"`. */
+/** The client gets the provider's bytes. The case has them as text if the answer is text, otherwise `bytes: "kept"`. */
 testCases(FOLDER, 'answer.json', given => {
   const decoded = dialectOf(given).decodeAnswer(bytesOf(given['answer']), viewOf(given))
   if ('failure' in decoded) return { failure: failureOf(decoded.failure) }
@@ -109,7 +106,7 @@ testCases(FOLDER, 'error.json', given =>
   ),
 )
 
-/** Requests for a count of tokens. A case of Bedrock with a model of Anthropic's has the text inside the request. */
+/** Requests for a token count. A case of Bedrock with an Anthropic model has the text inside the request. */
 testCases(FOLDER, 'count.json', given => {
   const { counting } = dialectOf(given)
   const chat = chatOf(given['request'] as Partial<ChatRequest>)
@@ -121,7 +118,7 @@ testCases(FOLDER, 'count.json', given => {
   return { field: counting.field, path: asked.path, body }
 })
 
-/** `texts`: of a chunk whose bytes are the provider's, the case has the text. */
+/** `texts`: the case has the text of chunks whose bytes are the provider's. */
 testCases(FOLDER, 'stream.json', given => {
   const frame = FRAMES[given['frames'] as string]!
   const events = given['events'] as readonly (Json | string)[]
@@ -136,7 +133,7 @@ testCases(FOLDER, 'stream.json', given => {
   ).toEqual(items)
   for (const item of items) {
     if (item.kind !== 'chunk' || !isTranslated(given)) continue
-    // OpenAI's schema has no custom tools in chunks; its API sends them.
+    // OpenAI's schema has no custom tools in chunks, but its API sends them.
     if (!JSON.stringify(item.chunk).includes('"custom"')) checkForm('CreateChatCompletionStreamResponse', item.chunk)
     expect('usage' in item.chunk, 'usage where the client asks for it').toBe(given['usage'] === true)
   }
@@ -148,7 +145,7 @@ function itemsOf(given: Case, pieces: readonly Buffer[]): StreamItem[] {
   return [...pieces.flatMap(piece => [...decoder.push(piece)]), ...decoder.end()]
 }
 
-/** OpenAI's relatives pass on the form that their provider gave. */
+/** OpenAI-compatible providers keep the form of their provider. */
 function isTranslated({ dialect }: Case): boolean {
   return /^(anthropic|bedrock|cohere|gemini|ollama|vertex)/.test(String(dialect))
 }
@@ -161,7 +158,7 @@ function checkForm(name: SchemaName, made: ChatCompletion | Chunk): void {
   if (judge) expect(judge(name, made)).toEqual([])
 }
 
-/** A text is the body itself; else it is JSON. */
+/** A string is the body itself; anything else is JSON. */
 function bytesOf(body: unknown): Buffer {
   return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
 }
@@ -185,7 +182,7 @@ function choiceOf({ index, logprobs, finish_reason, ...rest }: Json): Json {
   }
 }
 
-/** The head is that of the first chunk; a chunk with another one shows it. */
+/** The head is that of the first chunk; a chunk with a different head includes it. */
 function streamOf(items: readonly StreamItem[], asTexts: boolean): Json {
   const isText = (item: StreamItem) => asTexts && item.kind === 'chunk' && item.raw !== null
   const heads = items.flatMap(item => (item.kind === 'chunk' && !isText(item) ? [headOf(item.chunk)] : []))

@@ -16,7 +16,7 @@ const google = (code: number, status: string, message: string, details: unknown[
   error: { code, message, status, details },
 })
 
-describe('a secret of ours that the provider echoes', () => {
+describe('a gateway secret that the provider echoes', () => {
   const SECRET = 'correct://horse battery-staple'
   const redact = (text: string) => text.replaceAll(SECRET, '[secret]')
 
@@ -32,7 +32,7 @@ describe('a secret of ours that the provider echoes', () => {
   })
 })
 
-describe('what no list of secrets has', () => {
+describe('secrets that are on no list', () => {
   const SIGNATURE = 'c46ff1667371d6820ea25a32313660f2615a94687d9150b306777247c34140df'
   const said = (fields: { message?: string; param?: string }) => ({
     message: null,
@@ -42,14 +42,14 @@ describe('what no list of secrets has', () => {
     ...fields,
   })
 
-  test('a signature of AWS is nowhere', () => {
+  test('an AWS signature is removed', () => {
     const message = `The signature should have been ${SIGNATURE}`
     const failure = failureOf(400, {}, said({ message, param: SIGNATURE }), NOW)
     expect(JSON.stringify(failure)).not.toContain(SIGNATURE.slice(0, 12))
     expect(failure.param).toBeNull()
   })
 
-  test('nor is the half of a secret, where a text is too long', () => {
+  test('half of a secret is removed where a long text is cut', () => {
     const secret = 'AbCd/efGh+ijKl/mnOp=qr'
     const redact = (text: string) => text.replaceAll(secret, '[secret]')
     for (let shift = 0; shift < secret.length; shift++) {
@@ -65,35 +65,35 @@ describe('what no list of secrets has', () => {
   })
 
   test.each(['gsk_0123456789abcdef', 'key_ABCDEF0123456', '0123456789abcdef0123456789abcdef'])(
-    'a place that is called %s is none',
+    'a parameter path with %s is dropped',
     param => {
       expect(failureOf(400, {}, said({ message: 'No', param: `p.${param}` }), NOW).param).toBeNull()
     },
   )
 
   test.each([
-    ['Request was {"model":"m","messages":[{"role":"user","content":"tell nobody"}]}', 'Request was {"model":"m","…'],
-    ['Bad body: {\\"input\\":\\"tell nobody\\"}', 'Bad body: {\\"…'],
-    ["Input should be a string [type=string_type, input_value={'text': 'tell nobody'}]", '[type=string_type, …'],
-    ['--x\r\nContent-Disposition: form-data; name="file"\r\n\r\ntell nobody', '--x\r\n…'],
-  ])('the log has no words of the request, the client has its own: %s', (message, end) => {
+    ['Request was {"model":"m","messages":[{"role":"user","content":"keep quiet"}]}', 'Request was {"model":"m","…'],
+    ['Bad body: {\\"input\\":\\"keep quiet\\"}', 'Bad body: {\\"…'],
+    ["Input should be a string [type=string_type, input_value={'text': 'keep quiet'}]", '[type=string_type, …'],
+    ['--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nkeep quiet', '--x\r\n…'],
+  ])('the log omits text of the request, the message for the client keeps it: %s', (message, end) => {
     const failure = failureOf(400, {}, said({ message }), NOW)
     expect(failure.detail.endsWith(end), failure.detail).toBe(true)
-    expect(failure.message).toContain('tell nobody')
+    expect(failure.message).toContain('keep quiet')
   })
 
   test.each([
     "Invalid 'messages[0].content': string too long.",
     'Missing required parameter: input.',
     'text: field required',
-  ])('what quotes nothing is logged whole: %s', message => {
+  ])('a message without quotes is logged whole: %s', message => {
     expect(failureOf(400, {}, said({ message }), NOW).detail).toContain(message)
   })
 })
 
-describe('what a status and a body mean', () => {
+describe('the error code of a status and a body', () => {
   test.each<[name: string, status: number, body: unknown, code: ErrorCode, message?: string]>([
-    // A request that the provider does not take: its sentence is passed on, it is the only help there is.
+    // A request that the provider refuses: its message is passed on, the only help there is.
     ['OpenAI 400', 400, openai({}), 'upstream_rejected', 'Words of the provider.'],
     ['OpenAI 422', 422, openai({}), 'upstream_rejected', 'Words of the provider.'],
     ['OpenAI 409', 409, openai({}), 'upstream_rejected', 'Words of the provider.'],
@@ -315,7 +315,7 @@ describe('what a status and a body mean', () => {
     ['no such path, in plain words', 404, '404 page not found', 'upstream_error'],
     ['no such path, a page', 404, '<html>404</html>', 'upstream_error'],
 
-    // The gateway's own account: never the client's business.
+    // The gateway's own account: hidden from the client.
     ['a bad key', 401, openai({ code: 'invalid_api_key' }), 'upstream_auth'],
     ['a bad key, Mistral', 401, { detail: 'Invalid API Key' }, 'upstream_auth'],
     [
@@ -350,7 +350,7 @@ describe('what a status and a body mean', () => {
       '<html>403</html>',
       '',
     ].map((body): [string, number, unknown, ErrorCode] => [
-      'what nobody may, or not from here',
+      'a forbidden request, or a blocked region',
       403,
       body,
       'upstream_forbidden',
@@ -372,7 +372,7 @@ describe('what a status and a body mean', () => {
     ['no quota, by its code', 429, openai({ code: 'insufficient_quota' }), 'upstream_quota'],
     ['no quota, by its type', 429, openai({ type: 'insufficient_quota' }), 'upstream_quota'],
 
-    // To be tried again.
+    // Retryable.
     ['too often', 429, openai({ type: 'rate_limit_error' }), 'upstream_rate_limited'],
     [
       'too often, Mistral',
@@ -408,14 +408,14 @@ describe('what a status and a body mean', () => {
     expect(failure.message).toBe(message)
   })
 
-  test('the provider never makes the client believe that its own key is wrong', () => {
+  test('no provider error makes the client believe that its own key is wrong', () => {
     for (let status = 400; status < 600; status++) {
       const { code } = fail(status, openai({ code: 'invalid_api_key', type: 'authentication_error' }))
       expect([401, 403], `status ${status}`).not.toContain(ERRORS[code].status)
     }
   })
 
-  test('the log learns what the client does not', () => {
+  test('the log has details that the client does not get', () => {
     expect(fail(500, openai({ message: 'engine 7 overheated', code: 'overheated' })).detail).toBe(
       'status 500, type invalid_request_error, code overheated: engine 7 overheated',
     )
@@ -437,7 +437,7 @@ describe('what a status and a body mean', () => {
     expect(fail(400, openai({ param })).param).toBe(shown)
   })
 
-  test('a parameter is only named for a mistake of the client', () => {
+  test('a parameter is named only for a client error', () => {
     expect(fail(500, openai({ param: 'model' }))).not.toHaveProperty('param')
   })
 })
@@ -501,7 +501,7 @@ describe('a message for a client', () => {
     ]) {
       const clean = cleanMessage(text)
       expect(clean, text).not.toContain(canary)
-      // Nor a telling part: of an address the host, of a secret its middle.
+      // Nor an identifying part: the host of an address, the middle of a secret.
       expect(clean, text).not.toContain(canary.slice(Math.floor(canary.length / 3), Math.ceil((2 * canary.length) / 3)))
     }
   })
@@ -514,11 +514,11 @@ describe('a message for a client', () => {
     'The model gpt-4.1-mini does not support image_url (type: text). Ratio 3:2, std::vector.',
     'messages.1.content: Input should be a valid string',
     'Your project does not have access to this model. Try a project without limits (project: none).',
-  ])('is left as it is when it is harmless: %s', text => {
+  ])('is unchanged when it is harmless: %s', text => {
     expect(cleanMessage(text)).toBe(text)
   })
 
-  test('has no line breaks, and every character in it can be seen', () => {
+  test('has no line breaks and no invisible characters', () => {
     const clean = cleanMessage('a\r\ndata: {"x"}\u0000b\u001b[31mc\u0085d\u2028e\u2029f\u007fg')
     expect(cleanMessage('not \u202eevil\u2066 here\u009b31m')).toBe('not \\u202eevil\\u2066 here\\u009b31m')
     expect(clean).toBe('a data: {"x"}\\u0000b\\u001b[31mc d e f\\u007fg')
@@ -530,7 +530,7 @@ describe('a message for a client', () => {
     expect(cleanMessage('x'.repeat(400))).toHaveLength(400)
   })
 
-  test('is cleaned before it is shortened: a secret at the edge does not lose its tell-tale end', () => {
+  test('is cleaned before it is shortened: a secret at the cut is still recognised', () => {
     const secret = 'sk-proj-abcdefABCDEF123456'
     for (let before = 360; before <= 400; before++) {
       expect(cleanMessage(`${'x '.repeat(before / 2)}${secret}`)).not.toContain('sk-proj')
@@ -551,15 +551,15 @@ describe('a message for a client', () => {
     ['context', 'context '.repeat(12_000)],
     ['exceeds', 'exceeds the available '.repeat(5000)],
     ['blanks', `404:${' '.repeat(100_000)}x`],
-  ])('is cleaned quickly however it is made: %s', (_name, text) => {
+  ])('is cleaned quickly, whatever its form: %s', (_name, text) => {
     const start = performance.now()
     for (const status of [400, 403, 404]) fail(status, openai({ message: text }))
-    // Some milliseconds; an expression that goes back again and again would take minutes.
+    // Takes milliseconds; a backtracking expression would take minutes.
     expectWithin(performance.now() - start, 500)
   })
 })
 
-describe('when to try again', () => {
+describe('the time before a retry', () => {
   const LONGEST = 600_000
   test.each<[name: string, headers: Record<string, string>, ms: number | undefined]>([
     ['nothing', {}, undefined],
@@ -568,7 +568,7 @@ describe('when to try again', () => {
     ['ten minutes', { 'retry-after': '600' }, LONGEST],
     ['far too many seconds', { 'retry-after': '1000000000' }, LONGEST],
     ['more seconds than numbers have', { 'retry-after': '9'.repeat(400) }, undefined],
-    ['fewer than none', { 'retry-after': '-1' }, undefined],
+    ['a negative number', { 'retry-after': '-1' }, undefined],
     ['a fraction', { 'retry-after': '1.5' }, 1500],
     ['a fraction of milliseconds', { 'retry-after-ms': '20.4' }, 21],
     ['an exponent', { 'retry-after': '1e9' }, undefined],
@@ -579,17 +579,17 @@ describe('when to try again', () => {
     ['a date', { 'retry-after': 'Fri, 20 Nov 2026 12:00:30 GMT' }, 30_000],
     ['a date that is over', { 'retry-after': 'Fri, 20 Nov 2026 11:00:00 GMT' }, 0],
     ['a date far ahead', { 'retry-after': 'Wed, 21 Oct 2099 07:28:00 GMT' }, LONGEST],
-    ['a date that is none', { 'retry-after': 'Fri, 99 Nov 2026 12:00:30 GMT' }, undefined],
-    ['a date in another form', { 'retry-after': '2026-11-20T12:00:30Z' }, undefined],
+    ['an invalid date', { 'retry-after': 'Fri, 99 Nov 2026 12:00:30 GMT' }, undefined],
+    ['a date in another format', { 'retry-after': '2026-11-20T12:00:30Z' }, undefined],
     ['milliseconds', { 'retry-after-ms': '1234' }, 1234],
     ['milliseconds win', { 'retry-after-ms': '1234', 'retry-after': '20' }, 1234],
-    ['milliseconds that are none', { 'retry-after-ms': 'x', 'retry-after': '20' }, 20_000],
+    ['invalid milliseconds', { 'retry-after-ms': 'x', 'retry-after': '20' }, 20_000],
     ['negative milliseconds', { 'retry-after-ms': '-5', 'retry-after': '20' }, 20_000],
     ['far too many milliseconds', { 'retry-after-ms': '999999999' }, LONGEST],
   ])('%s', (_name, headers, ms) => {
     expect(retryAfterOf(headers, NOW)).toBe(ms)
     expect(fail(503, openai({}), headers).retryAfterMs).toBe(ms)
-    // A 429 always says a time: some client libraries take one without it for final.
+    // A 429 always has a time: some client libraries treat one without as final.
     expect(fail(429, openai({}), headers).retryAfterMs).toBe(ms ?? 1000)
   })
 
@@ -624,12 +624,12 @@ describe('when to try again', () => {
     [402, undefined],
     [404, undefined],
     [504, undefined],
-  ])('after status %i it is passed on: %s', (status, ms) => {
+  ])('status %i passes the time on: %s', (status, ms) => {
     expect(fail(status, openai({}), { 'retry-after': '1' }).retryAfterMs).toBe(ms)
   })
 })
 
-test('a body that was parsed already is read like its text', () => {
+test('a parsed body is read like its text', () => {
   const body = openai({ code: 'x', param: 'model' })
   expect(detailsOf(body)).toEqual(errorDetails(Buffer.from(JSON.stringify(body))))
   expect(detailsOf(undefined)).toEqual({ message: null, type: null, code: null, param: null })

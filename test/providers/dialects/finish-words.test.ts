@@ -16,11 +16,11 @@ test.each<[words: string, expected: string]>([
   }
 })
 
-test('an answer with calls that ends by itself ends in calls', () => {
+test('an answer with calls that stops normally finishes with tool_calls', () => {
   expect(['stop', 'tool_use', 'STOP', null].map(word => finishOf(word, true))).toEqual(Array(4).fill('tool_calls'))
   expect(finishOf('max_tokens', true)).toBe('length')
 })
 
-test('words that are none', () => {
+test('values that are not words', () => {
   expect([null, undefined, '', 'null', 'stop', 0].map(saysNoFinish)).toEqual([true, true, true, true, false, false])
 })

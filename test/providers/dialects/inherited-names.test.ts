@@ -1,6 +1,6 @@
 /**
- * Names that every object has: `constructor` as a type, a role or a reason is a word like any other that is not known. A request
- * with one is sent or refused, and an answer with one is an answer or a failure.
+ * Names that every object inherits: `constructor` as a type, a role or a reason is an unknown word like any other. Requests and
+ * answers with such names are handled or refused, and never throw another error.
  */
 import { expect, test } from 'vitest'
 import { type ChatRequest, type InboundDialect, isRefusal } from '#contract'
@@ -14,7 +14,7 @@ const WORDS = ['constructor', '__proto__', 'toString', 'hasOwnProperty']
 const MODELS: Readonly<Record<string, string>> = { bedrock: 'us.anthropic.claude-opus-5', anthropic: 'claude-opus-5' }
 const HI = { role: 'user', content: 'Hi' }
 
-/** Each value is JSON of a request in which `W` is the word. */
+/** JSON of a request part in which `W` is the word. */
 const REQUESTS: Readonly<Record<string, object>> = {
   part: { messages: [{ role: 'user', content: [{ type: 'W', W: {} }] }] },
   'part of a result': {
@@ -117,7 +117,7 @@ function errorWith(name: string, type: string): string {
 
 const VIEW = { exchange: 'ex_7', createdAt: 1_790_000_000 }
 
-/** Each value is JSON of a body in which `W` is the word. */
+/** A body in which `W` is the word. */
 const BODIES: readonly (readonly [format: InboundDialect, body: object])[] = [
   ...[
     { messages: [{ role: 'user', content: [{ type: 'W', W: {} }] }] },

@@ -1,4 +1,4 @@
-/** Numbers of the user and the model keep their digits, whichever formats a request and its answer pass. */
+/** Numbers of the user and the model keep their digits through every format of requests and answers. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ChatRequest, StreamItem } from '#contract'
@@ -13,7 +13,7 @@ import { event } from './bedrock/frames.ts'
 const written = (value: unknown) => JSON.stringify(value)
 const dialectOf = (name: DialectName) => createDialect(name, () => NOW).dialect
 
-/** Written as they are, none of them comes out of `JSON.stringify` again. */
+/** Numbers that `JSON.stringify` would write differently. */
 const UNUSUAL = [
   '12345678901234567890',
   '-9007199254740993',
@@ -25,7 +25,7 @@ const UNUSUAL = [
   '1E5',
   '0.0000001',
 ]
-/** An object of arguments with all of them, and what has no number. */
+/** Arguments with all of them, and values that are not numbers. */
 const ARGS = `{"list":[${UNUSUAL}],"text":"1.0 and \\"2e5\\\\","deep":{"id":${UNUSUAL[0]},"few":7}}`
 
 describe('a text that belongs to the user', () => {
@@ -34,12 +34,12 @@ describe('a text that belongs to the user', () => {
     expect(written(parseExact(`{"a\\"":[${number}]}`))).toBe(`{"a\\"":[${number}]}`)
   })
 
-  test('usual numbers are numbers, whatever is beside them', () => {
+  test('ordinary numbers are parsed as numbers, whatever is beside them', () => {
     expect(parseExact(`[1,-20,0.5,1e+21,true,null,"1.0"]`)).toEqual([1, -20, 0.5, 1e21, true, null, '1.0'])
     expect(parseExact('[1,1.0]')).toMatchObject([1, { rawJSON: '1.0' }])
   })
 
-  test('what is nested too deeply for exact parsing is parsed all the same', () => {
+  test('JSON nested too deeply for exact parsing is still parsed', () => {
     const depth = 20_000
     const deep = parseExact(`${'['.repeat(depth)}1.0${']'.repeat(depth)}`)
     expect(Array.isArray(deep)).toBe(true)
@@ -76,7 +76,7 @@ describe('a text that belongs to the user', () => {
       fc.property(text, text => {
         const plain = JSON.parse(text)
         const exact = written(parseExact(text))
-        // Names such as "1" come first in any object.
+        // Names such as "1" come first in any object, so their order changes.
         expect(written(JSON.parse(exact))).toBe(written(plain))
         if (!/"\d+":/.test(text)) expect(exact).toBe(text)
       }),
@@ -123,7 +123,7 @@ describe('a request', () => {
     ['bedrock-invoke', 'anthropic.claude-sonnet-4-5', 1],
     ['bedrock', 'anthropic.claude-sonnet-4-5', 1],
     ['bedrock', 'us.meta.llama3-3-70b-instruct-v1:0', 1],
-    // The result is an object too.
+    // The result is an object here too.
     ['gemini', 'gemini-2.5-flash', 2],
     ['vertex', 'gemini-3-pro-preview', 2],
     ['ollama', 'llama3.1', 1],
@@ -135,7 +135,7 @@ describe('a request', () => {
     expect(() => JSON.parse(text)).not.toThrow()
   })
 
-  test('cohere: the schema; calls stay texts', () => {
+  test('cohere: the schema keeps its digits; calls stay strings', () => {
     const { body } = dialectOf('cohere').encodeRequest(
       chatOf({ messages: history, tools: tools! }),
       target('command-a'),
@@ -148,7 +148,7 @@ describe('a request', () => {
     inbound.decodeRequest(parseJson(Buffer.from(text)) as never, { exchange: 'req_1', createdAt: 1 })
       .body as ChatRequest
 
-  test('Messages: a call becomes a text with its digits, a schema stays one', () => {
+  test('Messages: a call becomes a string with its digits, a schema keeps its own', () => {
     const body = canonical(
       messagesInbound,
       `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t_1","name":"a","input":${ARGS}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t_1","content":"7"}]}],"tools":[{"name":"a","input_schema":${SCHEMA}}]}`,
@@ -157,7 +157,7 @@ describe('a request', () => {
     expect(written(body.tools)).toContain(READ)
   })
 
-  test('Responses: a schema of a tool and of the answer, and what a search for tools was asked', () => {
+  test('Responses: schemas of a tool and of the answer, and the arguments of a tool search', () => {
     const body = canonical(
       responsesInbound,
       `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"tool_search_call","call_id":"c_1","execution":"client","arguments":${ARGS}},{"type":"tool_search_output","call_id":"c_1","execution":"client","tools":[]}],"tools":[{"type":"function","name":"a","parameters":${SCHEMA},"strict":false},{"type":"tool_search","execution":"client","description":"Finds tools.","parameters":${SCHEMA}}],"text":{"format":{"type":"json_schema","name":"n","schema":${SCHEMA}}}}`,

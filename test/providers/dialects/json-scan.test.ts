@@ -13,7 +13,7 @@ const problem = (text: string | Buffer) => {
   return result.ok ? null : result.problem
 }
 
-describe('what the scan refuses', () => {
+describe('the scan refuses', () => {
   test.each([
     ['nothing', '', 'invalid_json', null, 'empty'],
     ['only space', ' \n', 'invalid_json', null, 'expected a value, and the body ends'],
@@ -81,7 +81,7 @@ describe('what the scan refuses', () => {
     expect(scan(`{${keys.map(key => `"${key}":1`).join(',')}}`).ok).toBe(true)
   })
 
-  test('the same keys in different objects are no duplicates', () => {
+  test('equal keys in different objects are not duplicates', () => {
     expect(scan('{"a":{"a":{"a":1},"b":{"a":1}},"b":[{"a":1},{"a":1}]}').ok).toBe(true)
   })
 
@@ -103,7 +103,7 @@ describe('what the scan refuses', () => {
     }
   })
 
-  test('one level more than allowed, and not one less', () => {
+  test('one level above the limit, but not the limit itself', () => {
     const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
     expect(scan(nested(SCAN_LIMITS.depth)).ok).toBe(true)
     expect(problem(nested(SCAN_LIMITS.depth + 1))).toMatchObject({
@@ -116,7 +116,7 @@ describe('what the scan refuses', () => {
     expect(scanJson(Buffer.from(nested(500)), { depth: 500, structural: 5000 }).ok).toBe(true)
   })
 
-  test('one structural character more than allowed, and not one less', () => {
+  test('one structural character above the limit, but not the limit itself', () => {
     const wide = (structural: number) => `[${'1,'.repeat(structural - 2)}1]`
     expect(scan(wide(50_000)).ok).toBe(true)
     expect(problem(wide(50_001))).toMatchObject({
@@ -133,7 +133,7 @@ const filled = (head: string, fill: string, tail = '') =>
 const manyKeys = (key: (i: number) => string) =>
   Buffer.from(`{"a":{${Array.from({ length: 16_000 }, (_, i) => `"${key(i)}":1`).join(',')}}}`)
 
-// What grows faster than its bytes would run into the time limit of the tests.
+// Anything that takes more than linear time would exceed the time limit of the tests.
 test.each([
   ['open brackets', filled('', '['), 'request_too_complex'],
   ['open objects', filled('', '{"a":'), 'request_too_complex'],
@@ -155,7 +155,7 @@ test.each([
   expect(result.ok ? 'ok' : result.problem.code).toBe(outcome)
 })
 
-/** A small generator with a seed, so that a failing case can be made again. */
+/** A small seeded generator: failing cases can be repeated. */
 function randomFrom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -166,7 +166,7 @@ function randomFrom(seed: number): () => number {
   }
 }
 
-/** Writes JSON as nobody would, but could: random space, random escapes. */
+/** Writes valid but unusual JSON: random white space, random escapes. */
 function write(value: unknown, random: () => number): string {
   const space = () => [' ', '\n', '\t\r', '', '', '', ''][Math.floor(random() * 7)]
   if (typeof value === 'string') return writeString(value, random)
@@ -201,7 +201,7 @@ const written = fc
   .tuple(anyObject, fc.integer())
   .map(([object, seed]) => ({ object, bytes: Buffer.from(` ${write(object, randomFrom(seed))}\n`) }))
 
-/** The outermost object's spans with names, and its keys decoded. */
+/** The spans and names of the outermost object, its keys decoded. */
 function membersOf(bytes: Buffer) {
   const [open, close, ...rest] = scanTopLevel(bytes)!
   const members = []
@@ -234,7 +234,7 @@ describe('properties', () => {
     )
   })
 
-  test('setMembers is the same change as on the parsed object, and touches nothing else', () => {
+  test('setMembers equals the change of the parsed object and leaves all other bytes', () => {
     const change = fc.dictionary(key, fc.option(fc.jsonValue({ maxDepth: 1 }), { nil: undefined }), { maxKeys: 5 })
     fc.assert(
       fc.property(written, change, fc.integer(), ({ object, bytes }, changes, seed) => {
@@ -262,7 +262,7 @@ describe('properties', () => {
     )
   })
 
-  test('the scan and JSON.parse never disagree about what is broken', () => {
+  test('the scan and JSON.parse agree on which JSON is broken', () => {
     const broken = fc.tuple(written, fc.array(fc.tuple(fc.nat(), fc.integer({ min: -1, max: 255 })), { maxLength: 3 }))
     const bytesOf = fc.oneof(
       fc.uint8Array({ maxLength: 60 }).map(bytes => Buffer.from(bytes)),
@@ -309,16 +309,16 @@ describe('setMembers', () => {
     ['removes all and adds', '{"a":1,"b":2}', { a: undefined, c: '3', b: undefined }, '{"c":3}'],
     ['removes the last and adds', '{"a":1,"b":2}', { b: undefined, c: '3' }, '{"a":1,"c":3}'],
     ['replaces and removes and adds', '{"a":1,"b":2}', { a: '0', b: undefined, c: '3' }, '{"a":0,"c":3}'],
-    ['leaves what is not there', '{"a":1}', { b: undefined }, '{"a":1}'],
+    ['ignores a missing key', '{"a":1}', { b: undefined }, '{"a":1}'],
     ['changes both of two', '{"a":1,"b":2,"a":3}', { a: '9' }, '{"a":9,"b":2,"a":9}'],
     ['removes both of two', '{"a":1,"b":2,"a":3}', { a: undefined }, '{"b":2}'],
     [
-      'adds what another value or a removal says',
+      'adds a key that other values contain',
       '{"a":1,"b":2}',
       { a: 'true', b: undefined, true: '3', '': '4' },
       '{"a":true,"true":3,"":4}',
     ],
-    ['knows an escaped key', '{"\\u0061":1}', { a: '2' }, '{"\\u0061":2}'],
+    ['recognises an escaped key', '{"\\u0061":1}', { a: '2' }, '{"\\u0061":2}'],
     ['writes a key that needs escapes', '{}', { 'a"b': '1' }, '{"a\\"b":1}'],
     [
       'keeps numbers as they were',
@@ -338,7 +338,7 @@ describe('setMembers', () => {
     expect(bytes.toString()).toBe('{"ä":"ö","b":"€","c":3}')
   })
 
-  test('returns the same buffer when nothing is to be done', () => {
+  test('returns the same buffer when nothing changes', () => {
     const bytes = Buffer.from('{"a":1}')
     expect(setMembers(bytes, scanTopLevel(bytes)!, { b: undefined })).toBe(bytes)
   })

@@ -1,13 +1,13 @@
-/** Whether a request may go without what is left out of it, by the policy's word. */
+/** Requests with dropped parts, under each value of `on_dropped`. */
 import { expect, test } from 'vitest'
 import { refusalOfLost } from '../../../src/providers/dialects/lost.ts'
 
 interface Row {
-  /** Left out on the way into the canonical format. */
+  /** Dropped while decoding into the canonical format. */
   readonly before?: readonly string[]
-  /** Left out for the target. */
+  /** Dropped for the target. */
   readonly dropped?: readonly string[]
-  /** What the refusal names, by `on_dropped`. */
+  /** The parameter that the refusal names, by `on_dropped`. */
   readonly tools: string | null
   readonly all: string | null
 }

@@ -1,4 +1,4 @@
-/** The words by which errors are recognised. */
+/** The words that identify provider errors. */
 import { expect, test } from 'vitest'
 import type { ErrorCode } from '#contract'
 import { errorDetails, failureOf } from '../../../src/providers/dialects/failure.ts'
@@ -65,14 +65,14 @@ test.each<[name: string, status: number, body: unknown, code: ErrorCode, message
     'blocked',
   ],
   [
-    'a quota in words that the client has said',
+    'quota words in text of the client',
     400,
     openai({ message: "Invalid value: 'credit balance is too low'" }),
     'upstream_rejected',
     "Invalid value: 'credit balance is too low'",
   ],
   [
-    'a quota in JSON that the client has said',
+    'quota JSON in text of the client',
     400,
     openai({ message: 'Bad: {"error":{"code":"insufficient_quota","message":"x"}}' }),
     'upstream_rejected',
@@ -91,14 +91,14 @@ test.each<[name: string, status: number, body: unknown, code: ErrorCode, message
   expect(failure.message).toBe(message)
 })
 
-test('a spent quota that comes back on a day rests until then', () => {
+test('a spent quota with a reset date is out until that date', () => {
   const said = 'You have reached your specified API usage limits. You will regain access on 2026-11-21 at 00:00 UTC.'
   expect(fail(400, openai({ message: said }))).toMatchObject({ code: 'upstream_quota', restMs: 12 * 3_600_000 })
   expect(fail(400, openai({ message: `Invalid: ${said}` })).restMs).toBeUndefined()
   expect(fail(400, openai({ message: said.replace('2026-11-21', '2099-01-01') })).restMs).toBe(32 * 86_400_000)
 })
 
-test("Google's wait is read wherever it is said", () => {
+test("Google's retry delay is read wherever it occurs", () => {
   const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '37.5s' }]
   expect(fail(429, [google(429, 'RESOURCE_EXHAUSTED', 'Quota', details)]).retryAfterMs).toBe(37_500)
 })
@@ -110,6 +110,6 @@ test.each<[status: number, body: unknown]>([
   [400, openai({ message: 'messages.0.please recharge: Extra inputs are not permitted' })],
   [422, { detail: [{ loc: ['body', 'insufficient balance'], msg: 'extra fields not permitted' }] }],
   [403, openai({ message: "The model 'token' is not available in your region" })],
-])('words of the client put no credential aside (%i)', (status, body) => {
+])('words of the client never eject a credential (%i)', (status, body) => {
   expect(fail(status, body).code).toMatch(/^upstream_(?:rejected|forbidden)$/)
 })

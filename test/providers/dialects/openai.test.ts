@@ -1,4 +1,4 @@
-/** Tests that cases (openai/cases) cannot hold: requests and streams of any shape, and bytes that are not text. */
+/** Tests that the cases (openai/cases) cannot hold: requests and streams of any shape, and bytes that are not text. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Chunk, Delta, StreamItem, Target, WireUsage } from '#contract'
@@ -12,20 +12,20 @@ const counts = countsOf('corpus')
 const dialect = openAiDialect(() => NOW)
 
 describe('a request', () => {
-  test('is the same with the spans of the scan, which the dialect then takes as they are', () => {
+  test('is the same with the spans of the scan, which the dialect then trusts', () => {
     const chat = chatOf('{"user":"é","max_tokens":7,"model":"chat-small","messages":[]}')
     const spans: number[] = []
     expect(parseJson(chat.bytes, spans)).toEqual(chat.body)
     const encoded = (known: number[]) => dialect.encodeRequest(chat, target(), known).body.toString()
     expect(encoded(spans)).toBe('{"user":"é","model":"some-mini","messages":[],"max_completion_tokens":100}')
     expect(encoded([])).toBe(encoded(spans))
-    // Only the first member is said to be there.
+    // Only the first member is in the spans.
     expect(encoded(spans.slice(0, 5))).toContain(
       '"user":"é","model":"some-mini","max_completion_tokens":100,"max_tokens":7,',
     )
   })
 
-  test('whatever else it has goes upstream, to the byte', () => {
+  test('all other members are sent byte for byte', () => {
     const name = fc.constantFrom('temperature', 'user', 'stop', 'metadata', 'x', 'tools', 'response_format', 'é')
     const value = fc.jsonValue({ maxDepth: 3 }).map(each => JSON.parse(JSON.stringify(each)))
     const isTaken = ({ stop }: Record<string, unknown>) => !Array.isArray(stop) || stop.length <= 4
@@ -52,7 +52,7 @@ describe('a request', () => {
         for (const member of members) {
           if (!member.startsWith('"model"') && !member.startsWith('"max_')) expect(result).toContain(member)
         }
-        // No key twice: what a lax reader takes is what was checked.
+        // No key occurs twice: a lax reader gets the values that were checked.
         expect(result.match(/"(model|max_tokens|max_completion_tokens|stream_options)":/g)).toHaveLength(
           Object.keys(expected).filter(key => /^(model|max_|stream_options)/.test(key)).length,
         )
@@ -76,7 +76,7 @@ const COMPLETION = {
   system_fingerprint: null,
 }
 
-test('an answer with bytes that are not UTF-8 is what a reader makes of them', () => {
+test('invalid UTF-8 in an answer becomes replacement characters', () => {
   const bytes = Buffer.from(JSON.stringify(COMPLETION))
   bytes[bytes.indexOf('hi')] = 0xff
   const answer = dialect.decodeAnswer(bytes, view())
@@ -86,14 +86,14 @@ test('an answer with bytes that are not UTF-8 is what a reader makes of them', (
   expect(JSON.parse((raw ?? JSON.stringify(completion)).toString())).toEqual(completion)
 })
 
-test('an error without a wrapper has its sentence in the log', () => {
+test('an error without a wrapper has its message in the log', () => {
   const said = '{"object":"error","message":"It broke."}'
   const failure = { code: 'upstream_error', detail: expect.stringContaining('It broke.') }
   expect(dialect.decodeAnswer(Buffer.from(said), view())).toMatchObject({ failure })
   expect(itemsOf(event(said))).toMatchObject([{ kind: 'failure', failure }])
 })
 
-/** A stream's items for its text, pushed in one piece or byte by byte. */
+/** The items of a stream that arrives in one piece or byte by byte. */
 function itemsOf(text: string | Buffer, includeUsage = false, pieceBytes = Number.POSITIVE_INFINITY): StreamItem[] {
   const decoder = dialect.decodeStream(view(includeUsage))
   const bytes = Buffer.from(text as string)
@@ -115,31 +115,31 @@ const chunkOf = (delta: unknown, more: Record<string, unknown> = {}) => ({
 })
 const USAGE: WireUsage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
 
-/** One item, or an error when there are none or several. */
+/** The single item. Throws if there is not exactly one. */
 function only(items: readonly StreamItem[]): StreamItem {
   expect(items).toHaveLength(1)
   return items[0]!
 }
 
 describe('an event of a stream', () => {
-  test('the bytes are passed without a copy when nothing is to be changed', () => {
+  test('bytes are passed on without a copy if nothing changes', () => {
     const bytes = Buffer.from(event(chunkOf({ role: 'assistant', content: 'a' }, { model: 'chat-small' })))
     const item = only(dialect.decodeStream(view()).push(bytes)) as Extract<StreamItem, { kind: 'chunk' }>
     expect(item.raw!.buffer).toBe(bytes.buffer)
   })
 
-  test('names that mean something to JavaScript change no other object', () => {
+  test('inherited names change no other object', () => {
     itemsOf(event('{"__proto__":{"usage":1},"choices":[{"index":0,"delta":{"__proto__":{"content":"x"}}}]}'))
     expect(({} as { usage?: unknown }).usage).toBeUndefined()
   })
 
-  test('JSON that is nested without end is read or refused, not thrown', () => {
+  test('deeply nested JSON is read or refused and does not throw', () => {
     const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
     const text = `{"model":"m","choices":[{"index":0,"delta":{"content":${deep}}}]}`
     expect(only(itemsOf(event(text))).kind).toMatch(/chunk|failure/)
   })
 
-  test('bytes that are not UTF-8 are what a reader makes of them', () => {
+  test('invalid UTF-8 becomes replacement characters', () => {
     const bytes = Buffer.from(event(chunkOf({ content: '@' })))
     bytes[bytes.indexOf('@')] = 0xff
     const item = only(itemsOf(bytes)) as Extract<StreamItem, { kind: 'chunk' }>
@@ -148,7 +148,7 @@ describe('an event of a stream', () => {
   })
 })
 
-test('however the bytes are split, the items are the same', () => {
+test('the items do not depend on how the bytes are split', () => {
   const text = [
     `\ufeff: hello\n\n${event(chunkOf({ role: 'assistant', content: '' }, { usage: null }))}`,
     event(chunkOf({ content: 'na\u00efve \u{1f600}' }, { usage: null })),
@@ -182,7 +182,7 @@ test('however the bytes are split, the items are the same', () => {
   }
 })
 
-test('the chunks of a stream fold to the whole answer', () => {
+test('the chunks of a stream add up to the whole answer', () => {
   const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 })
   const call = fc.record({ id: text, name: text, arguments: fc.array(text, { maxLength: 4 }) })
   const choice = fc.record({
@@ -202,7 +202,7 @@ test('the chunks of a stream fold to the whole answer', () => {
           ...made.arguments.map(part => ({ tool_calls: [{ index, function: { arguments: part } }] })),
         ]),
       ])
-      // The choices interleave as they like; each ends in a finish of its own.
+      // Choices interleave in any order; each ends with its own finish.
       const events: string[] = []
       const left = deltas.map((list, index) => ({ list: [...list], index }))
       while (left.length > 0) {
@@ -251,7 +251,7 @@ test('the chunks of a stream fold to the whole answer', () => {
   )
 })
 
-/** What a client makes of the chunks: texts joined, calls by their index. */
+/** Joins chunks as a client does: text concatenated, calls by index. */
 function fold(chunks: readonly Chunk[]): unknown[] {
   const choices: { index: number; message: Delta; finish_reason: string | null }[] = []
   for (const { index, delta, finish_reason } of chunks.flatMap(chunk => chunk.choices)) {

@@ -1,4 +1,4 @@
-/** The numbers in sentences of providers about a prompt that does not fit. */
+/** Token counts in the providers' messages about a prompt that is too long. */
 import { expect, test } from 'vitest'
 import { OVERFLOW, overflowIn } from '../../../src/providers/dialects/overflow.ts'
 

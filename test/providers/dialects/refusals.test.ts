@@ -1,4 +1,4 @@
-/** Refusals of requests that a provider cannot carry: without them the answer would be wrong. */
+/** Refusals of requests that a provider does not support: without them the answer would be wrong. */
 import { describe, expect, test } from 'vitest'
 import { type ChatRequest, type ContentPart, isRefusal, MAX_CHOICES, type Refusal } from '#contract'
 import { CHOICES_OF } from '../../../src/config/models.ts'
@@ -8,7 +8,7 @@ import { chatOf, target } from './anthropic/helpers.ts'
 
 type Fields = Partial<ChatRequest>
 
-/** The model that is asked where a row names none. */
+/** The model of a row that has none. */
 const MODELS = {
   cohere: 'command-a-03-2025',
   gemini: 'gemini-2.0-flash',
@@ -17,12 +17,12 @@ const MODELS = {
 type Name = keyof typeof MODELS
 
 interface Row {
-  /** All three where a row names none. */
+  /** The dialects; all three in a row that has none. */
   readonly by?: readonly Name[]
   readonly asks: string
   readonly fields: Fields
   readonly param: string
-  /** `unsupported_parameter` where a row has none. */
+  /** `unsupported_parameter` in a row that has none. */
   readonly code?: string
   readonly model?: string
 }
@@ -33,7 +33,7 @@ const TOOLS = [A!, B!]
 const JSON_WANTED = { type: 'json_object' }
 const AUDIO = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'mp3' } }
 const FILE = { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' } }
-/** A name that is a number keeps V8 from writing it in the way that takes any depth. */
+/** A numeric name makes V8 use the recursive writer, which fails at this depth. */
 const DEEP = `{"1":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
 
 const says = (part: ContentPart): Fields => ({
@@ -148,7 +148,7 @@ test.each(ROWS.flatMap(row => (row.by ?? (Object.keys(MODELS) as Name[])).map(na
   },
 )
 
-describe('how many choices a request may ask for, by the configuration and by the dialect', () => {
+describe('the maximum of choices is the same in the configuration and the dialect', () => {
   test.each(DIALECT_NAMES)('%s', name => {
     const most = CHOICES_OF[name] ?? MAX_CHOICES
     expect(refusalOf(name, { n: most }, 'anthropic.claude-sonnet-4')).toBeNull()
@@ -158,13 +158,13 @@ describe('how many choices a request may ask for, by the configuration and by th
   })
 })
 
-test('what a provider cannot carry, it is not asked to count', () => {
+test('a request that a provider does not support is not counted there either', () => {
   const { counting } = createDialect('anthropic', () => 0).dialect
   const refused = thrownBy(() => counting!.encodeRequest(chatOf(says(AUDIO)), target('claude-sonnet-4-5')))
   expect(isRefusal(refused)).toBe(true)
 })
 
-/** Null where the dialect takes the request. */
+/** Null if the dialect accepts the request. */
 function refusalOf(name: DialectName, fields: Fields, model: string): Refusal | null {
   const thrown = thrownBy(() => createDialect(name, () => 0).dialect.encodeRequest(chatOf(fields), target(model)))
   if (thrown === null || isRefusal(thrown)) return thrown

@@ -10,7 +10,7 @@ type Read = readonly (readonly [event: string, data: string])[]
 
 const shown = (events: readonly SseEvent[]): Read => events.map(({ event, data }) => [event, data.toString()])
 
-/** Reads a body in the given pieces. */
+/** Reads a body that arrives in the given pieces. */
 function read(pieces: readonly Buffer[]): Read {
   const reader = new SseReader()
   const events = pieces.flatMap(piece => reader.push(piece))
@@ -19,13 +19,13 @@ function read(pieces: readonly Buffer[]): Read {
 
 const bytewise = (bytes: Buffer) => Array.from(bytes, byte => Buffer.of(byte))
 
-/** Cuts bytes at the given places (taken modulo the length), in order; equal places give empty pieces. */
+/** Cuts bytes at sorted places (modulo the length). Equal places give empty pieces. */
 function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   const at = places.map(place => place % (bytes.length + 1)).sort((a, b) => a - b)
   return [...at, bytes.length].map((end, i) => bytes.subarray(i === 0 ? 0 : at[i - 1], end))
 }
 
-describe('what the fields mean', () => {
+describe('fields', () => {
   testCases('test/providers/dialects', 'sse.json', ({ text }) => {
     const bytes = Buffer.from(String(text))
     const events = read([bytes])
@@ -33,13 +33,13 @@ describe('what the fields mean', () => {
     return { events }
   })
 
-  test('bytes that are no UTF-8 are passed on as they are', () => {
+  test('invalid UTF-8 is passed on unchanged', () => {
     const [event] = new SseReader().push(Buffer.from('data: a\xff\xfeb\n\n', 'latin1'))
     expect(event!.data).toEqual(Buffer.from('a\xff\xfeb', 'latin1'))
   })
 })
 
-describe('however the bytes were split', () => {
+describe('any split of the bytes', () => {
   const SAMPLE = [
     '\ufeff: hello\r\n\r\n',
     'data: {"choices":[{"delta":{"content":"na\u00efve \u20ac \u{1f600}"}}]}\n\n',
@@ -62,13 +62,13 @@ describe('however the bytes were split', () => {
     ])
   })
 
-  test('cut once, at every place, the events are the same', () => {
+  test('one cut at any place gives the same events', () => {
     for (let at = 0; at <= bytes.length; at++) {
       expect(read([bytes.subarray(0, at), bytes.subarray(at)]), `cut at byte ${at}`).toEqual(whole)
     }
   })
 
-  test('cut twice, at every pair of places around a line end, the events are the same', () => {
+  test('two cuts around any line end give the same events', () => {
     const ends = [...bytes.keys()].filter(at => bytes[at] === 10 || bytes[at] === 13)
     for (const at of ends) {
       for (const length of [1, 2, 3, 4]) {
@@ -78,7 +78,7 @@ describe('however the bytes were split', () => {
     }
   })
 
-  test('any cuts of anything', () => {
+  test('any cuts of any text', () => {
     const line = fc.oneof(
       fc.constantFrom('', 'data', 'data:', 'event: error', 'event:', ': ping', 'data: [DONE]', '\ufeff'),
       fc.string({ unit: 'grapheme', maxLength: 20 }).map(text => `data: ${text.replace(/[\r\n]/g, '')}`),
@@ -108,7 +108,7 @@ describe('however the bytes were split', () => {
   })
 })
 
-test('a line of 1 MiB that arrives byte by byte is copied and searched a few times, not once a byte', () => {
+test('a 1 MiB line that arrives byte by byte is copied and searched a few times, not once per byte', () => {
   const size = 1024 * 1024
   const work = countWork(() => {
     const reader = new SseReader()
@@ -122,7 +122,7 @@ test('a line of 1 MiB that arrives byte by byte is copied and searched a few tim
   expect(work.searched).toBeLessThan(6 * size)
 })
 
-/** How many bytes buffers copied and searched meanwhile: what a clock would show, without the clock. */
+/** The number of bytes that buffers copied and searched: a measure of time without a clock. */
 function countWork(run: () => void): { readonly copied: number; readonly searched: number } {
   const { copy, indexOf, includes } = Buffer.prototype
   const work = { copied: 0, searched: 0 }

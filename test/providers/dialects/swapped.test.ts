@@ -92,7 +92,7 @@ const ROWS: readonly (readonly [DialectName, Bodies])[] = [
 describe.each(ROWS)('%s', (name, { whole, stream }) => {
   const { dialect } = createDialect(name, () => 0)
 
-  test.each([1, 20, 10_000])('a whole answer in place of a stream, in pieces of %i bytes', size => {
+  test.each([1, 20, 10_000])('a whole answer instead of a stream, in pieces of %i bytes', size => {
     for (const text of [JSON.stringify(whole), JSON.stringify(whole, null, 2)]) {
       const decoder = dialect.decodeStream(VIEW)
       const body = Buffer.from(text)
@@ -109,7 +109,7 @@ describe.each(ROWS)('%s', (name, { whole, stream }) => {
   })
 
   if (stream === null) return
-  test('a stream in place of a whole answer', () => {
+  test('a stream instead of a whole answer', () => {
     for (const before of ['', ': hello\n\n', '\n']) {
       const decoded = dialect.decodeAnswer(Buffer.from(before + stream), { ...VIEW, includeUsage: false })
       expect(decoded).toMatchObject({
@@ -139,7 +139,7 @@ test.each<[DialectName, object]>([
   }
 })
 
-test('a stream in place of a whole answer that breaks off: not whole', () => {
+test('a broken stream instead of a whole answer is incomplete', () => {
   const { dialect } = createDialect('anthropic', () => 0)
   const half = ANTHROPIC.stream.slice(0, ANTHROPIC.stream.indexOf('event: message_delta'))
   const decoded = dialect.decodeAnswer(Buffer.from(half), VIEW)

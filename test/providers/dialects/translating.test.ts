@@ -1,4 +1,4 @@
-/** Dialects with a format of their own: what an answer becomes in the next request, secrets, streams in pieces of any size. */
+/** Dialects with their own format: answers sent back in the next request, secrets, and streams in any pieces. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ChatCompletion, ChatMessage, Delta, StreamItem } from '#contract'
@@ -26,7 +26,7 @@ function itemsOf(name: DialectName, pieces: readonly Buffer[], includeUsage = tr
   return [...pieces.flatMap(piece => [...decoder.push(piece)]), ...decoder.end()]
 }
 
-describe('a client that sends an answer back continues its calls', () => {
+describe('an answer that a client sends back keeps its calls', () => {
   const CALL = { id: 'call_1', function: { index: 0, name: 'a', arguments: { x: 1 } } }
   const TEXT_CALL = { id: 'call_1', type: 'function', function: { name: 'a', arguments: '{"x":1}' } }
   const signed = (id?: string) => ({
@@ -106,7 +106,7 @@ describe('a secret that the provider repeats is hidden', () => {
   })
 })
 
-test('the log has what Cohere says of an answer that failed, the client does not', () => {
+test('the log has the error of a failed answer of Cohere, the client does not get it', () => {
   const body = { message: { content: [] }, finish_reason: 'ERROR', error: 'out of memory' }
   expect(dialectOf('cohere').decodeAnswer(bytesOf(body), view())).toEqual({
     failure: { code: 'upstream_error', detail: 'the answer finished with the reason ERROR: out of memory' },
@@ -123,8 +123,8 @@ test.each<[name: DialectName, headers: object]>([
   expect(createDialect(name, () => NOW).authorize('k', unsigned, NOW)).toEqual(headers)
 })
 
-describe('what is too deep or too long', () => {
-  // A name that is a number keeps V8 from writing it in the way that takes any depth.
+describe('too deep or too long', () => {
+  // A numeric name makes V8 use the recursive writer, which fails at this depth.
   const DEEP = `{"1":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
   const INVALID = { code: 'upstream_invalid' }
 
@@ -145,7 +145,7 @@ describe('what is too deep or too long', () => {
     expect(itemsOf('cohere', pieces)).toMatchObject([{ kind: 'failure', failure: INVALID }])
   })
 
-  test('gemini: the result of a tool is a text then', () => {
+  test('gemini: such a tool result is sent as text', () => {
     const content = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
     const messages = [
       { role: 'user', content: 'Hi' },
@@ -167,7 +167,7 @@ test('ollama: a line does not change when the next one is read', () => {
 
 const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 })
 const words = fc.array(word, { maxLength: 5 })
-const said = fc.record({
+const generated = fc.record({
   thoughts: words,
   plans: words,
   texts: words,
@@ -176,20 +176,20 @@ const said = fc.record({
   calls: fc.array(fc.record({ name: word, args: fc.dictionary(word, fc.jsonValue()) }), { maxLength: 3 }),
   isCut: fc.boolean(),
 })
-type Said = typeof said extends fc.Arbitrary<infer T> ? T : never
+type GeneratedAnswer = typeof generated extends fc.Arbitrary<infer T> ? T : never
 
 interface Form {
   readonly name: DialectName
   /** The body of a stream. */
-  stream(one: Said): string
+  stream(one: GeneratedAnswer): string
   /** The same as a whole answer. */
-  whole(one: Said): object
+  whole(one: GeneratedAnswer): object
 }
 
 const named = (event: Json) => `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`
 const inMessage = (type: string, index: number, message: object) => ({ type, index, delta: { message } })
 
-/** One delta a line. */
+/** One delta per line. */
 const OLLAMA: Form = {
   name: 'ollama',
   stream: ({ thoughts, texts, calls, isCut }) => {
@@ -207,7 +207,7 @@ const OLLAMA: Form = {
   }),
 }
 
-function ollamaCall({ name, args }: Said['calls'][number], index: number) {
+function ollamaCall({ name, args }: GeneratedAnswer['calls'][number], index: number) {
   return { id: `id_${index}`, function: { name, arguments: args } }
 }
 
@@ -271,10 +271,10 @@ const GEMINI: Form = {
   }),
 }
 
-/** As Google sends a stream without events. */
+/** The form in which Google sends a stream without events. */
 const GEMINI_LIST: Form = { ...GEMINI, stream: one => `${JSON.stringify(geminiEvents(one), null, 2)}\n` }
 
-function geminiParts({ thoughts, texts, pictures, isSigned, calls }: Said): object[] {
+function geminiParts({ thoughts, texts, pictures, isSigned, calls }: GeneratedAnswer): object[] {
   const signature = isSigned ? { thoughtSignature: 'c2ln' } : {}
   return [
     ...thoughts.map(text => ({ text, thought: true })),
@@ -284,7 +284,7 @@ function geminiParts({ thoughts, texts, pictures, isSigned, calls }: Said): obje
   ]
 }
 
-function geminiEvents(one: Said): object[] {
+function geminiEvents(one: GeneratedAnswer): object[] {
   const head = { responseId: 'resp-1' }
   return [
     ...geminiParts(one).map(part => ({ ...head, candidates: [{ content: { parts: [part] } }] })),
@@ -296,7 +296,7 @@ function geminiEvents(one: Said): object[] {
   ]
 }
 
-/** The bytes in pieces of these sizes, over and over. */
+/** The bytes in pieces of these sizes, repeated. */
 function inPieces(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   const pieces: Buffer[] = []
   for (let at = 0, turn = 0; at < bytes.length; turn++) {
@@ -307,7 +307,7 @@ function inPieces(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   return pieces
 }
 
-/** A stream has an empty text where a whole answer has none. */
+/** A stream has an empty text where a whole answer has null. */
 function withoutEmptyText({ choices, ...completion }: ChatCompletion): ChatCompletion {
   return {
     ...completion,
@@ -326,7 +326,7 @@ describe.each([
 ])('a stream of %s', (_, { name, stream, whole }) => {
   test('has chunks that add up to the whole answer', () => {
     fc.assert(
-      fc.property(said, one => {
+      fc.property(generated, one => {
         const items = itemsOf(name, [bytesOf(stream(one))])
         const folded = fold(items.flatMap(item => (item.kind === 'chunk' ? [item.chunk] : [])))
         const { choices, ...rest } = completionOf(name, whole(one))
@@ -340,7 +340,7 @@ describe.each([
   test('has the same items however its bytes are split', () => {
     fc.assert(
       fc.property(
-        said,
+        generated,
         fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1 }),
         fc.boolean(),
         (one, sizes, usage) => {
@@ -354,7 +354,7 @@ describe.each([
   })
 })
 
-test('gemini: of any JSON nothing is thrown, and a failure is the last word', () => {
+test('gemini: no JSON throws, and a failure is the last item', () => {
   const fields = [
     ...['candidates', 'content', 'parts', 'text', 'functionCall', 'name', 'args', 'partialArgs', 'jsonPath'],
     ...['willContinue', 'finishReason', 'usageMetadata', 'promptTokenCount', 'promptFeedback', 'blockReason', 'error'],

@@ -1,4 +1,4 @@
-/** Requests that one provider or model cannot be sent: each is refused with its place, so that the next target is asked. */
+/** Requests that one provider or model does not support: each refusal has its place, so that the next target is tried. */
 import { expect, test } from 'vitest'
 import { type ChatRequest, type ContentPart, isRefusal } from '#contract'
 import { createDialect, type DialectName } from '../../../src/providers/dialects/index.ts'
@@ -8,7 +8,7 @@ const TOOLS = [{ type: 'function', function: { name: 'a' } }]
 
 const toolWith = (parameters: object) => ({ tools: [{ type: 'function', function: { name: 'a', parameters } }] })
 const answerBy = (schema: object) => ({ response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } })
-/** An object with itself in it. */
+/** A schema that refers to itself. */
 const ENDLESS = { type: 'object', properties: { next: { $ref: '#' } } }
 const LONG = 'p'.repeat(65)
 const NAMES = 'tools[0].function.parameters.properties'
@@ -32,7 +32,7 @@ const ROWS: readonly [
   param: string,
 ][] = [
   [
-    'a forced call of Claude that cannot be made to call',
+    'a forced call for a Claude model without forced calls',
     'anthropic',
     'claude-opus-5-5',
     { tools: TOOLS, tool_choice: 'required' },
@@ -47,13 +47,31 @@ const ROWS: readonly [
   ],
   ['a name of a property', 'anthropic', 'claude-opus-5', toolWith({ properties: { 'a b': {} } }), NAMES],
   ['a name of a property, Converse', 'bedrock', 'claude-opus-5', toolWith({ properties: { [LONG]: {} } }), NAMES],
-  ['an answer of endless form', 'anthropic', 'claude-opus-5-5', answerBy(ENDLESS), SCHEMA],
-  ['an answer of endless form, Converse', 'bedrock', 'claude-opus-5-5', answerBy(ENDLESS), SCHEMA],
-  ['a list by a tool', 'anthropic', 'claude-3-5-haiku', answerBy({ type: 'array' }), `${SCHEMA}.type`],
-  ['a list by a tool, Converse', 'bedrock', 'us.amazon.nova-lite-v1:0', answerBy({ type: 'array' }), `${SCHEMA}.type`],
-  ['a list where there are objects only', 'cohere', 'command-a-03-2025', answerBy({ type: 'array' }), `${SCHEMA}.type`],
+  ['a recursive schema', 'anthropic', 'claude-opus-5-5', answerBy(ENDLESS), SCHEMA],
+  ['a recursive schema, Converse', 'bedrock', 'claude-opus-5-5', answerBy(ENDLESS), SCHEMA],
   [
-    'a list where there are words only',
+    'a list as a structured answer by a tool',
+    'anthropic',
+    'claude-3-5-haiku',
+    answerBy({ type: 'array' }),
+    `${SCHEMA}.type`,
+  ],
+  [
+    'a list as a structured answer by a tool, Converse',
+    'bedrock',
+    'us.amazon.nova-lite-v1:0',
+    answerBy({ type: 'array' }),
+    `${SCHEMA}.type`,
+  ],
+  [
+    'a list for a model that returns only objects',
+    'cohere',
+    'command-a-03-2025',
+    answerBy({ type: 'array' }),
+    `${SCHEMA}.type`,
+  ],
+  [
+    'a list for a model that returns only text',
     'deepseek',
     'deepseek-v4',
     answerBy({ type: ['array', 'null'] }),
@@ -70,20 +88,14 @@ const ROWS: readonly [
   ],
   ['one number, by a tool', 'anthropic', 'claude-3-5-haiku', answerBy({ allOf: [{}, { const: 1 }] }), SCHEMA],
   ['nothing', 'cohere', 'command-a-03-2025', answerBy({ oneOf: [false] }), SCHEMA],
-  ['a picture that Google does not take', 'gemini', 'gemini-3-pro', says(PICTURE), 'messages[0]'],
-  [
-    'such a picture by its address',
-    'vertex',
-    'gemini-3-pro',
-    says(picture('https://a.example/b.gif?c')),
-    'messages[0]',
-  ],
+  ['an image type that Google does not support', 'gemini', 'gemini-3-pro', says(PICTURE), 'messages[0]'],
+  ['such an image by its URL', 'vertex', 'gemini-3-pro', says(picture('https://a.example/b.gif?c')), 'messages[0]'],
   ['a name of a tool', 'gemini', 'gemini-3-pro', { tools: [{ function: { name: '2nd' } }] }, 'tools[0].function.name'],
   ['a name of a call', 'gemini', 'gemini-3-pro', CALLED, 'messages[1]'],
   ['six sequences', 'gemini', 'gemini-3-pro', { stop: [...'abcdef'] }, 'stop'],
   ['six sequences', 'cohere', 'command-a-03-2025', { stop: [...'abcdef'] }, 'stop'],
   ['five sequences', 'openai', 'gpt-5', { stop: [...'abcde'] }, 'stop'],
-  ['five sequences, of a relative', 'deepseek', 'deepseek-v4', { stop: [...'abcde'] }, 'stop'],
+  ['five stop sequences, for an OpenAI-compatible provider', 'deepseek', 'deepseek-v4', { stop: [...'abcde'] }, 'stop'],
 ]
 
 test.each(ROWS)('%s: %s', (_, dialect, model, fields, param) => {

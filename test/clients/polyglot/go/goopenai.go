@@ -9,7 +9,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 )
 
-// goOpenai is the library of the community.
+// goOpenai is the community's library.
 func goOpenai(base string) library {
 	with := func(key string) *openai.Client {
 		config := openai.DefaultConfig(key)

@@ -7,7 +7,7 @@ import (
 	"github.com/tmc/langchaingo/llms/openai"
 )
 
-// langchain is LangChain for Go. Its errors have no status of their own.
+// langchain is LangChain for Go. Its errors have no HTTP status.
 func langchain(base string) library {
 	said := func(text string) []llms.MessageContent {
 		return []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, text)}

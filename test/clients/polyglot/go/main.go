@@ -1,5 +1,5 @@
 // Command polyglot points one client library for Go at the gateway of TOLLGATE_URL, with the keys TOLLGATE_KEY,
-// TOLLGATE_POOR_KEY and TOLLGATE_WRONG_KEY. It prints one JSON line a feature: what the library made of the answer.
+// TOLLGATE_POOR_KEY and TOLLGATE_WRONG_KEY. It prints one JSON line per feature with the library's result.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 const hello = "Hello"
 const weather = "What is the weather in Paris?"
 
-// Of the tool get_weather.
+// Arguments of the tool get_weather.
 var cityParameters = map[string]any{
 	"type":                 "object",
 	"properties":           map[string]any{"city": map[string]any{"type": "string"}},
@@ -21,7 +21,7 @@ var cityParameters = map[string]any{
 	"additionalProperties": false,
 }
 
-// Of a structured answer.
+// Schema of a structured answer.
 var reportSchema = map[string]any{
 	"type": "object",
 	"properties": map[string]any{
@@ -32,16 +32,16 @@ var reportSchema = map[string]any{
 	"additionalProperties": false,
 }
 
-// seen is what one feature came to; the keys are those that the test reads.
+// seen is the result of one feature, with the keys that the test reads.
 type seen = map[string]any
 
-// library is one client: each function asks the model by its way, with the key.
+// library is one client: each function sends a request in its own way, with the key.
 type library struct {
 	whole      func(ctx context.Context, key, model string) (seen, error)
 	stream     func(ctx context.Context, key, model string) (seen, error)
 	tools      func(ctx context.Context, key string) (seen, error)
 	structured func(ctx context.Context, key string) (seen, error)
-	// refused gives the HTTP status that the library's error has, nil when it has none, and its words.
+	// refused returns the HTTP status of the library's error, nil if it has none, and its message.
 	refused func(err error) (status any, words string)
 }
 
@@ -97,7 +97,7 @@ func fill(what seen, text string) error {
 	return json.Unmarshal([]byte(text), &what)
 }
 
-// sky is what the tool get_weather says.
+// sky is the result of the tool get_weather.
 func sky(city string) string {
 	return fmt.Sprintf("clear over %s", city)
 }

@@ -91,7 +91,7 @@ func openaiChat(base string) library {
 	return library{whole, stream, tools, structured, openaiRefused}
 }
 
-// The text of the error leaves the server's message out; its field has it.
+// The error's text omits the server's message; its field has it.
 func openaiRefused(err error) (any, string) {
 	var refused *openai.Error
 	if errors.As(err, &refused) {

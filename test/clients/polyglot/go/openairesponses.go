@@ -9,7 +9,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// openaiResponses is the official library on Responses. Nothing is kept by the gateway: `store` is false.
+// openaiResponses is the official library on Responses. The gateway keeps no responses: `store` is false.
 func openaiResponses(base string) library {
 	client := openai.NewClient(option.WithBaseURL(base))
 	request := func(model, text string) responses.ResponseNewParams {

@@ -1,4 +1,4 @@
-"""Runs the features with one library and prints one JSON line each: what the library made of the gateway's answers."""
+"""Runs the features with one library and prints one JSON line each with the library's result."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def tell(feature, ask):
 
 
 def status_of(error):
-    """Of the error, or of the one that it wraps."""
+    """The HTTP status of the error, or of the one that it wraps."""
     while error is not None:
         status = getattr(error, "status_code", None)
         if isinstance(status, int):
@@ -71,7 +71,7 @@ def status_of(error):
 
 
 def piece(seen, text):
-    """One piece of a stream."""
+    """Records one piece of a stream."""
     if text:
         seen["text"] += text
         seen["pieces"] += 1

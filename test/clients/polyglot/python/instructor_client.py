@@ -3,7 +3,7 @@ import openai
 
 import common
 
-# Every answer of it is an object or a text.
+# Its answers are objects or texts.
 LACKS_TOOLS = "has none"
 
 
@@ -16,7 +16,7 @@ def said(text):
 
 
 def whole(key, model):
-    # With no model of an answer it hands out the library's own.
+    # Without a response model it returns the library's own answer.
     answer = client(key).chat.completions.create(model=model, messages=said(common.HELLO), response_model=None)
     usage = answer.usage
     return {"text": answer.choices[0].message.content, "input": usage.prompt_tokens, "output": usage.completion_tokens}

@@ -10,7 +10,7 @@ TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": co
 
 
 def ask(key, model, messages, **more):
-    # By its name a model of the OpenAI format; `api_base` says where.
+    # The prefix selects the OpenAI format; `api_base` is the address.
     return litellm.completion(
         model=f"openai/{model}", messages=messages, api_base=common.BASE, api_key=key, timeout=common.SECONDS, **more
     )

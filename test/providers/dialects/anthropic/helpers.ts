@@ -1,4 +1,4 @@
-/** What the tests of the Anthropic dialect share: a request, a view, events, and what a client makes of chunks. */
+/** Helpers for the tests of the Anthropic dialect: a request, a view, events, and a client's reading of chunks. */
 import type { AnswerView, Chat, ChatRequest, Chunk, Delta, StreamItem, Target } from '#contract'
 import { anthropicDialect } from '../../../../src/providers/dialects/anthropic/index.ts'
 
@@ -69,7 +69,7 @@ export const text = (index: number, ...pieces: string[]): Event[] => [
   blockStop(index),
 ]
 
-/** Everything that comes of a body, in pieces of a size. */
+/** All items of a body that arrives in pieces of a size. */
 export function itemsOf(body: string | Buffer, includeUsage = false, size = Number.POSITIVE_INFINITY): StreamItem[] {
   const bytes = Buffer.from(body as string)
   const decoder = dialect.decodeStream(view(includeUsage))
@@ -84,7 +84,7 @@ export const itemsOfEvents = (events: readonly (Event | string)[], includeUsage 
 export const chunksOf = (items: readonly StreamItem[]): Chunk[] =>
   items.flatMap(item => (item.kind === 'chunk' ? [item.chunk] : []))
 
-/** The message that a client puts together, and its finish reason. */
+/** The message that a client assembles, and its finish reason. */
 export function folded(chunks: readonly Chunk[]): { message: Delta; finish: string | null } {
   const message: Delta = { content: null }
   let finish: string | null = null

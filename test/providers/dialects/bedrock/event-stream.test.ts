@@ -12,7 +12,7 @@ const read = (pieces: readonly Buffer[], reader = new EventStreamReader()) =>
     .flatMap(piece => reader.push(piece))
     .map(({ headers, payload }) => ({ headers: Object.fromEntries(headers), payload: payload.toString() }))
 
-/** What a reader says of broken bytes, and how many messages it had read before. */
+/** The reader's error for broken bytes, and the number of messages that it read before. */
 function complaint(bytes: Buffer, limitBytes?: number): { readonly message: string; readonly before: number } {
   try {
     new EventStreamReader(limitBytes).push(bytes)
@@ -25,7 +25,7 @@ function complaint(bytes: Buffer, limitBytes?: number): { readonly message: stri
 
 const hello = frame({ ':message-type': 'event', a: 'b' }, '{"text":"héllo 👋"}')
 
-/** The frame with a byte turned over. */
+/** The frame with one byte flipped. */
 const damaged = (bytes: Buffer, at: number) => {
   const copy = Buffer.from(bytes)
   copy[at] = copy[at]! ^ 0x40
@@ -34,7 +34,7 @@ const damaged = (bytes: Buffer, at: number) => {
 
 describe('broken streams', () => {
   test.each<[name: string, bytes: Buffer, message: string]>([
-    ['no event stream at all', Buffer.from('<html><body>Bad gateway</body></html>'), 'checksum of a frame’s lengths'],
+    ['not an event stream', Buffer.from('<html><body>Bad gateway</body></html>'), 'checksum of a frame’s lengths'],
     ['a damaged length', damaged(hello, 3), 'checksum of a frame’s lengths'],
     ['a damaged length of headers', damaged(hello, 7), 'checksum of a frame’s lengths'],
     ['a damaged first sum', damaged(hello, 8), 'checksum of a frame’s lengths'],
@@ -44,7 +44,7 @@ describe('broken streams', () => {
     ['a header with a length beyond the headers', frame({ a: Buffer.from([7, 255, 255, 65]) }), 'headers of a frame'],
     ['a header that stops before its length', frame({ a: Buffer.from([7, 0]) }), 'headers of a frame'],
     ['a header without a type', frame({ a: Buffer.alloc(0) }), 'headers of a frame'],
-    ['a header of no known type', frame({ a: Buffer.from([10, 0, 0]) }), 'headers of a frame'],
+    ['a header of unknown type', frame({ a: Buffer.from([10, 0, 0]) }), 'headers of a frame'],
   ])('%s', (_name, bytes, message) => {
     expect(complaint(bytes).message).toContain(message)
     expect(complaint(Buffer.concat([hello, hello, bytes]))).toMatchObject({
@@ -63,7 +63,7 @@ describe('broken streams', () => {
     expect(complaint(Buffer.concat([lengths, u32(crc32(lengths)), prelude])).message).toContain('cannot hold headers')
   })
 
-  test('a frame beyond the limit is refused by its first twelve bytes', () => {
+  test('a frame above the limit is refused after its first twelve bytes', () => {
     const large = frame({}, 'x'.repeat(1000))
     expect(complaint(large.subarray(0, 12), 1015).message).toBe('a frame is longer than 1015 bytes')
     expect(read([large], new EventStreamReader(1016))).toHaveLength(1)
@@ -71,7 +71,7 @@ describe('broken streams', () => {
     expect(complaint(frame({}, 'x'.repeat(16 * 1024 * 1024)).subarray(0, 12)).message).toContain('longer than 16777216')
   })
 
-  test('what was broken is broken wherever it was split', () => {
+  test('broken bytes are refused however they are split', () => {
     const bytes = Buffer.concat([hello, damaged(hello, 20)])
     for (let size = 1; size <= bytes.length; size++) {
       expect(() => read(split(bytes, [size])), `pieces of ${size}`).toThrow('checksum of a frame is wrong')
@@ -80,7 +80,7 @@ describe('broken streams', () => {
 })
 
 describe('messages', () => {
-  test('text headers are read, others are passed over', () => {
+  test('text headers are read, others are skipped', () => {
     const headers: Headers = {
       yes: Buffer.from([0]),
       no: Buffer.from([1]),
@@ -106,7 +106,7 @@ describe('messages', () => {
     expect(read([Buffer.from('000000100000000005c248eb7d98c8ff', 'hex')])).toHaveLength(1)
   })
 
-  test('any split gives the same messages', () => {
+  test('the messages do not depend on how the bytes are split', () => {
     const headers = fc.dictionary(fc.stringMatching(/^[a-z:-]{1,20}$/), fc.string({ maxLength: 40 }), { maxKeys: 4 })
     const messages = fc.array(fc.record({ headers, payload: fc.string({ maxLength: 700, unit: 'grapheme' }) }), {
       maxLength: 6,
@@ -124,7 +124,7 @@ describe('messages', () => {
     )
   })
 
-  test('any bytes are read, refused or waited for', () => {
+  test('any bytes are read, refused or incomplete', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.nat(1000), (noise, at) => {
         const bytes = Buffer.from(hello)

@@ -1,7 +1,7 @@
-/** Frames of AWS's event streams, written by the protocol's description and not by the reader's code. */
+/** Frames of AWS's event streams, written from the protocol's description, not from the reader's code. */
 import { crc32 } from 'node:zlib'
 
-/** A header's name and its value with the bytes of its type in front; a text is given as it is. */
+/** Values by header name. A buffer starts with the type byte; a string is a text header. */
 export type Headers = Readonly<Record<string, string | Buffer>>
 
 export function frame(headers: Headers, payload: Buffer | string = ''): Buffer {
@@ -38,12 +38,12 @@ function header(name: string, value: string | Buffer): Buffer {
   return Buffer.concat([Buffer.from([name.length]), Buffer.from(name), typed])
 }
 
-/** The same bytes in pieces of these sizes, over and over. */
+/** The same bytes in pieces of these sizes, repeated. */
 export function split(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   const pieces: Buffer[] = []
   for (let at = 0, turn = 0; at < bytes.length; turn++) {
     const size = sizes[turn % sizes.length]!
-    // Copies: a reader that keeps views of what it was given is found out by what comes after.
+    // Copies: a later write would expose a reader that keeps views of its input.
     pieces.push(Buffer.from(bytes.subarray(at, at + size)))
     at += size
   }

@@ -25,7 +25,7 @@ const signatureOf = (more: Partial<SignedRequest> = {}) =>
   /Signature=([0-9a-f]{64})$/.exec(signRequest({ ...plain, ...more })['authorization']!)?.[1]
 
 describe('a signature', () => {
-  test('without a host there is none', () => {
+  test('a request without a host is not signed', () => {
     expect(() => signRequest({ ...plain, headers: {} })).toThrow('the headers have no host')
   })
 
@@ -37,7 +37,7 @@ describe('a signature', () => {
     })
   })
 
-  // Each was computed by botocore 1.43 and by a second program; the last two stand in AWS's own documentation.
+  // Each was computed by botocore 1.43 and by a second program; the last two come from AWS's own documentation.
   test.each<[name: string, signature: string, more: Partial<SignedRequest>]>([
     [
       'temporary credentials, an ARN, text beyond ASCII',
@@ -80,7 +80,7 @@ describe('a signature', () => {
       },
     ],
     [
-      'the least that can be signed',
+      'the smallest request that can be signed',
       '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31',
       {
         method: 'GET',
@@ -97,7 +97,7 @@ describe('a signature', () => {
     expect(signatureOf(more)).toBe(signature)
   })
 
-  test('what changes on the way is not signed', () => {
+  test('headers that proxies change are not signed', () => {
     const headers = { ...plain.headers, connection: 'keep-alive', 'user-agent': 'a', 'transfer-encoding': 'chunked' }
     expect(signatureOf({ headers: { ...headers, authorization: 'Bearer x' } })).toBe(signatureOf())
   })
@@ -118,7 +118,7 @@ describe('a signature', () => {
   })
 })
 
-test('an API key is a bearer', () => {
+test('an API key is sent as a bearer token', () => {
   expect(authorizeBedrock('bedrock-api-key-abc')).toEqual({ authorization: 'Bearer bedrock-api-key-abc' })
 })
 

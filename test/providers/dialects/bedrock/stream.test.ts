@@ -1,4 +1,4 @@
-/** Frames that no case can hold, what the log says of failures, and properties of streams. */
+/** Frames that no case can hold, log details of failures, and properties of streams. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { StreamItem, UpstreamFailure } from '#contract'
@@ -13,7 +13,7 @@ const redact = (text: string) => text.replaceAll('SECRET', '[secret]')
 const converse = bedrockDialect(() => NOW, redact)
 const invoke = bedrockInvokeDialect(() => NOW, redact)
 
-/** All items of a stream that comes in these pieces. */
+/** All items of a stream that arrives in these pieces. */
 function decode(pieces: readonly Buffer[], dialect = converse): StreamItem[] {
   const decoder = dialect.decodeStream(view())
   return [...pieces.flatMap(piece => decoder.push(piece)), ...decoder.end()]
@@ -143,7 +143,7 @@ describe('the detail of a failure', () => {
 })
 
 describe('frames', () => {
-  test('what came before a damaged frame is kept, and what comes after it is not read', () => {
+  test('frames before a damaged one are kept, frames after it are not read', () => {
     const damaged = Buffer.from(text(0, 'b'))
     damaged[damaged.length - 1]! ^= 1
     const items = decode([Buffer.concat([start, text(0, 'a'), damaged, text(0, 'c')]), text(0, 'd'), stop(), metadata])
@@ -151,19 +151,19 @@ describe('frames', () => {
     expect(items.at(-1)!.kind).toBe('failure')
   })
 
-  test('a stream that breaks off in a frame is not done', () => {
+  test('a stream that breaks off in a frame is incomplete', () => {
     const items = decode([start, text(0, 'a'), stop().subarray(0, 30)])
     expect(items.map(({ kind }) => kind)).toEqual(['chunk', 'chunk'])
   })
 
-  test('a frame with the type of an event and without the kind of message is an event', () => {
+  test('a frame with an event type and no message type is an event', () => {
     const bare = (type: string, payload: object) => frame({ ':event-type': type }, JSON.stringify(payload))
     const said = bare('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'So' } })
     const items = decode([start, said, stop(), metadata])
     expect(folded(chunksOf(items))).toMatchObject({ message: { content: 'So' }, finish: 'stop' })
   })
 
-  test('an event without a type is left out', () => {
+  test('an event without a type is skipped', () => {
     expect(decode([start, frame({ ':message-type': 'event' }, '{}'), stop(), metadata])).toEqual(
       decode([start, stop(), metadata]),
     )
@@ -185,13 +185,13 @@ test('the chunks of a stream fold to the whole answer', () => {
   expect(folded(chunksOf(decode(WHOLE)))).toEqual({ message: { ...message, refusal: undefined }, finish })
 })
 
-test('arguments of 400,000 levels are read or refused, not thrown', () => {
+test('arguments of 400,000 levels are read or refused and do not throw', () => {
   const deep = `${'{"a":'.repeat(400_000)}1${'}'.repeat(400_000)}`
   const call = `{"output":{"message":{"content":[{"toolUse":{"name":"x","input":${deep}}}]}},"stopReason":"end_turn"}`
   expect(() => converse.decodeAnswer(Buffer.from(call), view())).not.toThrow()
 })
 
-test('any split gives the same items', () => {
+test('the items do not depend on how the bytes are split', () => {
   const frames = fc.array(fc.constantFrom(...WHOLE, exception('x', 'y'), stop(), close(7)), { maxLength: 20 })
   const sizes = fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1, maxLength: 20 })
   fc.assert(
@@ -205,7 +205,7 @@ test('any split gives the same items', () => {
   )
 })
 
-test('events of any form are read without a throw, and no member of a chunk is undefined', () => {
+test('events of any form do not throw, and no member of a chunk is undefined', () => {
   const member = fc.constantFrom(
     'contentBlockIndex',
     'start',

@@ -12,11 +12,11 @@ export const parts = (list: readonly unknown[], more: object = {}) => ({
   modelVersion: 'gemini-3.6-flash',
 })
 
-/** As Google sends events: with carriage returns. */
+/** Google sends events with carriage returns. */
 export const sse = (...values: readonly unknown[]): Buffer =>
   Buffer.from(values.map(value => `data: ${JSON.stringify(value)}\r\n\r\n`).join(''))
 
-/** The items of a stream that comes in these pieces. */
+/** The items of a stream that arrives in these pieces. */
 export function decoded(pieces: readonly Buffer[]): StreamItem[] {
   const decoder = studio.decodeStream(view)
   return [...pieces.flatMap(piece => [...decoder.push(piece)]), ...decoder.end()]

@@ -1,4 +1,4 @@
-/** The schema of chat completions, as the `schema` step has it. */
+/** The schema of chat completions that the `schema` step uses. */
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { chatCompletionsSchema } from '../../../../plugins/schema/chat-completions.ts'
 
@@ -6,7 +6,7 @@ const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, discriminator: tr
 ajv.addKeyword({ keyword: 'longest', type: 'string', schemaType: 'number' })
 const isCanonical = ajv.compile(chatCompletionsSchema('refuse'))
 
-/** Where and why the schema refuses a body; null when it takes it. */
+/** The schema's error for a body, with its place; null for a valid one. */
 export function complaintAbout(body: unknown): string | null {
   if (isCanonical(body)) return null
   const { instancePath, params, message } = isCanonical.errors![0]!

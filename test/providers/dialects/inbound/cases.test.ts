@@ -1,6 +1,6 @@
 /**
- * Requests from each client format, and answers in it: the cases of `messages/cases/*.json` and
- * `responses/cases/*.json`. Refusals have tests of their own, beside them.
+ * Requests from each client format, and answers in it: the cases of `messages/cases/*.json` and `responses/cases/*.json`.
+ * Refusals have their own tests.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
@@ -25,20 +25,20 @@ testCases(FOLDER, 'stream.json', given => {
   const { events, done, rest } = parseSse(streamOf(given))
   expect({ done, rest }).toEqual({ done: false, rest: '' })
   const all = events.map(({ event, data }, index) => eventOf(event, JSON.parse(data), index))
-  // The member of an event that holds the whole answer, if the event has one.
+  // The member of an event that holds the whole answer, if any.
   const name = given['dialect'] === 'responses' ? 'response' : 'message'
   const head = all.find(event => typeof event[name] === 'object')?.[name] as Json
   return { head, events: all.map(event => withoutHead(event, name, head)) }
 })
 
-/** An event is named after its type; those of Responses are numbered too. */
+/** Checks that an event is named after its type. Events of Responses are numbered too. */
 function eventOf(name: string, { sequence_number, ...event }: Json, index: number): Json {
   expect(event['type']).toBe(name)
   if (sequence_number !== undefined) expect(sequence_number).toBe(index)
   return event
 }
 
-/** Of the whole message or Response in an event, what is not as in the first event. */
+/** The members of the whole message or Response in an event that differ from the first event. */
 function withoutHead(all: Json, name: string, head: Json): Json {
   const { [name]: whole, ...event } = all
   if (typeof whole !== 'object') return all

@@ -1,4 +1,4 @@
-/** The cases of the formats of clients, as the dialects take them. */
+/** Runs the cases of the client formats through the inbound dialects. */
 import {
   type ChatCompletion,
   type Chunk,
@@ -17,14 +17,14 @@ export const FOLDER = 'test/providers/dialects/inbound'
 
 const DIALECTS: Readonly<Record<string, InboundDialect>> = { messages: messagesInbound, responses: responsesInbound }
 const VIEW: InboundView = { exchange: 'req_01ab-7', createdAt: 1_790_000_000 }
-/** Members that most requests share: a case names only those that differ. */
+/** Members that most requests share: a case has only those that differ. */
 const LEAST: Readonly<Record<string, Json>> = {
   messages: { model: 'chat-small', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
   responses: { model: 'chat-small', input: 'Hello' },
 }
 const HEAD = { id: 'chatcmpl-1', created: 1, model: 'chat-small' }
 
-/** `view.models` has the facts of each model by its id, `view.boxes` an account. */
+/** `view.models` has the facts of each model by its id; `view.boxes` is an account. */
 export function requestOf(given: Case, more: Json = {}): InboundRequest {
   const name = given['dialect'] as string
   const body = { ...LEAST[name], ...more, ...(given['request'] as Json | undefined) }
@@ -44,7 +44,7 @@ export function answerOf(given: Case): Json {
   return JSON.parse(bytes.toString())
 }
 
-/** Clients of Messages see thoughts if they ask for them. */
+/** Clients of Messages get reasoning only if they ask for it. */
 const shownThoughts = ({ dialect }: Case): Json => (dialect === 'messages' ? { thinking: { type: 'adaptive' } } : {})
 
 /** The whole body of a stream. */

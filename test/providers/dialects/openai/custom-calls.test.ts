@@ -1,4 +1,4 @@
-/** Calls of custom tools in streams of providers that have functions only. */
+/** Calls of custom tools in streams of providers that support only functions. */
 import { expect, test } from 'vitest'
 import type { Chunk } from '#contract'
 import { CustomCalls, withoutCustomTools } from '../../../../src/providers/dialects/openai/custom-calls.ts'
@@ -25,7 +25,7 @@ test('a tool without a description has an empty one as a function', () => {
 
 const UNUSUAL = '{"a":"x","input":"first"}'
 
-test.each([true, false])('calls with one index keep their inputs, also in one chunk: %s', isOneChunk => {
+test.each([true, false])('calls that share an index keep their inputs (in one chunk: %s)', isOneChunk => {
   const first = [
     { index: 0, id: 'a', type: 'custom', custom: { name: 'patch', input: '' } },
     { index: 0, custom: { input: 'first' } },

@@ -1,4 +1,4 @@
-/** What a relative receives of the whole gateway: the address, the way to say who we are, and the body. */
+/** Requests of the whole gateway to OpenAI-compatible providers: the address, the authentication and the body. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider, whole } from '../../../helpers/fake-provider.ts'
 import { startInProcess } from '../../../helpers/in-process.ts'

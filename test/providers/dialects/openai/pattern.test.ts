@@ -7,7 +7,7 @@ import { countsOf } from '../../../helpers/counts.ts'
 const counts = countsOf('corpus')
 
 const dialect = openAiDialect(() => 0)
-/** Of a stream whose choices have begun. */
+/** A decoder of a stream whose choices have begun. */
 const decoderOf = (includeUsage = false) => {
   const decoder = dialect.decodeStream({ model: 'chat-small', includeUsage, exchange: 'req_1', createdAt: 1 })
   for (const index of [0, 1, 2, 3]) decoder.push(event(chunk({ role: 'assistant' }, {}, { index })))
@@ -25,7 +25,7 @@ const chunk = (delta: object, more: object = {}, choice: object = {}) =>
     ...more,
   })
 
-/** What is known of an item, and whether it was known without parsing. */
+/** The counted fields of an item, and whether they were found without parsing. */
 function seen(item: StreamItem | undefined) {
   if (item?.kind !== 'chunk') return { item, isText: false }
   const { chunk, raw, usage, text } = item
@@ -39,7 +39,7 @@ function seen(item: StreamItem | undefined) {
   return { item: { chunk, raw: raw?.toString(), usage }, isText: text !== undefined }
 }
 
-/** Each event read behind all others, which has to say what it says alone. Returns for which nothing was parsed. */
+/** Reads each event after all others and compares it with a fresh decoder. Returns whether each was read without parsing. */
 function knownOf(events: readonly string[], includeUsage = false): boolean[] {
   const decoder = decoderOf(includeUsage)
   return events.map(data => {
@@ -50,7 +50,7 @@ function knownOf(events: readonly string[], includeUsage = false): boolean[] {
   })
 }
 
-describe('the second piece of text is known without parsing', () => {
+describe('the second piece of text is not parsed', () => {
   const say = (content: string) => chunk({ content })
   const TEXTS = [' the', 'é€😀', '\n\n"\\', ' \u2028\u0007']
   test.each<[name: string, data: (text: string) => string]>([
@@ -108,25 +108,25 @@ describe('is parsed:', () => {
     expect(knownOf([...before, data]).at(-1)).toBe(false)
   })
 
-  test('an event that says that it is an error', () => {
+  test('an event named error', () => {
     const decoder = decoderOf()
     for (const data of before) decoder.push(event(data))
     const [item] = decoder.push(Buffer.concat([Buffer.from('event: error\n'), event(before[1]!)]))
     expect(item?.kind).toBe('failure')
   })
 
-  test('whatever is like an event over 4 KiB', () => {
+  test('events like one over 4 KiB', () => {
     const long = chunk({ content: 'c' }, { more: 'm'.repeat(4096) })
     expect(knownOf([long, long, ...before])).toEqual([false, false, false, true])
   })
 
-  test('all of a stream whose every chunk has something of its own', () => {
+  test('a stream whose chunks all differ', () => {
     const texts = Array.from({ length: 10 }, (_, index) => chunk({ content: 'a' }, { created: index }))
     expect(knownOf([...texts, ...before, ...before]).includes(true)).toBe(false)
   })
 })
 
-test('a stream whose chunks change now and then is known in between', () => {
+test('a stream whose chunks change now and then is not parsed in between', () => {
   const texts = Array.from({ length: 60 }, (_, index) => chunk({ content: 'a' }, { created: index >> 2 }))
   expect(knownOf(texts).filter(isText => isText).length).toBe(45)
 })
@@ -155,7 +155,7 @@ test.each([
   }
 })
 
-test('whatever has become of an event, it says the same behind others', () => {
+test('a damaged event is read the same after other events', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 6 })
   const written = fc
     .tuple(text, fc.constantFrom({}, { obfuscation: 'xyz' }, { created: 1 }))

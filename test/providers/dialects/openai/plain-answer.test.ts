@@ -1,4 +1,4 @@
-/** A whole answer that is read as bytes is the same as a parsed one. */
+/** A whole answer that is read as bytes equals a parsed one. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { DecodedAnswer, UpstreamFailure } from '#contract'
@@ -12,10 +12,10 @@ const dialect = openAiDialect(() => NOW)
 
 type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
 
-/** The identity needs a parsed answer. */
+/** Replacing the identity needs a parsed answer. */
 const parsed = (bytes: Buffer) => dialect.decodeAnswer(bytes, { ...VIEW, identity: { id: null, model: null } })
 
-/** Whether it was read without the parser. Throws where that makes a difference. */
+/** Whether the answer was read without the parser. Throws if the two readings differ. */
 function isReadAsBytes(bytes: Buffer): boolean {
   const decoded = dialect.decodeAnswer(bytes, VIEW)
   const right = parsed(bytes)
@@ -31,7 +31,7 @@ function shown(decoded: Decoded): unknown {
   return { completion, raw: raw?.toString('latin1'), counted: isFinished && countedOf(completion, plain) }
 }
 
-/** As the pump counts it. */
+/** Counts as the pump does. */
 function countedOf(completion: DecodedAnswer['completion'], plain: DecodedAnswer['plain']): unknown {
   const meter = new Meter()
   meter.begin(chatOf('{"messages":[]}'), 100)
@@ -50,7 +50,7 @@ const choiceOf = (message: string, more = '') => `{"index":0,"message":${message
 const answerOf = (choices: string, more = `,"usage":${USAGE}`) =>
   `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-x","choices":[${choices}]${more}}`
 
-describe('the parser reads', () => {
+describe('the parser is used for', () => {
   test.each([
     ['nothing', ''],
     ['no end', answerOf(choiceOf(MESSAGE)).slice(0, -1)],
@@ -90,7 +90,7 @@ describe('the parser reads', () => {
     expect(isReadAsBytes(Buffer.from(text))).toBe(false)
   })
 
-  test('bytes that are not UTF-8, of which the client gets what came', () => {
+  test('invalid UTF-8, which the client gets unchanged', () => {
     const bytes = Buffer.from(answerOf(choiceOf(MESSAGE)).replace('Hello', '\xff\xc3('), 'latin1')
     expect(isReadAsBytes(bytes)).toBe(false)
   })
@@ -130,7 +130,7 @@ describe('read as bytes:', () => {
   })
 })
 
-/** Mostly the first ones: an answer in which all is odd is never plain. */
+/** Mostly usual values: an answer with only odd ones is never read as bytes. */
 const mostly = (usual: readonly string[], odd: readonly string[]) =>
   fc.oneof({ weight: 24, arbitrary: fc.constantFrom(...usual) }, { weight: 1, arbitrary: fc.constantFrom(...odd) })
 
@@ -157,7 +157,7 @@ const SPACES = fc.constantFrom('', '', '', ' ', '\n\t', '\r\n')
 const memberOf = (name: string, usual: readonly string[], odd = ODD) =>
   fc.tuple(SPACES, mostly(usual, odd), SPACES).map(([before, value, after]) => `"${name}":${before}${value}${after}`)
 
-/** An object of members, of which some may be missing, twice, or in another order. */
+/** An object whose members may be missing, duplicated or reordered. */
 const objectOf = (...members: fc.Arbitrary<string>[]) =>
   fc.tuple(fc.tuple(...members), fc.nat(30), fc.nat(members.length), fc.nat(30)).map(([texts, left, twice, turned]) => {
     const all = texts.filter((_, at) => at !== left)
@@ -208,7 +208,7 @@ describe('any answer', () => {
       }),
       { numRuns },
     )
-    // Else it would be the parser that is compared with itself.
+    // Otherwise the parser would be compared with itself.
     expect(plain).toBeGreaterThan(numRuns / 20)
   })
 

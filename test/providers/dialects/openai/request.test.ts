@@ -1,4 +1,4 @@
-/** Requests to relatives of OpenAI: rules for all of them, and tests that cases cannot hold. */
+/** Requests to OpenAI-compatible providers: rules for all of them, and tests that cases cannot hold. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { PROFILE_NAMES } from '../../../../src/providers/dialects/dialect-names.ts'
@@ -16,14 +16,14 @@ const RELATIVES = Object.keys(QUIRKS) as RelativeName[]
 const HI = '"messages":[{"role":"user","content":"hi"}]'
 
 describe.each(RELATIVES)('%s', relative => {
-  test('bytes in which nothing differs stay as they were written', () => {
+  test('a request without differences is sent byte for byte', () => {
     const text =
       '\n{ "temperature" : 1.0e0 ,\t"model": "m", "max_tokens":1, "messages": [ {"role":"user","content":"\\u00e9\\/é"} ] }\n'
     const { text: upstream } = sent(relative, text, { capField: 'max_tokens' })
     expect(upstream).toBe(text.replace('"m"', '"some-mini"').replace('_tokens":1', '_tokens":100'))
   })
 
-  test('where only the messages differ, only they are written anew', () => {
+  test('if only the messages differ, only they are rewritten', () => {
     const text =
       '{"temperature":1.0e0,"model":"m","max_tokens":1,"messages":[{"role":"developer","content":"\\u00e9"},{"role":"user","content":"a"}]}'
     const { text: upstream } = sent(relative, text, { capField: 'max_tokens' })
@@ -32,7 +32,7 @@ describe.each(RELATIVES)('%s', relative => {
     )
   })
 
-  test('names itself, and is asked with a bearer token', () => {
+  test('has its own name and gets a bearer token', () => {
     const { dialect, authorize } = createDialect(relative, () => NOW)
     expect(dialect.name).toBe(relative)
     const { path, headers, body } = dialect.encodeRequest(chatOf(`{"model":"m",${HI}}`), target())
@@ -98,7 +98,7 @@ test.each<[relative: RelativeName, place: string, members: string]>([
     '"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}',
   ],
   ['perplexity', 'messages[1]', `"messages":[${ASKED},{"role":"assistant","content":"b"}]`],
-])('%s refuses %s that it does not have', (relative, param, members) => {
+])('%s refuses %s, which it does not support', (relative, param, members) => {
   const text = members.startsWith('"messages"') ? `{"model":"m",${members}}` : `{"model":"m",${HI},${members}}`
   expect(() => sent(relative, text)).toThrow(expect.objectContaining({ code: 'unsupported_parameter', param }))
 })
@@ -118,19 +118,19 @@ test.each(['api.openai.com', 'eu.api.openai.com'])('%s fetches no files', host =
   expect(encode('{"type":"file","file":{"file_id":"f"}}')().body.toString()).toContain('{"file_id":"f"}')
 })
 
-test('the configuration knows the profiles', () => {
+test('the configuration accepts the profiles', () => {
   expect([...PROFILE_NAMES].toSorted()).toEqual(Object.keys(PROFILES).toSorted())
 })
 
 describe('Mistral', () => {
-  test('of all that a client may say, it is sent only what it knows', () => {
+  test('it is sent only the parameters that it supports', () => {
     const fields = Object.fromEntries(Array.from(CHAT_PARAMETERS, name => [name, 'x']))
     const body = { ...fields, model: 'm', messages: [], functions: [], modalities: ['text'], unheard_of: 1 }
     const { text } = sent('mistral', JSON.stringify(body))
     expect(Object.keys(JSON.parse(text)).filter(name => !QUIRKS.mistral.takes?.has(name))).toEqual([])
   })
 
-  test('any id of a call becomes nine letters and digits of its own', () => {
+  test('every call id becomes a unique one of nine letters and digits', () => {
     const seen = new Map<string, string>()
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), id => {
@@ -145,7 +145,7 @@ describe('Mistral', () => {
   })
 })
 
-test('names that mean something to JavaScript change nothing', () => {
+test('inherited names change nothing', () => {
   const messages = '[{"role":"__proto__","content":"a"},{"role":"user","__proto__":{"x":1},"content":"b"}]'
   for (const relative of ['deepseek', 'groq', 'zai'] as const) {
     expect(sent(relative, `{"model":"m","messages":${messages}}`).text).toContain(`"messages":${messages}`)

@@ -1,4 +1,4 @@
-/** Shared by the tests of OpenAI and its relatives: a request, a target and a view. */
+/** Helpers for the tests of OpenAI and its relatives: a request, a target and a view. */
 import type { AnswerView, Chat, ChatRequest, Target } from '#contract'
 import { createDialect, type DialectName } from '../../../../src/providers/dialects/index.ts'
 

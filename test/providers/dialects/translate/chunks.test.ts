@@ -8,39 +8,39 @@ const CALL = { id: 'call_1', type: 'function', function: { name: 'a', arguments:
 test.each<[name: string, answer: ChatCompletion]>([
   ['a text', completion('hi')],
   ['several choices', completion('a', 'b', 'c')],
-  ['thinking and a refusal', completion({ role: 'assistant', content: null, reasoning_content: 'hm', refusal: 'no' })],
+  ['reasoning and a refusal', completion({ role: 'assistant', content: null, reasoning_content: 'hm', refusal: 'no' })],
   ['tool calls', completion({ role: 'assistant', content: null, tool_calls: [CALL, { ...CALL, id: 'call_2' }] })],
   ['no choice', completion()],
-  ['fields of its own', { ...completion('hi'), service_tier: 'default', system_fingerprint: null }],
-])('%s, as a stream, is still that', (_name, answer) => {
+  ['unknown fields', { ...completion('hi'), service_tier: 'default', system_fingerprint: null }],
+])('%s: the stream adds up to the whole answer', (_name, answer) => {
   const { choices, usage, object: _, ...head } = answer
   for (const asked of [false, true]) {
     const chunks = chunksOf(answer, asked)
     for (const chunk of chunks) expect(chunk).toMatchObject({ ...head, object: 'chat.completion.chunk' })
     expect(fold(chunks)).toEqual(choices)
-    // As api.openai.com has it: usage in one event at the end, null in all others, and no key when nobody asked.
+    // As api.openai.com sends it: usage in one event at the end, null in all others, and no key unless requested.
     const usages = chunks.map(chunk => ('usage' in chunk ? chunk.usage : 'none'))
     expect(usages).toEqual(asked ? [...chunks.slice(1).map(() => null), usage] : chunks.map(() => 'none'))
   }
 })
 
-test('in a stream every tool call says which it is', () => {
+test('every tool call in a stream has its index', () => {
   const [first] = chunksOf(completion({ content: null, tool_calls: [CALL, CALL] }), false)
   expect(first!.choices[0]!.delta.tool_calls!.map(call => call.index)).toEqual([0, 1])
 })
 
-test('a finish comes in a chunk of its own, behind its content', () => {
+test('the finish reason comes in its own chunk after the content', () => {
   const [content, finish] = chunksOf(completion('hi'), false)
   expect(content!.choices).toEqual([{ index: 0, delta: { role: 'assistant', content: 'hi' }, finish_reason: null }])
   expect(finish!.choices).toEqual([{ index: 0, delta: {}, finish_reason: 'stop' }])
 })
 
-test('without usage there is none to show', () => {
+test('without usage the stream has no usage chunk', () => {
   const { usage: _, ...answer } = completion('hi')
   expect(chunksOf(answer, true).filter(chunk => chunk.usage)).toEqual([])
 })
 
-/** The choices again, from chunks that hold each message in one piece. */
+/** Joins choices from chunks that each hold a whole message. */
 function fold(chunks: readonly Chunk[]): ChatCompletion['choices'] {
   const choices: ChatCompletion['choices'] = []
   for (const { index, delta, finish_reason } of chunks.flatMap(chunk => chunk.choices)) {

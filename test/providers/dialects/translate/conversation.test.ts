@@ -1,4 +1,4 @@
-/** Refusals of readConversation, and counts that a provider may write. Cases have the rest. */
+/** Refusals of readConversation, and token counts of providers. The cases cover the rest. */
 import { describe, expect, test } from 'vitest'
 import { type ChatMessage, isRefusal } from '#contract'
 import { countOf } from '../../../../src/providers/dialects/translate/completion.ts'

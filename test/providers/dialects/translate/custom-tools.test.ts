@@ -1,9 +1,9 @@
-/** Inputs of custom tools, read out of the arguments of functions, however these are cut. */
+/** Inputs of custom tools, read from function arguments that arrive in any pieces. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { InputReader, inputOf } from '../../../../src/providers/dialects/translate/custom-tools.ts'
 
-/** Every character as an escape where one in two is drawn. */
+/** JSON of a text; characters are escaped where `escaped` says so. */
 const jsonOf = (text: string, escaped: readonly boolean[]): string =>
   [...text]
     .flatMap(character => character.split(''))
@@ -14,7 +14,7 @@ const jsonOf = (text: string, escaped: readonly boolean[]): string =>
     })
     .join('')
 
-test('in pieces of any size, the pieces of the input make the input, and none is half a character', () => {
+test('arguments in any pieces give the whole input, and no piece splits a character', () => {
   const text = fc.string({ unit: fc.constantFrom('a', '"', '\\', '/', '\n', '\u0000', 'ä', '😀') })
   fc.assert(
     fc.property(text, fc.array(fc.boolean()), fc.array(fc.integer({ min: 1, max: 9 })), (input, escaped, sizes) => {
@@ -54,14 +54,14 @@ test.each([
   ['{"input":"a\\d", "b":1}', 'a\\d'],
   ['{"input":"a\\d"', 'a\\d'],
   ['{"input":"a\\d",', 'a\\d'],
-])('%j is %j, whole and in pieces', (json, input) => {
+])('%j is read as %j, whole and in pieces', (json, input) => {
   expect(inputOf(json)).toBe(input)
   const reader = new InputReader()
   expect([...json].map(piece => reader.push(piece)).join('') + reader.end()).toBe(input)
   expect(reader.push('x') + reader.end()).toBe('')
 })
 
-test('whole arguments with quotes that are not escaped are the input themselves', () => {
+test('whole arguments with unescaped quotes are taken as the input', () => {
   const text = '{"input":"print("hi")"}'
   expect(inputOf(text)).toBe(text)
 })

@@ -1,4 +1,4 @@
-/** Clients that offer `functions`, the older parameter, get what they look for through the whole gateway. */
+/** Clients that use `functions`, the older parameter, get `function_call` through the whole gateway. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../../../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../../../helpers/in-process.ts'

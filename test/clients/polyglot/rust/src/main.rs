@@ -1,5 +1,5 @@
 //! Points async-openai at the gateway of TOLLGATE_URL, with the keys TOLLGATE_KEY, TOLLGATE_POOR_KEY and
-//! TOLLGATE_WRONG_KEY. Prints one JSON line a feature: what the library made of the answer.
+//! TOLLGATE_WRONG_KEY. Prints one JSON line per feature with the library's result.
 
 mod chat;
 mod responses;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub type Seen = Map<String, Value>;
 pub type Answer = Result<(), Failure>;
 
-/// An error of the library, or a stream that says that it failed.
+/// An error of the library, or a stream that reports a failure.
 pub enum Failure {
     Library(OpenAIError),
     Said(String),
@@ -69,12 +69,12 @@ pub fn report() -> Value {
     })
 }
 
-/// What the tool get_weather says.
+/// The result of the tool get_weather.
 pub fn sky(seen: &Seen) -> String {
     format!("clear over {}", seen["city"].as_str().unwrap_or("nowhere"))
 }
 
-/// Puts the members of an object in JSON into the line: the arguments of a call, or a structured answer.
+/// Adds the members of a JSON object to the line: the arguments of a call, or a structured answer.
 pub fn fill(seen: &mut Seen, text: &str) -> Answer {
     match serde_json::from_str::<Seen>(text) {
         Ok(members) => {
@@ -85,7 +85,7 @@ pub fn fill(seen: &mut Seen, text: &str) -> Answer {
     }
 }
 
-/// A request as the library has it, from the JSON that the API's documentation shows.
+/// The library's request type, from the JSON form of the API's documentation.
 pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
     serde_json::from_value(value).map_err(|error| Failure::Said(error.to_string()))
 }
@@ -115,7 +115,7 @@ macro_rules! features {
         tell("wrong_key", async |seen| $library::whole(&wrong, "m", seen).await).await;
         tell("no_credit", async |seen| $library::whole(&poor, "m", seen).await).await;
         tell("limited", async |seen| {
-            // It waits as long as Retry-After says, and that is an hour.
+            // It waits as long as Retry-After demands: an hour.
             let answer = timeout(PATIENCE, $library::whole(&key, "limited", seen)).await;
             answer.unwrap_or_else(|_| {
                 seen.insert("waits".into(), json!(true));

@@ -1,4 +1,4 @@
-//! The library on Responses. Nothing is kept by the gateway: `store` is false.
+//! The library on Responses. The gateway keeps no responses: `store` is false.
 
 use crate::{city, client, fill, report, sky, typed, Answer, Failure, Seen, HELLO, WEATHER};
 use async_openai::types::responses::{CreateResponse, OutputItem, Response, ResponseStreamEvent};

@@ -1,4 +1,4 @@
-/** Answers as messages, whole and as streams: huge and generated ones, and when each event leaves. */
+/** Answers as messages, whole and streamed: huge and generated ones, and the time at which each event is sent. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countsOf } from '../../../../helpers/counts.ts'
@@ -25,13 +25,13 @@ const called = (id: string, text: string) => ({
 })
 const argued = (text: string) => ({ tool_calls: [{ index: 0, function: { arguments: text } }] })
 
-test('arguments that the engine reads, and gives up writing', () => {
+test('arguments that V8 can parse but not stringify', () => {
   const deep = `${'{"1":'.repeat(20_000)}1${'}'.repeat(20_000)}`
   const [block] = answer(completion(called('c', deep))).content
   expect(block!.input).toEqual({ INVALID_JSON: deep })
 })
 
-test('each piece leaves at once, and the end waits for the end', () => {
+test('each piece is sent at once, the final events only at the end', () => {
   const encoder = read({ stream: true, ...SHOWN }).encodeStream()
   const types = (bytes: Buffer) => eventsOf(bytes.toString()).map(({ type }) => type)
   expect(types(encoder.chunk(chunk({ role: 'assistant', content: '' })))).toEqual(['message_start'])
@@ -54,7 +54,7 @@ test('each piece leaves at once, and the end waits for the end', () => {
   expect(types(encoder.finish())).toEqual(['content_block_stop', 'message_delta', 'message_stop'])
 })
 
-test('a call ends when another takes its index, though it has no arguments', () => {
+test('a call without arguments ends when another takes its index', () => {
   const encoder = read({ stream: true }).encodeStream()
   encoder.chunk(chunk(called('a', '')))
   const events = eventsOf(encoder.chunk(chunk(called('b', '{'))).toString())
@@ -67,7 +67,7 @@ test('a call ends when another takes its index, though it has no arguments', () 
 })
 
 describe('generated streams', () => {
-  test('come to the same message as the whole answer, however they were cut', () => {
+  test('add up to the whole answer, however they are cut', () => {
     fc.assert(
       fc.property(anyAnswer, chunks => {
         for (const fields of [SHOWN, HIDDEN]) {
@@ -78,7 +78,7 @@ describe('generated streams', () => {
     )
   })
 
-  test('have one block open at a time and lose nothing, in whatever order things come', () => {
+  test('have one open block at a time and lose nothing, in any order of deltas', () => {
     fc.assert(
       fc.property(anyMess, chunks => {
         const text = streamed(chunks)

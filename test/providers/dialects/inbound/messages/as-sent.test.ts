@@ -1,4 +1,4 @@
-/** A request of the Messages API for a provider of the same format arrives as it was sent. */
+/** A request of the Messages API for a provider of the same format arrives unchanged. */
 import { describe, expect, test } from 'vitest'
 import type { ChatRequest } from '#contract'
 import { createDialect, type DialectName } from '../../../../../src/providers/dialects/index.ts'
@@ -47,19 +47,19 @@ function sent(body: ChatRequest, dialect: DialectName = 'anthropic') {
 
 const canonical = (fields: Body) => bodyOf({ model: 'claude', max_tokens: 4000, ...fields }) as ChatRequest
 
-describe('the same goes out as came in', () => {
+describe('these requests are sent unchanged', () => {
   test.each<[string, Body]>([
     ['a result of a tool that failed', afterCall(resultOf({ content: 'No.', is_error: true }))],
-    ['one with nothing to say', afterCall(resultOf({ is_error: true }))],
+    ['one without content', afterCall(resultOf({ is_error: true }))],
     ['a picture in a result', afterCall(resultOf({ content: [TEXT, PICTURE] }), TEXT)],
     ['only a picture in it', afterCall(resultOf({ content: [PICTURE], is_error: true }))],
-    ['what was found, in a result', afterCall(resultOf({ content: [FOUND, TEXT] }))],
+    ['search results in a result', afterCall(resultOf({ content: [FOUND, TEXT] }))],
     ['tools that were found', afterCall(resultOf({ content: [{ type: 'tool_reference', tool_name: 'look' }] }))],
     ['a mark of a result', afterCall(resultOf({ content: [TEXT, PICTURE], ...MARK }))],
     ['a mark of a document', { messages: [{ role: 'user', content: [{ ...DOCUMENT, ...MARK }, TEXT] }] }],
-    ['a document and what was found', { messages: [{ role: 'user', content: [DOCUMENT, FOUND] }] }],
+    ['a document and search results', { messages: [{ role: 'user', content: [DOCUMENT, FOUND] }] }],
     [
-      'what a text quotes',
+      'citations of a text',
       {
         messages: [
           { role: 'user', content: [DOCUMENT] },
@@ -69,7 +69,7 @@ describe('the same goes out as came in', () => {
       },
     ],
     [
-      'a tool that waits to be found',
+      'a tool with deferred loading',
       { messages: [{ role: 'user', content: [TEXT] }], tools: [{ ...TOOLS[0], defer_loading: true }] },
     ],
   ])('%s', (_, fields) => {
@@ -80,7 +80,7 @@ describe('the same goes out as came in', () => {
 
 const SHOWN = afterCall(resultOf({ content: [TEXT, PICTURE] }))
 
-test('what a step has rewritten goes as it was rewritten, with nothing of what was there before', () => {
+test('content that a step rewrote is sent as rewritten, without the original', () => {
   const body = canonical(SHOWN)
   const messages = body.messages.map(message =>
     message.role === 'tool' ? { ...message, content: 'Hidden.' } : message,
@@ -90,19 +90,19 @@ test('what a step has rewritten goes as it was rewritten, with nothing of what w
   expect(said.slice(1)).toEqual([expect.objectContaining({ type: 'text' }), PICTURE])
 })
 
-test('where a step has taken a picture out, the result does not have it either', () => {
+test('an image that a step removed is removed from the result too', () => {
   const body = canonical(SHOWN)
   const said = sent({ ...body, messages: body.messages.slice(0, -1) })
   expect(JSON.stringify(said)).not.toContain('AAAA')
 })
 
-test('a cloud gets pictures in results, but no tool that waits', () => {
+test('a cloud gets images in results, but no deferred tools', () => {
   const fields = { ...SHOWN, tools: [{ ...TOOLS[0], defer_loading: true }] }
   const { messages, tools } = sent(canonical(fields), 'vertex-anthropic')
   expect({ messages, tools }).toEqual(SHOWN)
 })
 
-test('a tool does not wait for a search that was left out', () => {
+test('a tool is not deferred if its search was dropped', () => {
   const tools = [
     { ...TOOLS[0], defer_loading: true },
     { type: 'tool_search_tool_bm25', name: 'find' },
@@ -110,7 +110,7 @@ test('a tool does not wait for a search that was left out', () => {
   expect(sent(canonical({ messages: [{ role: 'user', content: 'Hi' }], tools })).tools).toEqual(TOOLS)
 })
 
-test('a quote of the web without its search is left out', () => {
+test('a web citation without its search is dropped', () => {
   const citations = [{ type: 'web_search_result_location', url: 'https://a.example' }]
   const messages = [
     { role: 'user', content: 'Hi' },

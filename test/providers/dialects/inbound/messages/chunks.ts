@@ -1,4 +1,4 @@
-/** Streams of canonical chunks: as the translating dialects write them, and with everything mixed up. */
+/** Generators of canonical chunk streams: as the translating dialects write them, and shuffled. */
 import fc from 'fast-check'
 import type { Chunk, Delta } from '#contract'
 import { chunk, USAGE } from './support.ts'
@@ -59,7 +59,7 @@ const ended = (deltas: readonly Delta[], finish: string, counted: boolean): Chun
 ]
 const finish = fc.constantFrom('stop', 'length', 'tool_calls', 'content_filter')
 
-/** Thoughts that are signed, or one that is not; text; calls one after the other. */
+/** Signed reasoning or one unsigned piece; text; calls one after the other. */
 export const anyAnswer: fc.Arbitrary<Chunk[]> = fc
   .record({
     thoughts: fc.oneof(
@@ -80,7 +80,7 @@ function isSigned(deltas: readonly Delta[]): boolean {
   return deltas.some(delta => delta['reasoning_details'])
 }
 
-/** The pieces of several things, all mixed up: of each thing they stay in their order. */
+/** The pieces of several parts, shuffled; each part keeps its own order. */
 export const anyMess: fc.Arbitrary<Chunk[]> = fc
   .record({
     content: words('content'),

@@ -1,4 +1,4 @@
-/** Errors in the form of the Messages API, and in the client's own words. */
+/** Errors in the form of the Messages API, with the client's own parameter names. */
 import { describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode, refuse } from '#contract'
 import { messagesInbound } from '../../../../../src/providers/dialects/inbound/messages/index.ts'
@@ -35,7 +35,7 @@ test.each(Object.keys(ERRORS) as ErrorCode[])('%s', code => {
   })
 })
 
-test('a thread is refused in the words after which the library goes on without', () => {
+test('the refusal of a thread has the words that make the library continue without one', () => {
   const refusal = refuse('unsupported_parameter', { message: 'No.', param: 'thread' })
   expect(JSON.parse(messagesInbound.encodeError(refusal, VIEW)).error).toMatchObject({
     code: 'unsupported_parameter',
@@ -95,7 +95,7 @@ describe('places of the canonical body', () => {
       message: `Invalid value for '${own}': no.`,
       param: own,
     })
-    // Places of messages and this name are known anywhere; other words may be the client's own.
+    // Places of messages and this name are always known; other words may be the client's own.
     const bare = place.startsWith('messages') || place === 'max_completion_tokens' ? own : place
     expect(translated(`${place} is odd, '${place}'.`, null)).toMatchObject({
       message: `${bare} is odd, '${bare}'.`,
@@ -103,19 +103,19 @@ describe('places of the canonical body', () => {
     })
   })
 
-  test('what was not read cannot be said otherwise', () => {
+  test('places of an unread body stay unchanged', () => {
     const refusal = refuse('invalid_value', { message: "'messages[1]'", param: 'messages[1]' })
     expect(JSON.parse(messagesInbound.encodeError(refusal, VIEW)).error).toMatchObject({ param: 'messages[1]' })
   })
 
-  test('an effort has the name under which it was said', () => {
+  test('an effort has the name that the client used', () => {
     const refusal = refuse('unsupported_parameter', { message: "'reasoning_effort'.", param: 'reasoning_effort' })
     const encode = (fields: object) => JSON.parse(read(fields).encodeError!(refusal)).error.param
     expect(encode({ output_config: { effort: 'low' }, thinking: { type: 'adaptive' } })).toBe('output_config.effort')
     expect(encode({ thinking: { type: 'adaptive' } })).toBe('thinking')
   })
 
-  test('all else of a refusal stays', () => {
+  test('everything else in a refusal stays the same', () => {
     const message = "'messages[1]' is odd."
     const refusal = refuse('rate_limit_exceeded', { message, param: 'messages[1]', retryAfterMs: 5, detail: 'd' })
     expect(JSON.parse(read({}).encodeError!(refusal)).error).toMatchObject({ type: 'rate_limit_error', message })

@@ -13,7 +13,7 @@ import { answer, completionOf, eventsOf, folded, HI, streamed, VIEW } from './su
 const counts = countsOf('corpus')
 const ASKED = { model: 'm', max_tokens: 1, messages: HI as Anthropic.MessageParam[] }
 
-/** The library, which gets this answer to whatever it sends. */
+/** The library, with this answer to every request. */
 const libraryWith = (respond: () => Response): Anthropic =>
   new Anthropic({ apiKey: 'a', logLevel: 'off', maxRetries: 0, fetch: async () => respond() })
 
@@ -79,7 +79,7 @@ describe('streams', () => {
     await expect(foldedByLibrary(text)).rejects.toMatchObject(raised)
   })
 
-  test('generated ones come to the whole answer, however they were cut', async () => {
+  test('generated ones add up to the whole answer, however they are cut', async () => {
     await fc.assert(
       fc.asyncProperty(anyAnswer, async chunks => {
         expect(await foldedByLibrary(streamed(chunks))).toEqual(answer(completionOf(chunks)))
@@ -88,7 +88,7 @@ describe('streams', () => {
     )
   })
 
-  test('generated ones in any order are folded as the other tests fold them', async () => {
+  test('generated ones in any order add up as in the other tests', async () => {
     await fc.assert(
       fc.asyncProperty(anyMess, async chunks => {
         const text = streamed(chunks)

@@ -37,7 +37,7 @@ const result = (tool_use_id: string, content?: unknown, more: object = {}) => ({
   ...more,
 })
 
-describe('what is refused, with its place', () => {
+describe('refusals, with their place', () => {
   test.each<[object, string, string, string]>([
     [
       { max_tokens: undefined },
@@ -186,7 +186,7 @@ describe('what is refused, with its place', () => {
     }
   })
 
-  test.each(['web_search_20250305', 'web_fetch_20250910'])('a forced %s, which was left out', type => {
+  test.each(['web_search_20250305', 'web_fetch_20250910'])('a forced %s that was dropped', type => {
     const tools = [tool, { type, name: 'web' }]
     const ask = (name: string) => bodyOf({ tools, tool_choice: { type: 'tool', name } }, NO_SEARCH)
     const refused = { code: 'unsupported_parameter', param: 'tool_choice.name' }
@@ -208,7 +208,7 @@ test.each([
   'advisor_20260301',
   'tool_search_tool_regex_20251119',
   'tool_search_tool_bm25',
-])('%s is left out', type => {
+])('%s is dropped', type => {
   const { body, dropped } = messagesInbound.decodeRequest(
     { model: 'm', max_tokens: 9, messages: HI, tools: [tool, { type, name: 'x' }] },
     VIEW,
@@ -235,7 +235,7 @@ describe('generated requests', () => {
   }
   const run = createSteps([{ use: schema }], { catalog })
 
-  test('valid ones become bodies that the schema step takes', async () => {
+  test('valid ones become bodies that the schema step accepts', async () => {
     await fc.assert(
       fc.asyncProperty(anyRequest, async request => {
         const { body } = messagesInbound.decodeRequest(request, { ...VIEW, findModel })
@@ -246,7 +246,7 @@ describe('generated requests', () => {
     )
   })
 
-  test('broken ones are refused, never a bug', async () => {
+  test('broken ones are refused and never throw another error', async () => {
     let refused = 0
     await fc.assert(
       fc.asyncProperty(anyRequest, fc.jsonValue(), fc.nat(), async (request, junk, at) => {

@@ -1,4 +1,4 @@
-/** Requests of the Messages API of every shape. */
+/** Generators of Messages API requests. */
 import fc from 'fast-check'
 
 const is = fc.constant
@@ -107,7 +107,7 @@ export const anyRequest = record(
   },
 ) as fc.Arbitrary<Record<string, unknown>>
 
-/** The same with one of its values, at any depth, replaced. */
+/** The same with one value, at any depth, replaced. */
 export function brokenOnce(value: object, at: number, junk: unknown): unknown {
   const broken = structuredClone(value)
   const places: (readonly [holder: Record<string, unknown>, name: string])[] = []

@@ -22,7 +22,7 @@ const TOOLS = [{ name: 'look', input_schema: { type: 'object', properties: { at:
 const ASKED = { role: 'user', content: 'Look twice.' }
 const THINKING = { type: 'adaptive' }
 
-/** What goes to the provider when the client sends back what it was given. */
+/** The body sent to the provider when the client sends back its answer. */
 function sentTo(dialect: Dialect, model: string, content: unknown, results: readonly string[]) {
   const body = bodyOf({
     model: 'thinker',
@@ -65,7 +65,7 @@ function chunksOf(dialect: Dialect, body: string): Chunk[] {
   return items.flatMap(item => (item.kind === 'chunk' ? [item.chunk] : []))
 }
 
-/** The content that the client has in the end, from a stream and from a whole answer: the same. */
+/** The client's final content: the same from a stream and from a whole answer. */
 function received(chunks: readonly Chunk[], fields: object = SHOWN): readonly Block[] {
   const { content } = folded(streamed(chunks, { model: 'thinker', ...fields }))
   expect(answer(completionOf(chunks), fields).content).toEqual(content)
@@ -74,7 +74,7 @@ function received(chunks: readonly Chunk[], fields: object = SHOWN): readonly Bl
 
 const idsOf = (content: readonly Block[]) => content.flatMap(({ id }) => id ?? [])
 
-test.each(['claude-sonnet-4-6', 'claude-sonnet-4-5'])('thoughts of %s', model => {
+test.each(['claude-sonnet-4-6', 'claude-sonnet-4-5'])('reasoning of %s', model => {
   const anthropic = anthropicDialect(() => 0)
   const blocks = [
     { type: 'thinking', thinking: 'First this,', signature: 'c2lnMQ==' },
@@ -126,7 +126,7 @@ describe('Google’s signatures', () => {
     ...(thoughtSignature ? { thoughtSignature } : {}),
   })
   test.each<[string, object[]]>([
-    ['after a thought', [{ text: 'Hm', thought: true }, call('a', 'sigA'), call('b')]],
+    ['after reasoning', [{ text: 'Hm', thought: true }, call('a', 'sigA'), call('b')]],
     ['after a text', [{ text: 'I look.' }, call('a', 'sigA'), call('b')]],
     ['alone', [call('a', 'sigA'), call('b', 'sigB')]],
   ])('of calls %s', (_name, parts) => {
@@ -145,7 +145,7 @@ describe('Google’s signatures', () => {
     expect(back).toEqual(parts.filter(part => !('thought' in part)))
   })
 
-  test('that the client has lost are not missed', () => {
+  test('that the client has lost are not required', () => {
     const content = [{ type: 'tool_use', id: 'c', name: 'look', input: {} }]
     const { contents } = sentTo(gemini, 'gemini-3-pro', content, ['c'])
     expect(contents[1].parts[0].thoughtSignature).toBe('skip_thought_signature_validator')
@@ -157,7 +157,7 @@ test.each([
   ['reasoning', SHOWN],
   ['reasoning_content', HIDDEN],
   ['reasoning', HIDDEN],
-])('unsigned thoughts go back in their own field, %s %o', (field, fields) => {
+])('unsigned reasoning goes back in its own field, %s %o', (field, fields) => {
   const call = { index: 0, id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }
   const content = received([chunk({ [field]: 'a' }), chunk({ [field]: 'b' }), chunk({ tool_calls: [call] })], fields)
   expect(bodyOf({ messages: [ASKED, { role: 'assistant', content }] }).messages[1]).toEqual({
@@ -183,25 +183,25 @@ function ownIdsOf(id: string): readonly unknown[] {
 
 const tailOf = (value: unknown) => `_tollgate_${Buffer.from(JSON.stringify(value)).toString('base64url')}`
 
-test('a call that keeps thoughts in its id is answered under its own id', () => {
+test('a call with reasoning in its id is answered under its own id', () => {
   for (const kept of [[], [['data']], [['thought', 'tollgate.field.reasoning']]]) {
     expect(ownIdsOf(`c${tailOf(kept)}`)).toEqual(['c', 'c'])
   }
 })
 
-test('an id of the client’s own stays as it is, whatever it has in it', () => {
+test('a client’s own id stays unchanged, whatever it contains', () => {
   const own = ['_tollgate_', '_tollgate_1', '_tollgate_2', '_tollgate_%%%', tailOf({}), tailOf([1]), tailOf([[1, 2]])]
   for (const id of own.map(tail => `agent${tail}`)) expect(ownIdsOf(id)).toEqual([id, id])
 })
 
-test('of two gateways each takes its own part off the id', () => {
+test('each of two gateways removes its own part of the id', () => {
   const inner = `c${tailOf([['data']])}`
   const call = { index: 0, id: inner, type: 'function', function: { name: 'look', arguments: '{}' } }
   const content = received([chunk({ tool_calls: [call] })])
   expect(ownIdsOf(idsOf(content)[0]!)).toEqual([inner, inner])
 })
 
-test('a detail with more in it than this gateway gives out comes back as it was', () => {
+test('a detail with members that this gateway does not send comes back unchanged', () => {
   const detail = { type: 'reasoning.encrypted', data: 'xyz', id: 'rs_1', format: 'openai-responses-v1', index: 1 }
   const content = received([chunk({ reasoning_details: [detail] }), chunk({ content: 'Hello' })])
   expect(bodyOf({ messages: [ASKED, { role: 'assistant', content }] }).messages[1]).toEqual({
@@ -211,7 +211,7 @@ test('a detail with more in it than this gateway gives out comes back as it was'
   })
 })
 
-test('an answer with a search comes back as the same parts, whatever its texts', () => {
+test('an answer with a search comes back in the same parts, whatever its text', () => {
   const used = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
   const found = { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [{ encrypted_content: 'EqQ' }] }
   const quote = { type: 'web_search_result_location', url: 'https://example.com', encrypted_index: 'Eo8' }

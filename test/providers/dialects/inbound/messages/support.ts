@@ -1,4 +1,4 @@
-/** Shared by the tests of the Messages dialect: requests, answers, and a client's reading of streams. */
+/** Helpers for the tests of the Messages dialect: requests, answers, and a client's reading of streams. */
 import type { ChatCompletion, ChatRequest, Chunk, Delta, InboundRequest, WireUsage } from '#contract'
 import { messagesInbound } from '../../../../../src/providers/dialects/inbound/messages/index.ts'
 
@@ -6,7 +6,7 @@ export const VIEW = { exchange: 'req_01ab-7', createdAt: 1_790_000_000 }
 export const HI = [{ role: 'user', content: 'Hi' }]
 export const LEAST = { model: 'chat-small', max_tokens: 100, messages: HI }
 
-/** For a client that sees thoughts. */
+/** For a client that gets reasoning. */
 export const SHOWN = { thinking: { type: 'adaptive' } }
 export const HIDDEN = {}
 
@@ -56,7 +56,7 @@ export interface Message {
   readonly usage: object
 }
 
-/** The whole answer, read. */
+/** Parses a whole answer. */
 export const answer = (of: ChatCompletion, fields: object = SHOWN): Message =>
   JSON.parse(read(fields).encodeAnswer(of).toString('utf8'))
 
@@ -66,7 +66,7 @@ export function streamed(chunks: readonly Chunk[], fields: object = SHOWN): stri
   return Buffer.concat([...chunks.map(one => encoder.chunk(one)), encoder.finish()]).toString('utf8')
 }
 
-/** The events of a stream; their names are those of their data. */
+/** The events of a stream. Checks that their names match their data. */
 export function eventsOf(text: string): Record<string, unknown>[] {
   return text
     .split('\n\n')
@@ -111,7 +111,7 @@ function end(block: Fields): void {
   delete block['partial_json']
 }
 
-/** What a stream adds up to, as a client of chat completions would put it together. */
+/** Joins chunks as a client of chat completions would. */
 export function completionOf(chunks: readonly Chunk[]): ChatCompletion {
   const message: Delta = {}
   let finish: string | null = null

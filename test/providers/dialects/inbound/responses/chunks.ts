@@ -11,8 +11,8 @@ interface Call {
   text: string
 }
 
-/** What was said altogether, as a whole answer has it. */
-export interface Said {
+/** The content of all chunks together, as in a whole answer. */
+export interface DrawnAnswer {
   content: string
   reasoning: string
   refusal: string
@@ -24,47 +24,55 @@ export interface Said {
 
 const WORDS = ['a', 'Grüße ', '\n', '"{}"', '🚲', ' x\u2028']
 
-/** @param tidy in the order in which models speak: thoughts, words, calls */
-export function draw(random: () => number, tidy: boolean): { readonly chunks: Chunk[]; readonly said: Said } {
+/** @param tidy in the order in which models answer: reasoning, text, calls */
+export function draw(random: () => number, tidy: boolean): { readonly chunks: Chunk[]; readonly drawn: DrawnAnswer } {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
-  const said: Said = { content: '', reasoning: '', refusal: '', details: [], extra: {}, calls: [], finish: 'stop' }
+  const drawn: DrawnAnswer = {
+    content: '',
+    reasoning: '',
+    refusal: '',
+    details: [],
+    extra: {},
+    calls: [],
+    finish: 'stop',
+  }
   const chunks: Chunk[] = []
   const speak = {
     think() {
       const text = pick(WORDS)
-      said.reasoning += text
+      drawn.reasoning += text
       chunks.push(chunk({ reasoning_content: text }))
     },
     sign() {
-      const detail = { type: 'reasoning.text', text: pick(WORDS), signature: `s${said.details.length}` }
-      said.details.push(detail)
+      const detail = { type: 'reasoning.text', text: pick(WORDS), signature: `s${drawn.details.length}` }
+      drawn.details.push(detail)
       chunks.push(chunk({ reasoning_details: [detail] }))
     },
     say() {
       const text = pick(WORDS)
-      said.content += text
+      drawn.content += text
       chunks.push(chunk({ content: text }))
     },
     refuse() {
       const text = pick(WORDS)
-      said.refusal += text
+      drawn.refusal += text
       chunks.push(chunk({ refusal: text }))
     },
     mark() {
-      said.extra = { google: { thought_signature: `m${chunks.length}` } }
-      chunks.push(chunk({ extra_content: said.extra }))
+      drawn.extra = { google: { thought_signature: `m${chunks.length}` } }
+      chunks.push(chunk({ extra_content: drawn.extra }))
     },
     call() {
-      const index = said.calls.length
+      const index = drawn.calls.length
       const extra = random() < 0.3 ? { extra_content: { google: { thought_signature: `c${index}` } } } : {}
       const call: Call = { id: `c${index}`, name: pick(['look', 'find']), custom: random() < 0.3, extra, text: '' }
-      said.calls.push(call)
+      drawn.calls.push(call)
       chunks.push(chunk({ tool_calls: [{ index, ...wireCall(call) }] }))
       argue(call, index)
     },
     argue() {
-      const index = Math.floor(random() * said.calls.length)
-      const call = said.calls[index]
+      const index = Math.floor(random() * drawn.calls.length)
+      const call = drawn.calls[index]
       if (call) argue(call, index)
     },
     idle() {
@@ -85,9 +93,9 @@ export function draw(random: () => number, tidy: boolean): { readonly chunks: Ch
     for (let left = Math.floor(random() * 25); left > 0; left--)
       speak[pick(Object.keys(speak) as (keyof typeof speak)[])]()
   }
-  said.finish = pick(['stop', 'tool_calls', 'length', 'content_filter'])
-  chunks.push(chunk({}, said.finish), usageChunk())
-  return { chunks, said }
+  drawn.finish = pick(['stop', 'tool_calls', 'length', 'content_filter'])
+  chunks.push(chunk({}, drawn.finish), usageChunk())
+  return { chunks, drawn }
 }
 
 export function wireCall({ id, name, custom, extra, text }: Call): Json {
@@ -95,7 +103,7 @@ export function wireCall({ id, name, custom, extra, text }: Call): Json {
   return { id, type: 'function', function: { name, arguments: text }, ...extra }
 }
 
-export function messageOf({ content, reasoning, refusal, details, extra, calls }: Said): Json {
+export function messageOf({ content, reasoning, refusal, details, extra, calls }: DrawnAnswer): Json {
   return {
     role: 'assistant',
     content: content || null,
@@ -107,7 +115,7 @@ export function messageOf({ content, reasoning, refusal, details, extra, calls }
   }
 }
 
-/** A copy in which here and there a value is another, or a member is missing. */
+/** A copy in which random values are replaced and random members are missing. */
 export function spoiler(random: () => number) {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
   const spoil = (value: unknown): unknown => {

@@ -1,4 +1,4 @@
-/** Compaction as Codex asks for it: a trigger at the end of the input, and one item in its place from then on. */
+/** Compaction as Codex asks for it: a trigger at the end of the input, and one item that replaces it afterwards. */
 import { describe, expect, test } from 'vitest'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
 import type { Json } from '../../../../helpers/cases.ts'
@@ -28,7 +28,7 @@ const REQUEST: Json = {
   store: false,
 }
 
-test('the model is asked for a summary in words, and calls no tools', () => {
+test('the model is asked for a text summary and may not call tools', () => {
   const { messages, ...body } = canonical(REQUEST)
   expect(messages).toMatchObject([{ role: 'user' }, { role: 'assistant' }, { role: 'tool' }, { role: 'user' }])
   expect(body).toEqual({ model: 'm', tools: [{ type: 'function', function: { name: 'look' } }], tool_choice: 'none' })
@@ -61,7 +61,7 @@ describe('the answer', () => {
         return done as Json[]
       },
     ],
-  ])('%s: is one item, which later is the conversation', (_how, answer) => {
+  ])('%s: is one item that later replaces the conversation', (_how, answer) => {
     const output = answer()
     expect(output).toEqual([{ id: 'cmp_01ABC_0', type: 'compaction', encrypted_content: expect.any(String) }])
     expect(JSON.stringify(output)).not.toContain(SUMMARY)
@@ -72,7 +72,7 @@ describe('the answer', () => {
     }
   })
 
-  test('has no item, and is incomplete, where the summary is cut or missing', () => {
+  test('has no item and is incomplete if the summary is cut or missing', () => {
     const cut = { output: [], status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } }
     expect(whole({ content: SUMMARY }, 'length')).toMatchObject(cut)
     const calls = [{ id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }]
@@ -82,7 +82,7 @@ describe('the answer', () => {
   })
 })
 
-test('a replay, which has no boxes, asks for a summary and takes one', () => {
+test('a replay, which has no boxes, asks for a summary and accepts one', () => {
   const { boxes: _, ...view } = VIEW
   const item = { type: 'compaction', encrypted_content: whole({ content: SUMMARY }).output[0]!.encrypted_content }
   const user = { role: 'user', content: 'Go on.' }
@@ -95,7 +95,7 @@ test('a replay, which has no boxes, asks for a summary and takes one', () => {
   expect(JSON.stringify(output)).not.toContain(SUMMARY)
 })
 
-test('a kept trigger asks for nothing again', () => {
+test('a stored trigger does not trigger again', () => {
   const input = [{ role: 'user', content: 'Hi' }, { type: 'compaction_trigger' }]
   const kept = {
     *load() {},

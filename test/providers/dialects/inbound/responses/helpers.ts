@@ -1,4 +1,4 @@
-/** Shared by the tests of the Responses format: requests, and answers as the client sees them. */
+/** Helpers for the tests of the Responses format: requests, and answers as the client gets them. */
 import { type ChatCompletion, type Chunk, type InboundView, isRefusal, type Refusal, type WireUsage } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
 import { boxesOf } from '../../../../helpers/boxes.ts'
@@ -28,7 +28,7 @@ export interface Event extends Json {
   readonly response?: Response
 }
 
-/** The canonical body of a request, which the `schema` step must take. */
+/** The canonical body of a request. The `schema` step must accept it. */
 export function canonical(more: Json): Json {
   const { body } = responsesInbound.decodeRequest({ ...MINIMAL, ...more }, VIEW)
   const complaint = complaintAbout(body)
@@ -72,7 +72,7 @@ export function completion(message: Json, finish = 'stop'): ChatCompletion {
   return { ...HEAD, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: finish }], usage: USAGE }
 }
 
-/** The Response that a whole answer becomes. */
+/** The Response for a whole answer. */
 export function answered(message: Json, { finish = 'stop', request = {} }: AnswerOptions = {}): Response {
   const { encodeAnswer } = responsesInbound.decodeRequest({ ...MINIMAL, ...request }, VIEW)
   return JSON.parse(encodeAnswer(completion(message, finish)).toString())
@@ -83,13 +83,13 @@ interface AnswerOptions {
   readonly request?: Json
 }
 
-/** The body of a stream that went well. */
+/** The body of a successful stream. */
 export function streamed(chunks: readonly Chunk[], request: Json = {}): string {
   const encoder = responsesInbound.decodeRequest({ ...MINIMAL, stream: true, ...request }, VIEW).encodeStream()
   return Buffer.concat([...chunks.map(each => encoder.chunk(each)), encoder.finish()]).toString()
 }
 
-/** Its events. Throws when an event's name is not its type, or a number is missing. */
+/** The events of a stream. Throws if an event's name is not its type, or a number is missing. */
 export function eventsOf(body: string): Event[] {
   const { events, done, rest } = parseSse(body)
   if (done || rest !== '') throw new Error('the stream has an end of another format')

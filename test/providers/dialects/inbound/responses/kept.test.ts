@@ -1,11 +1,11 @@
-/** What is kept of an answer, and what later requests make of it. */
+/** Responses that the gateway keeps, and later requests that refer to them. */
 import { describe, expect, test } from 'vitest'
 import { atOnce, isRefusal, type KeptAnswer } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
 import type { Json } from '../../../../helpers/cases.ts'
 import { chunk, completion, MINIMAL, VIEW } from './helpers.ts'
 
-/** A view in which answers are kept in memory. */
+/** A view that keeps answers in memory. */
 function keeper() {
   const answers = new Map<string, KeptAnswer>()
   const asked: string[] = []
@@ -45,7 +45,7 @@ function keeper() {
 const CALL = { id: 'c1', type: 'function', function: { name: 'look', arguments: '{}' } }
 const THOUGHT = { reasoning_content: 'Hm.', tool_calls: [CALL] }
 
-test('whole and streamed, the same is kept', () => {
+test('a whole and a streamed answer are kept alike', () => {
   const { answers, decode } = keeper()
   decode({ input: 'Hi' }).encodeAnswer(completion(THOUGHT, 'tool_calls'))
   const stream = decode({ input: 'Hi', stream: true }).encodeStream()
@@ -61,7 +61,7 @@ test('whole and streamed, the same is kept', () => {
   })
 })
 
-test('a stream that fails keeps nothing, nor does store: false', () => {
+test('a failed stream and store: false keep nothing', () => {
   const { answers, decode } = keeper()
   const stream = decode({ stream: true }).encodeStream()
   stream.chunk(chunk({ content: 'Hi' }))
@@ -82,16 +82,16 @@ describe('a later request', () => {
     { role: 'tool', tool_call_id: 'c1', content: 'seen' },
   ]
 
-  test('that follows it, or names its items, says the same as one that brings all', () => {
+  test('that refers to it, or to its items, equals one that sends everything', () => {
     const { messages } = begun()
     expect(messages({ input: [RESULT], previous_response_id: 'resp_T1' })).toEqual(LOOP)
     const references = ['msg_T1_i0', 'rs_T1_0', 'fc_T1_1'].map(id => ({ type: 'item_reference', id }))
     expect(messages({ input: [...references, RESULT] })).toEqual(LOOP)
-    // Without a type it is a reference too.
+    // An id without a type is a reference too.
     expect(messages({ input: [...references.map(({ id }) => ({ id })), RESULT] })).toEqual(LOOP)
   })
 
-  test('has the effort of an earlier item, unless it sets its own', () => {
+  test('uses the effort of an earlier item unless it sets its own', () => {
     const { answers, decode } = keeper()
     const update = { type: 'configuration_update', reasoning: { effort: 'high' } }
     decode({ input: [{ role: 'user', content: 'Hi' }, update] }).encodeAnswer(completion({ content: 'Hi' }))
@@ -102,7 +102,7 @@ describe('a later request', () => {
     expect(effort({ reasoning: { effort: 'low' }, input: [{ type: 'item_reference', id: 'item_T1_i1' }] })).toBe('high')
   })
 
-  test('has read ahead what it names, and of each answer no more', () => {
+  test('preloads the items it refers to, and no others', () => {
     const { ahead, decode } = begun()
     decode({ previous_response_id: 'resp_T1' }).encodeAnswer(completion({ content: 'Hi' }))
     const all = ['resp_T2 output', 'resp_T2 input', 'resp_T1 output', 'resp_T1 input']
@@ -110,13 +110,13 @@ describe('a later request', () => {
     const references = [{ type: 'item_reference', id: 'rs_T1_0' }, { id: 'msg_T2_i0' }]
     const others = [{ role: 'user', content: 'Hi' }, { type: 'message', id: 'msg_T1_0' }, { id: 'else' }, null, 7]
     expect(ahead({ input: [...others, ...references] })).toEqual(['resp_T1 output', 'resp_T2 input'])
-    // A later step refuses what cannot be read.
+    // A later step refuses the missing ones.
     for (const body of [null, 7, [], { previous_response_id: 7 }, { input: {} }])
       expect(ahead(body as Json)).toEqual([])
     expect(ahead({ previous_response_id: 'resp_T9' })).toEqual(['resp_T9 output', 'resp_T9 input'])
   })
 
-  test('begins at the last summary, and needs no response before it', () => {
+  test('starts at the last summary and needs no earlier response', () => {
     const { answers, decode, messages } = begun()
     const trigger = { type: 'compaction_trigger' }
     const compacted = decode({ input: [RESULT, trigger], previous_response_id: 'resp_T1' })
@@ -131,7 +131,7 @@ describe('a later request', () => {
     const summary = { role: 'user', content: expect.stringContaining('It was seen.') }
     const go = { role: 'user', content: 'Go on.' }
     expect(messages({ input: 'Go on.', previous_response_id: 'resp_T2' })).toEqual([summary, go])
-    // A client may send the summary itself, beside what it does not want to lose.
+    // A client may send the summary itself, beside items that it wants to keep.
     const input = [go, ...answers.get('resp_T2')!.output]
     decode({ input, previous_response_id: 'resp_T2' }).encodeAnswer(completion({ content: 'Done.' }))
     answers.delete('resp_T2')
@@ -143,7 +143,7 @@ describe('a later request', () => {
     ])
   })
 
-  test('keeps what references stood for', () => {
+  test('keeps the items that references resolved to', () => {
     const { answers, decode, messages } = begun()
     const input = [{ type: 'item_reference', id: 'fc_T1_1' }, RESULT]
     decode({ input }).encodeAnswer(completion({ content: 'Done.' }))
@@ -167,7 +167,7 @@ describe('a later request', () => {
     expect(begun().refusalOf(body)).toMatchObject({ code, param })
   })
 
-  test('is refused when a response before it is missing, and when there are too many', () => {
+  test('is refused if an earlier response is missing, or if there are too many', () => {
     const { answers, decode, messages, refusalOf } = begun()
     for (let turn = 2; turn <= 1001; turn++) {
       decode({ previous_response_id: `resp_T${turn - 1}` }).encodeAnswer(completion({ content: 'Hi' }))

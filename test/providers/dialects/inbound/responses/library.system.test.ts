@@ -1,4 +1,4 @@
-/** The official library reads streams in the Responses format: to the Response in their last event, or to its error. */
+/** The official library reads streams in the Responses format up to the final Response or error. */
 import OpenAI from 'openai'
 import type { ResponseStreamParams } from 'openai/lib/responses/ResponseStream'
 import { describe, expect, test } from 'vitest'
@@ -56,7 +56,7 @@ describe('streams', () => {
     await expect(folded(body)).rejects.toMatchObject(raised)
   })
 
-  test(`random ones, of which every third is tidy (seed ${SEED})`, async () => {
+  test(`random ones, every third in a model's usual order (seed ${SEED})`, async () => {
     const random = seeded(SEED)
     for (let round = 0; round < counts(120, 4_000); round++) {
       const { chunks } = draw(random, round % 3 === 0)

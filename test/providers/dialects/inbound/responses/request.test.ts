@@ -30,7 +30,7 @@ const HOSTED_TOOLS = [
 
 interface Refused {
   readonly name: string
-  /** Beside model and input; or the whole body. */
+  /** Members besides model and input; or the whole body. */
   readonly more?: Json
   readonly body?: unknown
   readonly code: string
@@ -213,7 +213,7 @@ const REFUSED: readonly Refused[] = [
       param: 'input[0].encrypted_content',
     },
     ...['gAAAA', 'tollgate-compaction1.AAAA', `tollgate-compaction1.${boxesOf('acct_2').seal('x')}`].map(box => ({
-      name: `${type} that another one made: ${box.slice(0, 24)}`,
+      name: `${type} from another gateway: ${box.slice(0, 24)}`,
       more: { input: [{ type, encrypted_content: box }] },
       code: 'invalid_value',
       param: 'input[0].encrypted_content',
@@ -226,7 +226,7 @@ const REFUSED: readonly Refused[] = [
     param: 'input[0].reasoning',
   },
   {
-    name: 'a thought that was changed',
+    name: 'reasoning that was changed',
     more: { input: [{ type: 'reasoning', summary: [], encrypted_content: 'tollgate2.AAAA' }] },
     code: 'invalid_value',
     param: 'input[0].encrypted_content',
@@ -238,7 +238,7 @@ test.each(REFUSED)('refuses $name', ({ more, body, code, param, says }) => {
   expect(refusal).toMatchObject({ code, param })
   if (param !== null) expect(refusal.message).toContain(param)
   if (says !== undefined) expect(refusal.message).toBe(says)
-  // Nothing of it is translated once more.
+  // The message is not translated a second time.
   const { error } = JSON.parse(responsesInbound.encodeError(refusal, VIEW))
   expect(error).toEqual({ message: refusal.message, type: 'invalid_request_error', param, code })
 })
@@ -302,7 +302,7 @@ describe('errors of later steps', () => {
     })
   })
 
-  test('an effort that an item sets has the place of that item, and the answer repeats it', () => {
+  test('the effort of an item has the place of that item, and the answer repeats it', () => {
     const update = { type: 'configuration_update', reasoning: { effort: 'high' } }
     const { encodeError, encodeAnswer } = responsesInbound.decodeRequest({ ...MINIMAL, input: [USER, update] }, VIEW)
     const body = encodeError!(refuse('invalid_value', { message: 'No.', param: 'reasoning_effort' }))
@@ -311,7 +311,7 @@ describe('errors of later steps', () => {
     expect(reasoning).toMatchObject({ effort: 'high' })
   })
 
-  test('a path without quotation marks, and the dot behind it', () => {
+  test('a path without quotes, followed by a dot', () => {
     const refusal = refuse('invalid_value', {
       message: 'Wrong: messages[3]. Verbosity and messages are not names here.',
     })
@@ -322,7 +322,7 @@ describe('errors of later steps', () => {
     })
   })
 
-  test.each([...HOSTED_TOOLS, CONTAINER])('a hosted tool that was left out has its place: $type', tool => {
+  test.each([...HOSTED_TOOLS, CONTAINER])('a dropped hosted tool has its place: $type', tool => {
     const { body, dropped, encodeError } = responsesInbound.decodeRequest(
       { ...MINIMAL, tools: [FUNCTION, tool], input: [{ type: 'additional_tools', tools: [tool] }, USER] },
       VIEW,
@@ -334,7 +334,7 @@ describe('errors of later steps', () => {
     expect(refused.error.param).toBe('input[0].tools[0].type')
   })
 
-  // Web searches that the gateway leaves out: because of a setting, or of the model.
+  // Web searches that the gateway drops: because of a setting, or of the model.
   test.each<[dropped: string, more: Json, searches: readonly string[], place: string]>([
     ['tools.web_search.filters', { filters: { allowed_domains: ['example.com'] } }, ['openai'], 'tools[0].filters'],
     [
@@ -351,7 +351,7 @@ describe('errors of later steps', () => {
     expect(JSON.parse(body).error.param).toBe(place)
   })
 
-  test('web_search_options is the place of the tool, also in the message', () => {
+  test('web_search_options is the place of the tool, in the message too', () => {
     const request = searching({ tools: [{ type: 'function', name: 'look' }, { type: 'web_search' }] }, ['openai'])
     const refusal = refuse('unsupported_parameter', {
       message: "'web_search_options' is too much.",
@@ -363,7 +363,7 @@ describe('errors of later steps', () => {
     })
   })
 
-  test.each(['auto', 'required'])('a search alone that is allowed is kept, without the functions: %s', mode => {
+  test.each(['auto', 'required'])('if only the search is allowed, the functions are dropped: %s', mode => {
     const tools = [{ type: 'function', name: 'look' }, { type: 'web_search' }]
     const choose = (...allowed: Json[]) =>
       searching({ tools, tool_choice: { type: 'allowed_tools', mode, tools: allowed } }, ['openai']).body
@@ -394,7 +394,7 @@ test('a shell of the client can be chosen beside one in a container', () => {
   expect(canonical({ tools, tool_choice: choice })['tool_choice']).toMatchObject({ allowed_tools: { tools: [named] } })
 })
 
-test('a result before its call moves behind it', () => {
+test('a result before its call is moved after it', () => {
   const result = { type: 'function_call_output', call_id: 'c1', output: 'seen' }
   const call = { type: 'function_call', call_id: 'c1', name: 'look', arguments: '{}' }
   const unknown = { ...result, call_id: 'c2' }
@@ -407,12 +407,12 @@ test('a result before its call moves behind it', () => {
     { tool_call_id: 'c1' },
     { role: 'user' },
   ])
-  // An id that comes again belongs to the call before it.
+  // A repeated id belongs to the call before it.
   const roles = (messagesOf([call, result, USER, call, USER, result]) as Json[]).map(({ role }) => role)
   expect(roles).toEqual(['assistant', 'tool', 'user', 'assistant', 'tool', 'user'])
 })
 
-/** Of everything that a request may hold, something. */
+/** A request with a value for almost every member. */
 const RICH: Json = {
   ...MINIMAL,
   instructions: 'Be brief.',
@@ -463,7 +463,7 @@ const RICH: Json = {
   metadata: { a: 'b' },
 }
 
-test(`requests with something wrong are refused in words, or read (seed ${SEED})`, () => {
+test(`broken requests are refused with a message, or read (seed ${SEED})`, () => {
   const spoil = spoiler(seeded(SEED))
   let read = 0
   let refused = 0

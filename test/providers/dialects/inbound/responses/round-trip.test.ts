@@ -1,4 +1,4 @@
-/** Thinking with calls, by providers that want their thoughts back, to clients that send back the items they got. */
+/** Reasoning with calls: providers that want their reasoning back get it from clients that send back their items. */
 import { describe, expect, test } from 'vitest'
 import type { ChatCompletion, Chunk } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
@@ -32,11 +32,11 @@ function streamOf(chunks: readonly Chunk[]): Response {
   return last.response!
 }
 
-/** What each kind of client sends back of an item. */
+/** The part of an item that each kind of client sends back. */
 const CLIENTS: readonly (readonly [name: string, keep: (item: Json) => Json])[] = [
-  ['one that sends everything', item => item],
+  ['a client that sends everything', item => item],
   // Codex: no ids of items, no status.
-  ['one that keeps what it knows', ({ id: _, status: __, ...item }) => item],
+  ['a client that keeps only the members it knows', ({ id: _, status: __, ...item }) => item],
 ]
 
 describe.each(CLIENTS)('%s', (_client, keep) => {
@@ -93,7 +93,7 @@ describe.each(CLIENTS)('%s', (_client, keep) => {
   test.each([
     ['whole', claudeWhole],
     ['streamed', claudeStream],
-  ])('Anthropic, %s: gets its own blocks back, and thinks on', (_how, answer) => {
+  ])('Anthropic, %s: gets its own blocks back and continues its reasoning', (_how, answer) => {
     const response = answer()
     expect(response.output.map(({ type }) => type)).toEqual(['reasoning', 'message', 'function_call', 'function_call'])
     const { body } = claude.dialect.encodeRequest(claude.chatOf(nextTurn(response)), claude.target())
@@ -137,8 +137,8 @@ describe.each(CLIENTS)('%s', (_client, keep) => {
   })
 })
 
-/** The thoughts of a model of OpenAI's format that shows them, and does not sign them. */
-describe('thoughts without a signature', () => {
+/** Reasoning of an OpenAI-compatible model that shows it and does not sign it. */
+describe('reasoning without a signature', () => {
   const CALL = { id: 'c1', type: 'function', function: { name: 'weather', arguments: '{}' } }
   const SHOWN = { reasoning: { summary: 'auto' } }
   const BOXED = { ...SHOWN, include: ['reasoning.encrypted_content'] }
@@ -163,11 +163,11 @@ describe('thoughts without a signature', () => {
   test.each([
     ['whole', whole],
     ['streamed', stream],
-  ])('%s: are sealed when the client asks for it, and the provider gets them back', (_how, answer) => {
+  ])('%s: is sealed if the client asks for it, and the provider gets it back', (_how, answer) => {
     const [thought, call] = answer(BOXED) as [Json, Json]
     expect(thought).toMatchObject({ type: 'reasoning', summary: [{ text: 'Hm. 🤔' }] })
     expect(thought['encrypted_content']).toMatch(/^tollgate2\.[\w-]+$/)
-    // Some clients keep the box alone.
+    // Some clients keep only the box.
     for (const kept of [thought, { ...thought, summary: [] }]) {
       expect(messagesOf(turn(kept, call))).toMatchObject([
         {},
@@ -184,7 +184,7 @@ describe('thoughts without a signature', () => {
     ['no summary', { reasoning: { effort: 'high', summary: null } }],
     ['the summary none', { reasoning: { summary: 'none' } }],
     ['encrypted content alone', { include: ['reasoning.encrypted_content'] }],
-  ])('the client asks for %s: no summary is shown, and the provider gets them back', (_name, request) => {
+  ])('the client asks for %s: no summary is shown, and the provider gets it back', (_name, request) => {
     for (const answer of [whole, stream]) {
       const [thought, call] = answer(request) as [Json, Json]
       expect(thought).toMatchObject({ type: 'reasoning', summary: [], encrypted_content: expect.any(String) })
@@ -199,7 +199,7 @@ describe('thoughts without a signature', () => {
     expect(thought).toMatchObject({ summary: [{ text: 'Hm. 🤔' }] })
   })
 
-  test("a box that was changed, or is another account's, is an error that names its place", () => {
+  test('a changed box, or one of another account, is an error that names its place', () => {
     const [thought, call] = whole(BOXED) as [Json, Json]
     const box = thought['encrypted_content'] as string
     const theirs = `tollgate2.${boxesOf('acct_2').seal('{"text":"Hm."}')}`

@@ -1,6 +1,6 @@
 /**
- * Any sequence of chunks: the Response in the last event is what the events before it add up to, and says the same as the whole
- * answer that the chunks add up to. What comes back from the client is what went out.
+ * Random chunk streams: the Response in the last event matches the events before it and the whole answer of the same chunks.
+ * Items that the client sends back are restored unchanged.
  */
 import { expect, test } from 'vitest'
 import type { Chunk } from '#contract'
@@ -8,7 +8,7 @@ import { responsesInbound } from '../../../../../src/providers/dialects/inbound/
 import type { Json } from '../../../../helpers/cases.ts'
 import { countsOf } from '../../../../helpers/counts.ts'
 import { seeded } from '../../../../helpers/seeded.ts'
-import { draw, messageOf, type Said, spoiler, wireCall } from './chunks.ts'
+import { type DrawnAnswer, draw, messageOf, spoiler, wireCall } from './chunks.ts'
 import {
   answered,
   chunk,
@@ -25,7 +25,7 @@ import {
 const counts = countsOf('corpus')
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 
-test('everything that says that it is over waits for the end', () => {
+test('final events are sent only at the end', () => {
   const encoder = responsesInbound.decodeRequest({ ...MINIMAL, stream: true }, VIEW).encodeStream()
   encoder.chunk(chunk({ content: 'Hi' }))
   expect(encoder.chunk(chunk({}, 'stop')).length).toBe(0)
@@ -35,7 +35,7 @@ test('everything that says that it is over waits for the end', () => {
   )
 })
 
-/** Items of a kind, joined: only the stream has their order and their interruptions. */
+/** Items joined by kind: only a stream has their order and interruptions. */
 function gist(items: readonly Item[]) {
   const texts = { text: '', refusal: '', summary: '' }
   const calls: unknown[] = []
@@ -52,7 +52,7 @@ function gist(items: readonly Item[]) {
   return { ...texts, calls }
 }
 
-/** The assistant's message, as the gateway reads it when a client sends everything back; its text in one piece. */
+/** The assistant's message as the gateway reads it when a client sends everything back, its text joined. */
 function returned(items: readonly Item[]): Json | null {
   const [, message] = messagesOf([{ role: 'user', content: 'Hi' }, ...items]) as Json[]
   if (!message) return null
@@ -60,7 +60,7 @@ function returned(items: readonly Item[]): Json | null {
   return { ...message, content: Array.isArray(content) ? content.map(part => part.text).join('') : content }
 }
 
-/** The items as each was when it ended, in the order in which they began. */
+/** Each item in its final form, in the order in which the items began. */
 function endedItems(events: readonly Event[]): Item[] {
   const items: Item[] = []
   for (const { type, output_index: index, item } of events) {
@@ -69,7 +69,7 @@ function endedItems(events: readonly Event[]): Item[] {
   return items
 }
 
-/** The pieces of a kind, joined. */
+/** The deltas joined by kind. */
 function deltasOf(events: readonly Event[]) {
   const sum = (kind: string) => events.map(({ type, delta }) => (type === kind ? String(delta) : '')).join('')
   return {
@@ -81,8 +81,8 @@ function deltasOf(events: readonly Event[]) {
 
 const textsOf = ({ calls: _calls, ...texts }: ReturnType<typeof gist>) => texts
 
-/** No arguments are an empty object. */
-function whole({ calls }: Said): Json[] {
+/** Missing arguments become an empty object. */
+function whole({ calls }: DrawnAnswer): Json[] {
   return calls.map(call =>
     wireCall(call.custom || call.text.trim() !== '' ? call : { ...call, text: `${call.text}{}` }),
   )
@@ -92,9 +92,9 @@ test(`random streams (seed ${SEED})`, () => {
   const random = seeded(SEED)
   for (let round = 0; round < counts(120, 4_000); round++) {
     const tidy = round % 3 === 0
-    const { chunks, said } = draw(random, tidy)
+    const { chunks, drawn } = draw(random, tidy)
     const body = streamed(chunks)
-    const answer = answered(messageOf(said), { finish: said.finish })
+    const answer = answered(messageOf(drawn), { finish: drawn.finish })
     const events = eventsOf(body)
     const last = events.at(-1)!.response!
     const where = `round ${round}: ${JSON.stringify(chunks)}`
@@ -105,18 +105,18 @@ test(`random streams (seed ${SEED})`, () => {
     expect(gist(output), where).toEqual(gist(wholeOutput))
     expect(endedItems(events), where).toEqual(output)
     expect(deltasOf(events), where).toEqual(textsOf(gist(output)))
-    expect(gist(output).calls, where).toHaveLength(said.calls.length)
-    if (tidy && said.calls.every(call => Object.keys(call.extra).length === 0)) {
+    expect(gist(output).calls, where).toHaveLength(drawn.calls.length)
+    if (tidy && drawn.calls.every(call => Object.keys(call.extra).length === 0)) {
       expect(output, where).toEqual(wholeOutput)
     }
 
     expect(returned(output), where).toEqual(returned(wholeOutput))
-    const { content, details, extra, calls } = said
-    if (content === '' && said.refusal === '' && calls.length === 0) continue
+    const { content, details, extra, calls } = drawn
+    if (content === '' && drawn.refusal === '' && calls.length === 0) continue
     const message = returned(wholeOutput)!
     expect(message['reasoning_details'] ?? [], where).toEqual(details)
     expect(message['extra_content'] ?? {}, where).toEqual(extra)
-    expect(message['tool_calls'] ?? [], where).toEqual(whole(said))
+    expect(message['tool_calls'] ?? [], where).toEqual(whole(drawn))
   }
 })
 

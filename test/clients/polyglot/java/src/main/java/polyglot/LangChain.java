@@ -105,7 +105,7 @@ final class LangChain implements Library {
     Main.fill(seen, model(key, "structured").chat(asked).aiMessage().text());
   }
 
-  /** Its own error wraps the one that has the status. */
+  /** Its own error wraps the one with the status. */
   @Override
   public Integer status(Throwable error) {
     for (Throwable each = error; each != null; each = each.getCause()) {

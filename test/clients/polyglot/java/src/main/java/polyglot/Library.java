@@ -2,7 +2,7 @@ package polyglot;
 
 import java.util.Map;
 
-/** One client library: each method asks the model by its way, and puts what it saw into the line. */
+/** One client library: each method sends a request in its own way and adds the result to the line. */
 interface Library {
   String HELLO = "Hello";
   String WEATHER = "What is the weather in Paris?";
@@ -15,10 +15,10 @@ interface Library {
 
   void structured(String key, Map<String, Object> seen) throws Exception;
 
-  /** The HTTP status that the library's error has; null when it has none. */
+  /** The HTTP status of the library's error; null if it has none. */
   Integer status(Throwable error);
 
-  /** What the tool get_weather says. */
+  /** The result of the tool get_weather. */
   static String sky(Map<String, Object> seen) {
     return "clear over " + seen.get("city");
   }

@@ -6,7 +6,7 @@ import java.util.Map;
 
 /**
  * Points one client library for Java at the gateway of TOLLGATE_URL, with the keys TOLLGATE_KEY, TOLLGATE_POOR_KEY and
- * TOLLGATE_WRONG_KEY. Prints one JSON line a feature: what the library made of the answer.
+ * TOLLGATE_WRONG_KEY. Prints one JSON line per feature with the library's result.
  */
 public final class Main {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -34,11 +34,11 @@ public final class Main {
     tell(library, "limited", seen -> library.whole(key, "limited", seen));
     tell(library, "no_model", seen -> library.whole(key, "nothing", seen));
     tell(library, "cut", seen -> library.stream(key, "breaks", seen));
-    // The libraries' threads would keep the program for a minute.
+    // The libraries' threads would keep the program alive for a minute.
     System.exit(0);
   }
 
-  /** Puts the members of an object in JSON into the line: the arguments of a call, or a structured answer. */
+  /** Adds the members of a JSON object to the line: the arguments of a call, or a structured answer. */
   @SuppressWarnings("unchecked")
   static void fill(Map<String, Object> seen, String text) throws Exception {
     seen.putAll(JSON.readValue(text, Map.class));

@@ -13,7 +13,7 @@ import java.util.Map;
 
 /** The official library on chat completions. */
 final class OpenAiChat implements Library {
-  /** A structured answer; the library makes its schema from the fields. */
+  /** A structured answer; the library derives its schema from the fields. */
   public static class Report {
     public String city;
     public int celsius;

@@ -10,7 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** The official library on Responses. Nothing is kept by the gateway: `store` is false. */
+/** The official library on Responses. The gateway keeps no responses: `store` is false. */
 final class OpenAiResponses implements Library {
   private final String base;
 
