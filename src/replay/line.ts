@@ -92,7 +92,7 @@ const KINDS: readonly string[] = [
 export function parseLine(text: string): LogLine {
   const raw: RawLine = parseObject(text)
   const at = Date.parse(raw.at as string)
-  if (Number.isNaN(at)) throw new LineError('`at` is no time')
+  if (Number.isNaN(at)) throw new LineError('`at` is not a time')
   const { id, route, kind, method, outcome, status, code } = raw
   if (!isText(id) || !isText(route) || !isText(method)) throw new LineError('`id`, `route` or `method` is missing')
   if (!KINDS.includes(kind as string)) throw new LineError(`\`kind\` is ${shown(kind)}, which is none`)

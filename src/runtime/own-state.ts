@@ -6,7 +6,7 @@ import { createLocalState, type State } from '../state/state.ts'
 import { passwordsIn } from '../store/store-address.ts'
 import { type Loaded, placeOf } from './reload.ts'
 
-/** The configuration has problems, so nothing was started. */
+/** The configuration has problems, so the gateway was not started. */
 export class ConfigurationProblems extends Error {
   override readonly name = 'ConfigurationProblems'
   readonly problems: readonly Problem[]

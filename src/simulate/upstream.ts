@@ -14,7 +14,7 @@ export interface UpstreamCall {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: Buffer
-  /** Null when it is no JSON object. */
+  /** Null when it is not a JSON object. */
   readonly body: Readonly<Record<string, unknown>> | null
   /** How many pieces of the answer were handed over. */
   readonly pieces: number

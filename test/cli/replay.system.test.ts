@@ -63,7 +63,7 @@ describe('what cannot be done', () => {
     ['no such balances', ['replay', 'usage.jsonl', '--balances', 'none.json'], 1, 'none.json'],
     ['balances that are none', ['replay', 'usage.jsonl', '--balances', 'usage.jsonl'], 1, 'it is not JSON'],
     ['a balance of words', ['replay', 'usage.jsonl', '--balances', 'words.json'], 1, 'the balance of "acme": "lots"'],
-    ['a log without lines', ['replay', 'gateway.yaml'], 1, 'there is no line to replay'],
+    ['a log without lines', ['replay', 'gateway.yaml'], 1, 'the log has no line to replay'],
     [
       'a mistyped account',
       ['replay', 'usage.jsonl', '--account', 'acne'],
@@ -72,7 +72,7 @@ describe('what cannot be done', () => {
     ],
     ['a mistyped id', ['replay', 'usage.jsonl', '--account', 'acc_11'], 1, 'did you mean "acc_1"?'],
     ['another account', ['replay', 'usage.jsonl', '--account', 'somebody'], 1, 'it has "zenith", "acme"\n'],
-    ['an account of nobody', ['replay', 'nobody.jsonl', '--account', 'acme'], 1, 'its lines are of nobody'],
+    ['an account of nobody', ['replay', 'nobody.jsonl', '--account', 'acme'], 1, 'its lines have no account'],
     ['no such other configuration', ['replay', 'usage.jsonl', '--against', 'older.yaml'], 1, 'older.yaml:1:1'],
   ])('%s', async (_name, args, code, sentence) => {
     place.write('words.json', '{"acme": "lots"}')
@@ -102,7 +102,7 @@ describe('what cannot be done', () => {
 test('what changes, for whom, and what it costs', async () => {
   const { code, out, err } = await tollgate('replay', 'usage.jsonl')
   expect({ code, err }).toEqual({ code: 0, err: '' })
-  expect(out).toBe(`9 exchanges, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC, compared with what the log says.
+  expect(out).toBe(`9 exchanges, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC, compared with the log.
 5 of 9 verdicts change (55.56 %): 5 refused now.
 
 LINES  BEFORE  AFTER                            ACCOUNTS  KEYS
@@ -119,7 +119,7 @@ model m         $0.00045  $0.0002  -$0.00025 (-55.55 %)
 account acme     $0.0003  $0.0001   -$0.0002 (-66.66 %)
 account zenith  $0.00015  $0.0001  -$0.00005 (-33.33 %)
 
-Not known from this log:
+Unknown from this log:
   credit: No balances were given: every account has enough. Say --balance or --balances.
   rate-limit: Its buckets are full at the first line, which they may not have been. --against is not touched by that.
 `)
@@ -224,9 +224,7 @@ describe('a plugin of your own that does not say that it may run here', () => {
     place.write('policies/new.yaml', withOwn().replace('burst: 3', 'burst: 9'))
     const { code, out, err } = await tollgate('replay', 'usage.jsonl', '--fail-on', 'refused')
     expect(out).toContain('  not run: "own": what the log has of them stands.')
-    expect(out).toContain(
-      '9 lines not compared: the step own was not run, and the log does not say what it made of them',
-    )
+    expect(out).toContain('9 lines not compared: the step own was not run, and the log does not have its decision')
     expect(out).toContain('Nothing could be compared.')
     expect(err).toContain('refused: 0 of 9 exchanges, and 9 more may be')
     expect(code).toBe(1)
@@ -260,7 +258,7 @@ test('prompts that grow are told as an estimate', async () => {
     limited(3).replace('  - use: credits', '  - { use: prompt, with: { system: Be kind. } }\n$&'),
   )
   const { out } = await tollgate('replay', 'usage.jsonl', '--against', 'old.yaml')
-  expect(out).toContain('6 prompts are longer or shorter by what steps do to them: estimated, a token for 4 bytes.\n')
+  expect(out).toContain('6 prompts are changed by steps: their sizes are estimated, with one token for 4 bytes.\n')
 })
 
 /** The program itself: an error that nobody catches is the process's. */

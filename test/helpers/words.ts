@@ -37,6 +37,8 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
 /** Words that are right in a file. */
 const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = [
   { file: 'src/config/policy/limit-warnings.ts', word: 'everybody', reason: 'a value of the setting `per`' },
+  { file: 'src/cli/import-litellm/deployments.ts', word: 'tell', reason: 'a value of the setting `on_dropped`' },
+  { file: 'src/cli/import-litellm/policy.ts', word: 'tell', reason: 'a value of the setting `on_dropped`' },
 ]
 
 /** A sentence of a comment or a page has no more words. A code span is one word. */

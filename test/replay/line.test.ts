@@ -13,7 +13,7 @@ test.each<[string, string, string]>([
   ['null', 'null', 'it is no line of a usage log'],
   ['a line of the log', '{"level":"info","msg":"a"}', 'it is no line of a usage log'],
   ['another version', JSON.stringify(lineWith({ v: 2 })), 'of version 2; this gateway reads version 1'],
-  ['no time', JSON.stringify(lineWith({ at: 'yesterday' })), '`at` is no time'],
+  ['no time', JSON.stringify(lineWith({ at: 'yesterday' })), '`at` is not a time'],
   ['no id', JSON.stringify(lineWith({ id: '' })), '`id`, `route` or `method` is missing'],
   ['a kind that is none', JSON.stringify(lineWith({ kind: 'chats' })), '`kind` is "chats"'],
   ['an outcome that is none', JSON.stringify(lineWith({ outcome: null })), '`outcome` is null'],
