@@ -1,8 +1,8 @@
-/** The plans that accounts have, for `tollgate check`: read beside a gateway that runs, and without touching its store. */
+/** Reads the plans of the store's accounts for `tollgate check`, also beside a running gateway, without changing the store. */
 import { existsSync } from 'node:fs'
 import { connect } from '../store/engine/database.ts'
 
-/** Null where nothing is known: there is no store yet, it has no accounts, or it cannot be read here. */
+/** Null if the plans are unknown: the store does not exist, has no accounts, or cannot be read here. */
 export function plansOf(store: string): readonly string[] | null {
   const path = store.replace(/^sqlite:/, '')
   if (store === 'memory' || !existsSync(path)) return null

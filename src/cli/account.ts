@@ -1,4 +1,4 @@
-/** `tollgate account`: who may use the gateway, and the credit they have. */
+/** `tollgate account`: accounts, their credit, plans and budgets. */
 import type { Command } from 'commander'
 import type { AccountView, KeyView } from '../api/control/verbs.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
@@ -22,7 +22,7 @@ export const addAccount: AddCommand = (program, context) => {
     .argument('<name>', 'a unique name')
     .option(
       '--plan <plan>',
-      'name of a plan: one of plans in gateway.yaml, where it has them; conditions read it as account.plan (default: default)',
+      'name of a plan; it must be under plans in gateway.yaml if there is that section; conditions read it as account.plan (default: default)',
     )
     .option('--credit <dollars>', 'initial credit in dollars (default: 0)', moneyValue)
     .addOption(jsonOption())
@@ -40,7 +40,7 @@ export const addAccount: AddCommand = (program, context) => {
 
   account
     .command('credit')
-    .description('add credit to an account, or take credit that is available')
+    .description('add credit to an account, or take available credit from it')
     .argument('<account>', 'name or id of the account')
     .requiredOption('--amount <dollars>', 'exact amount in dollars, such as 5.25; -5.25 takes credit', signedMoneyValue)
     .option(
@@ -59,7 +59,7 @@ export const addAccount: AddCommand = (program, context) => {
     .action((account: string, options: CreditOptions, command: Command) =>
       finish(async () => {
         if (options.amount.startsWith('-') && !options.note)
-          command.error('error: a negative amount needs --note, which says why credit is taken')
+          command.error('error: a negative amount needs --note with the reason')
         terminal.out(await credit(terminal, account, options, command))
         return 0
       }),
@@ -98,7 +98,7 @@ const addViews: AddCommand = (account, { terminal, finish }) => {
         const result = await operate(terminal, configOf(command), 'account.list', {})
         if (options.json) terminal.out(json(result))
         else if (result.accounts.length > 0) terminal.out(accountTable(result.accounts))
-        else terminal.out(`No accounts yet. Make one: ${terminal.self} account create acme --credit 10\n`)
+        else terminal.out(`No accounts yet. Create one: ${terminal.self} account create acme --credit 10\n`)
         return 0
       }),
     )
@@ -115,7 +115,7 @@ const addChanges: AddCommand = (account, { terminal, finish }) => {
     .action((account: string, plan: string, options: { json?: true }, command: Command) =>
       finish(async () => {
         const result = await operate(terminal, configOf(command), 'account.plan', { account, plan })
-        terminal.out(options.json ? json(result) : `Account ${result.account.name} has the plan ${plan} now.\n`)
+        terminal.out(options.json ? json(result) : `Account ${result.account.name} now has the plan ${plan}.\n`)
         return 0
       }),
     )
@@ -149,7 +149,7 @@ interface CreditOptions {
   readonly json?: true
 }
 
-/** Names of errors after which the credit may have been given. */
+/** Errors after which it is unknown whether the credit was added. */
 const UNCERTAIN: ReadonlySet<string> = new Set(['ControlError', 'StoreUnavailable'])
 
 async function credit(terminal: Terminal, account: string, options: CreditOptions, command: Command): Promise<string> {
@@ -163,7 +163,7 @@ async function credit(terminal: Terminal, account: string, options: CreditOption
   })
   if (options.json) return json(result)
   const done = !result.granted
-    ? `Changed nothing: the reference "${reference}" was used before.`
+    ? `Nothing changed: the reference "${reference}" was used before.`
     : amount.startsWith('-')
       ? `Took ${showMoney(amount.slice(1))} from account ${result.account.name}.`
       : `Gave ${showMoney(amount)} to account ${result.account.name}.`
@@ -179,7 +179,7 @@ function details(account: AccountView): string {
     ['id', account.id],
     ['plan', account.plan],
     ['available', showMoney(account.available)],
-    ['held', `${showMoney(account.held)} (for requests under way)`],
+    ['held', `${showMoney(account.held)} (for requests in progress)`],
     ['state', account.frozen ? 'frozen' : 'active'],
     ['created', showTime(account.created_at)],
   ])
@@ -190,7 +190,7 @@ function keysOf(keys: readonly KeyView[]): string {
 }
 
 function hint(terminal: Terminal, account: AccountView): string {
-  return `Next, a key for it: ${terminal.self} key create --account ${account.id} --name first\n`
+  return `Next, create a key: ${terminal.self} key create --account ${account.id} --name first\n`
 }
 
 function accountTable(accounts: readonly AccountView[]): string {

@@ -1,4 +1,4 @@
-/** `tollgate alerts`: what people should hear of, and whether webhooks take it. */
+/** `tollgate alerts`: lists alerts and tests webhooks. */
 import type { Command } from 'commander'
 import type { AlertView } from '../api/views.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
@@ -30,7 +30,7 @@ export const addAlerts: AddCommand = (program, { terminal, finish }) => {
 
   alerts
     .command('test')
-    .description('send a test alert to a webhook and print its answer; exit code 1 if the webhook does not take it')
+    .description('send a test alert to a webhook and print its answer; exit code 1 if the webhook rejects it')
     .argument('<name>', 'the name of the webhook in gateway.yaml')
     .addHelpText('after', example('alerts test ops'))
     .action((name: string, _options: object, command: Command) =>
@@ -59,8 +59,8 @@ async function webhookOf(terminal: Terminal, config: string, name: string) {
   const { webhooks } = loaded.configuration.alerts
   const found = webhooks.find(webhook => webhook.name === name)
   if (found !== undefined) return found
-  const known = webhooks.length === 0 ? 'it has none' : `it has ${webhooks.map(each => each.name).join(', ')}`
-  throw new CommandError(`${config} has no webhook "${name}" under alerts: ${known}.`)
+  const names = webhooks.length === 0 ? 'none' : webhooks.map(each => each.name).join(', ')
+  throw new CommandError(`${config} has no webhook "${name}" under alerts. Its webhooks: ${names}.`)
 }
 
 function alertTable(alerts: readonly AlertView[]): string {

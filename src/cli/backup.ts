@@ -1,4 +1,4 @@
-/** `tollgate backup`: one file with everything of the store but its secret, while the gateway runs. */
+/** `tollgate backup`: copies the store without its secret into one file, also while the gateway runs. */
 import type { Command } from 'commander'
 import { formatMoney } from '#contract'
 import type { BackupReport } from '../store/files/make-backup.ts'
@@ -8,18 +8,18 @@ import { findStore } from './place.ts'
 import { CommandError, progressStages, type Terminal } from './terminal.ts'
 
 const HELP = `
-The file is one state of the store, from SQLite or PostgreSQL. The gateway goes on meanwhile. Every balance is checked
+The file is a consistent copy of the store, from SQLite or PostgreSQL. The gateway keeps running. Every balance is checked
 before the file gets its name. Only the user who runs the command can read it. The folder of the file must exist.
 
-The secret is not in it. Keep the secret (.tollgate/secret, or what "secret" in gateway.yaml names) at another place:
-without it every key is invalid.
+The file does not contain the secret. Keep the secret (.tollgate/secret, or "secret" in gateway.yaml) in another place:
+without it, every key is invalid.
 `
 
 export const addBackup: AddCommand = (program, { terminal, finish }) => {
   program
     .command('backup')
-    .description('write the store into one file, while the gateway runs or not')
-    .argument('<file>', 'where to write it; nothing may be there yet')
+    .description('copy the store into one file; the gateway may be running')
+    .argument('<file>', 'path of the new file; it must not exist')
     .addOption(jsonOption())
     .addHelpText('after', HELP + example('backup "backups/tollgate-$(date +%F).db"'))
     .action((file: string, options: { json?: true }, command: Command) =>
@@ -37,7 +37,7 @@ async function backUp(terminal: Terminal, config: string, file: string, tollgate
     import('../store/store-address.ts'),
   ])
   const { store, configFile } = await findStore(terminal, config)
-  if (store === 'memory') throw new CommandError('The configuration says "store: memory", of which nothing is kept.')
+  if (store === 'memory') throw new CommandError('The configuration has "store: memory", which cannot be backed up.')
   const stages = progressStages(terminal)
   try {
     return await makeBackup({
@@ -59,9 +59,9 @@ function view(file: string, { bytes, schema, accounts, events, openHolds, waitin
 }
 
 function text(file: string, { bytes, accounts, events, openHolds, waiting, posted }: BackupReport): string {
-  const found = [count(accounts, 'account'), count(events, 'event'), count(openHolds, 'open hold')]
-  if (waiting > 0) found.push(count(waiting, 'waiting charge'))
-  return `OK: ${found.join(', ')}; every balance adds up. The balances are ${showNano(posted)} together.
-${file} has ${(bytes / 2 ** 20).toFixed(1)} MiB. The secret is not in it: keep that at another place.
+  const contents = [count(accounts, 'account'), count(events, 'event'), count(openHolds, 'open hold')]
+  if (waiting > 0) contents.push(count(waiting, 'waiting charge'))
+  return `OK: ${contents.join(', ')}; all balances are correct. The sum of balances is ${showNano(posted)}.
+${file} has ${(bytes / 2 ** 20).toFixed(1)} MiB. It does not contain the secret: keep that in another place.
 `
 }

@@ -1,10 +1,10 @@
-/** `tollgate build`: makes the dashboard's page, for images that are made before they run. */
+/** `tollgate build`: builds the dashboard's page in advance, for container images. */
 import { type AddCommand, example, withoutConfig } from './commands.ts'
 
 export const addBuild: AddCommand = (program, { terminal, finish }) => {
   withoutConfig(program.command('build'))
     .description(
-      'build the dashboard; serve does this by itself; it needs the development packages (npm ci, without --omit=dev)',
+      'build the dashboard in advance (serve builds it if needed); requires the development packages (npm ci, without --omit=dev)',
     )
     .addHelpText('after', example('build'))
     .action(() =>

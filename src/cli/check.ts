@@ -1,4 +1,4 @@
-/** `tollgate check`: what a pull request runs. Says everything that is wrong with configurations, and where. */
+/** `tollgate check`: reports all problems of configurations with their positions, also for CI. */
 import { type Command, Option } from 'commander'
 import { plansOf } from './account-plans.ts'
 import { type AddCommand, configOf, example } from './commands.ts'
@@ -9,7 +9,7 @@ import { githubReport } from './report-github.ts'
 import { sarifReport } from './report-sarif.ts'
 import type { ExitCode } from './terminal.ts'
 
-/** How what was found is written, by the name of the format. */
+/** The writer of each report format. */
 const REPORTS = { text: textReport, json: jsonReport, sarif: sarifReport, github: githubReport } as const
 
 interface CheckOptions {

@@ -1,4 +1,4 @@
-/** The command line: puts the commands together, and turns whatever happens into an exit code and a sentence. */
+/** The command line: registers the commands, and converts results and errors to exit codes and messages. */
 import { readFileSync } from 'node:fs'
 import { basename, dirname, relative } from 'node:path'
 import { Command, CommanderError } from 'commander'
@@ -61,10 +61,9 @@ const COMMANDS = [
   addDemo,
 ]
 
-/** The program `tollgate`: runs the process's own command line and ends the process. */
+/** Runs the process's own command line and ends the process. */
 export async function main(): Promise<void> {
-  // A reader that has seen enough (`| head`), or a collector of logs that died, must not end a gateway that serves: what
-  // nobody reads is lost, and commands end by themselves.
+  // A closed pipe (`| head`, or a crashed log collector) must not end a running gateway. The output is lost.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const code = await run(process.argv.slice(2), {
     env: process.env,
@@ -75,7 +74,7 @@ export async function main(): Promise<void> {
     ...(process.stdin.isTTY && process.stdout.isTTY ? { ask } : {}),
     self: ownCommandLine(process.argv[1] ?? 'tollgate') + chosenConfiguration(process.argv.slice(2)),
   })
-  // What was written may still be on its way into a pipe. And whoever set an exit code of his own saw something wrong.
+  // Wait until the output is flushed into the pipe. An exit code that a command set means a failure and is kept.
   process.stdout.write('', () => process.stderr.write('', () => process.exit(code || (process.exitCode ?? 0))))
 }
 
@@ -83,11 +82,11 @@ export async function main(): Promise<void> {
 async function ask(question: string): Promise<string> {
   const { createInterface } = await import('node:readline/promises')
   const lines = createInterface({ input: process.stdin, output: process.stdout })
-  // Ctrl-C and Ctrl-D close it, and then its own promise never settles.
+  // After Ctrl-C or Ctrl-D, the promise of `question` never settles.
   const closed = new Promise<never>((_, reject) => {
     lines.once('close', () => {
       process.stdout.write('\n')
-      reject(new CommandError('there was no answer, so nothing was done'))
+      reject(new CommandError('no answer was given, so nothing was done'))
     })
   })
   try {
@@ -145,7 +144,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   return program
 }
 
-/** Commander looks for missing options first: of a misspelt one it says only that the right one is missing. */
+/** Commander checks for missing options first, so for a misspelt option it reports only that the right one is missing. */
 function misspeltOption(error: string, args: readonly string[]): string {
   const missing = /^error: required option '(?:-\w, )?(--[\w-]+)/.exec(error)?.[1]
   if (missing === undefined) return ''
@@ -153,13 +152,13 @@ function misspeltOption(error: string, args: readonly string[]): string {
   return written === undefined ? '' : `(Did you mean ${missing} instead of ${written}?)\n`
 }
 
-/** Adds the exit codes to every help. After a wrong command line, points to the help of its own command. */
+/** Adds the exit codes to every help text, and after a wrong command line a hint to the command's help. */
 function completeHelp(command: Command, self: string): void {
   command.showHelpAfterError(`(see: ${self} --help)`).addHelpText('after', EXIT_CODES)
   for (const inner of command.commands) completeHelp(inner, `${self} ${inner.name()}`)
 }
 
-/** Errors whose message is a sentence for people. Known by name: importing all their classes would slow down --help. */
+/** Errors whose message is for people. Listed by name, because importing their classes would slow down --help. */
 const EXPECTED = new Set([
   'CommandError',
   'ControlError',
@@ -171,14 +170,14 @@ const EXPECTED = new Set([
   'VerbError',
 ])
 
-/** Anything else is a refusal of the system (a file, a port), or a bug, whose stack says where. */
+/** Other errors come from the system (a file, a port) or are bugs, whose stack TOLLGATE_DEBUG shows. */
 function errorText(error: unknown, terminal: Terminal): string {
   if (!(error instanceof Error)) return `error: ${String(error)}\n`
   if (terminal.env['TOLLGATE_DEBUG']) return `error: ${error.stack}\n`
-  // Its own line breaks are meant.
+  // Keep the line breaks of the message.
   const message = error.message.split('\n').map(visible).join('\n')
   if (EXPECTED.has(error.name) || 'syscall' in error) return `error: ${message.trimEnd()}\n`
-  return `error: something unexpected failed: ${message} (TOLLGATE_DEBUG=1 shows where)\n`
+  return `error: unexpected failure: ${message} (TOLLGATE_DEBUG=1 shows the stack)\n`
 }
 
 function ownVersion(): string {
@@ -186,15 +185,15 @@ function ownVersion(): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
 }
 
-/** How people call this program where they are, for hints that can be pasted. */
+/** The command for this program in the current folder, for hints that people can paste. */
 function ownCommandLine(script: string): string {
   if (basename(script) !== 'tollgate.js') return script.includes('/node_modules/.bin/') ? 'npx tollgate' : 'tollgate'
-  // npx finds the command of the checkout that it is called in.
+  // In a checkout, npx finds its command.
   const inside = !relative(dirname(dirname(dirname(script))), process.cwd()).startsWith('..')
   return inside ? 'npx tollgate' : `node ${script}`
 }
 
-/** What a pasted hint needs to be about the same store: ` -c FILE`, where one was named. */
+/** The option ` -c FILE` if it was given, so that a pasted hint uses the same store. */
 export function chosenConfiguration(args: readonly string[]): string {
   const at = args.findIndex(arg => arg === '-c' || arg === '--config')
   const file = at >= 0 ? args[at + 1] : args.find(arg => arg.startsWith('--config='))?.slice('--config='.length)

@@ -1,4 +1,4 @@
-/** What the command files share: how a command is added to the program, and the options that several have. */
+/** Helpers of the command files: registration, shared options and files. */
 import { statSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
@@ -11,7 +11,7 @@ export interface CommandContext {
   finish(work: () => Promise<ExitCode>): Promise<void>
 }
 
-/** Adds a command to the program. Its file must load quickly: what does the work is imported when it is called. */
+/** Adds a command to the program. The command's file must load quickly, so it imports the working code when it is called. */
 export type AddCommand = (program: Command, context: CommandContext) => void
 
 export function configOption(terminal: Terminal): Option {
@@ -23,33 +23,33 @@ export function jsonOption(): Option {
   return new Option('--json', 'print JSON, with money as strings with 9 decimals')
 }
 
-/** The configuration that the command line, or else TOLLGATE_CONFIG, names. */
+/** The configuration file of the command line, or else of TOLLGATE_CONFIG. */
 export function configOf(command: Command): string {
   return command.optsWithGlobals<{ config: string }>().config
 }
 
-/** A command that reads no configuration: one that its command line names is a mistake, and not in its help. */
+/** Marks a command that reads no configuration: --config is an error and not in its help. */
 export function withoutConfig(command: Command): Command {
   return command.configureHelp({ showGlobalOptions: false }).hook('preAction', () => {
     const [names, top] = pathTo(command)
     if (top.getOptionValueSource('config') !== 'cli') return
-    command.error(`error: ${names.join(' ')} reads no configuration: leave out -c, --config`)
+    command.error(`error: ${names.join(' ')} reads no configuration: remove -c, --config`)
   })
 }
 
-/** The names of a command, from the outside to the inside, and the program that it is a part of. */
+/** The names of a command and its parents, outermost first, and the program. */
 function pathTo(command: Command): [names: readonly string[], program: Command] {
   if (command.parent === null) return [[], command]
   const [names, program] = pathTo(command.parent)
   return [[...names, command.name()], program]
 }
 
-/** Joins a path of the command line to the folder where it was written. */
+/** Resolves a path of the command line against the terminal's folder. */
 export function pathOf(terminal: Terminal, file: string): string {
   return resolve(terminal.folder, file)
 }
 
-/** The path of a file that is there; throws a `CommandError` otherwise. */
+/** The absolute path of an existing file; throws a `CommandError` if it does not exist. */
 export function existingFile(terminal: Terminal, file: string): string {
   const path = pathOf(terminal, file)
   const found = statSync(path, { throwIfNoEntry: false })
@@ -57,12 +57,12 @@ export function existingFile(terminal: Terminal, file: string): string {
   throw new CommandError(`${file} cannot be read: ${found ? 'it is not a regular file' : 'the file does not exist'}.`)
 }
 
-/** Writes a file that is not there yet, and makes its folder; throws a `CommandError` where that cannot be. */
+/** Writes a new file and creates its folder; throws a `CommandError` if that fails or the file exists. */
 export function writeNew(file: string, text: string): void {
   try {
     makeFolder(dirname(file))
   } catch (error) {
-    throw new CommandError(`The folder ${dirname(file)} cannot be made: ${(error as NodeJS.ErrnoException).code}`)
+    throw new CommandError(`The folder ${dirname(file)} cannot be created: ${(error as NodeJS.ErrnoException).code}`)
   }
   try {
     writeFileSync(file, text, { flag: 'wx' })
@@ -71,7 +71,7 @@ export function writeNew(file: string, text: string): void {
   }
 }
 
-/** The path of a log, or `-` for standard input, which is also what a pipe has to be. */
+/** The path of a log, or `-` for standard input. Named pipes are not allowed. */
 export function logFile(terminal: Terminal, file: string): string {
   return file === '-' ? file : existingFile(terminal, file)
 }

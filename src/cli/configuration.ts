@@ -1,4 +1,4 @@
-/** Loads a configuration for a command, and prints what is wrong with one. */
+/** Loads configurations for commands, and formats their problems. */
 import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { parseEnv } from 'node:util'
@@ -11,8 +11,7 @@ import { CommandError, type Terminal } from './terminal.ts'
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * The environment with what `.env` beside a configuration adds to it; what the environment has itself wins, as with
- * `process.loadEnvFile`.
+ * The environment, extended by `.env` beside a configuration. As with `process.loadEnvFile`, the environment has precedence.
  */
 export function environmentOf(terminal: Terminal, config: string): Environment {
   const file = join(dirname(pathOf(terminal, config)), '.env')
@@ -25,7 +24,7 @@ export function environmentOf(terminal: Terminal, config: string): Environment {
   }
 }
 
-/** Loads and checks a configuration with the built-in plugins; looks for warnings only when told how. */
+/** Loads and checks a configuration with the built-in plugins; looks for warnings only with `warn`. */
 export async function readConfiguration(terminal: Terminal, config: string, warn?: WarnOptions): Promise<LoadResult> {
   const [{ loadConfiguration }, { builtinRegistry }] = await Promise.all([
     import('../config/load.ts'),
@@ -35,13 +34,13 @@ export async function readConfiguration(terminal: Terminal, config: string, warn
   return loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry(), ...(warn ? { warn } : {}) })
 }
 
-/** Problems, and the texts of the files that they are in. */
+/** Problems, and the texts of their files. */
 export interface Problems {
   readonly problems: readonly Problem[]
   readonly sources: ReadonlyMap<string, string>
 }
 
-/** Problems as text: `file:line:column: sentence`, each with its line and a caret. */
+/** Formats problems as `file:line:column: sentence`, each with its line and a caret. */
 export async function problemText(terminal: Terminal, { problems, sources }: Problems): Promise<string> {
   const { formatProblem } = await import('../config/yaml/problem.ts')
   return problems
@@ -52,7 +51,7 @@ export async function problemText(terminal: Terminal, { problems, sources }: Pro
     .join('')
 }
 
-/** A path as people would write it where they are: relative when it is below, else absolute. A web address stays as it is. */
+/** A path for display: relative if it is below the terminal's folder, else absolute. Web addresses stay unchanged. */
 export function shownPath(terminal: Terminal, file: string): string {
   if (file.includes('://')) return file
   const path = relative(terminal.folder, pathOf(terminal, file))

@@ -1,6 +1,6 @@
 /**
- * `tollgate demo`: the whole way in one go. Starts a gateway on a free port with a store of its own, streams an answer
- * and asks for a whole one over HTTP, and shows that what left the account is what both cost, to the nano-dollar.
+ * `tollgate demo`: starts a gateway on a free port with a temporary store and requests a streamed and a whole answer over HTTP.
+ * It then shows that the account paid exactly their cost, to the nano-dollar.
  */
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export const addDemo: AddCommand = (program, { terminal, finish }) => {
   withoutConfig(program.command('demo'))
-    .description('start a temporary gateway, send two requests, print what they cost, and clean up')
+    .description('start a temporary gateway, send two requests, print their cost, and clean up')
     .addHelpText('after', example('demo'))
     .action(() => finish(() => demo(terminal)))
 }
@@ -29,7 +29,7 @@ async function demo(terminal: Terminal): Promise<ExitCode> {
   let running: Awaited<ReturnType<typeof serve>> | undefined
   try {
     const configFile = await writeConfiguration(folder)
-    // The demo is about its own lines, so the gateway's log goes nowhere.
+    // Discard the gateway's log: it would hide the demo's own lines.
     running = await serve({ configFile, env: terminal.env, stdout: () => {} })
     const { store, url } = running
     const model = demoModel(running.configuration)
@@ -61,7 +61,7 @@ interface Client {
   readonly model: string
 }
 
-/** Asks for a stream and prints it as it comes. Answers with its cost in dollars. */
+/** Requests a stream and prints it as it arrives. Returns its cost in dollars. */
 async function streamOne(client: Client): Promise<string> {
   const { terminal } = client
   const question = 'Greet me in two sentences.'
@@ -90,7 +90,7 @@ async function streamOne(client: Client): Promise<string> {
   return showCost(client, response)
 }
 
-/** Asks for a whole answer. Its cost stands in a header and in the receipt, and both must say the same. */
+/** Requests a whole answer. Its costs in the header and in the receipt must be equal. Returns the cost in dollars. */
 async function askOne(client: Client): Promise<string> {
   const { terminal } = client
   const question = 'What does a gateway do?'
@@ -99,8 +99,8 @@ async function askOne(client: Client): Promise<string> {
   const answer = (await response.json()) as { choices: { message: { content: string } }[] }
   terminal.out(answer.choices[0]?.message.content.replaceAll('\n', '\n   ') ?? '')
   const cost = await showCost(client, response)
-  const told = response.headers.get('x-tollgate-cost')
-  if (told !== cost) throw new CommandError(`The header x-tollgate-cost says ${told}, the receipt ${cost}.`)
+  const header = response.headers.get('x-tollgate-cost')
+  if (header !== cost) throw new CommandError(`The header x-tollgate-cost is ${header}, but the receipt has ${cost}.`)
   return cost
 }
 
@@ -114,11 +114,12 @@ async function ask({ url, token, model }: Client, content: string, stream: boole
   return response
 }
 
-/** Reads the receipt of an answer and prints what it cost. */
+/** Reads the receipt of an answer, prints its cost and returns it. */
 async function showCost({ terminal, url, token }: Client, answer: Response): Promise<string> {
   const id = answer.headers.get('x-request-id')
   const response = await fetch(`${url}/v1/receipts/${id}`, { headers: { authorization: `Bearer ${token}` } })
-  if (!response.ok) throw new CommandError(`There is no receipt for ${id}: ${response.status} ${await response.text()}`)
+  if (!response.ok)
+    throw new CommandError(`The receipt for ${id} is missing: ${response.status} ${await response.text()}`)
   const receipt = (await response.json()) as Receipt
   const { prompt_tokens: prompt, completion_tokens: completion } = receipt.usage
   terminal.out(`\n\n   cost ${showMoney(receipt.charged)}: ${prompt} tokens in, ${completion} out (receipt ${id})\n`)
@@ -132,20 +133,20 @@ async function showBill(terminal: Terminal, bill: { before: string; after: strin
   terminal.out(`\n   before ${showMoney(bill.before)}, after ${showMoney(bill.after)}\n`)
   const [left, billed] = [showMoney(formatMoney(spent)), showMoney(formatMoney(costs))]
   if (spent !== costs) throw new CommandError(`${left} left the account, but both answers together cost ${billed}.`)
-  if (costs === 0n) throw new CommandError('Both answers were free, so the bill proves nothing.')
+  if (costs === 0n) throw new CommandError('Both answers were free, so the demo shows nothing.')
   terminal.out(`   ${left} left the account: exactly what both answers cost.\n`)
 }
 
 /**
- * Writes a configuration with the shipped policies and the demo part of the shipped catalog: what a checkout's own
- * gateway.yaml has besides may need credentials. Answers with its path.
+ * Writes a configuration with the shipped policies and the demo models of the shipped catalog. Other models of gateway.yaml
+ * may need credentials. Returns its path.
  */
 async function writeConfiguration(folder: string): Promise<string> {
   const { parse } = await import('yaml')
   const root = fileURLToPath(new URL('../../', import.meta.url))
   const shipped = parse(readFileSync(join(root, 'gateway.yaml'), 'utf8')) as Shipped
   const demos = Object.entries(shipped.providers).filter(([, { dialect }]) => dialect === 'demo')
-  // Slow enough to see it stream, quick enough to wait for.
+  // Slow enough to see the stream, fast enough to wait for it.
   const providers = Object.fromEntries(demos.map(([name]) => [name, { dialect: 'demo', pace: '15ms' }]))
   const models = Object.entries(shipped.models).filter(([, { targets }]) =>
     targets.every(({ provider }) => Object.hasOwn(providers, provider)),

@@ -1,6 +1,6 @@
 /**
- * `tollgate explain`: what a route does and why. Without a gateway: the plan of each route, or what would happen to one
- * request. With one: an exchange that took place, and what shadowed steps would have refused.
+ * `tollgate explain`: shows what a route does and why. Without a gateway: the plan of each route, or the result of a trial
+ * request. With a gateway: a past exchange, or what steps in shadow mode would have refused.
  */
 
 import { type Command, InvalidArgumentError, Option } from 'commander'
@@ -25,7 +25,7 @@ interface Options {
   readonly json?: true
 }
 
-/** What says something about the request that is tried, and nothing without one. */
+/** Options that need --request. */
 const WITH_REQUEST = ['plan', 'balance', 'models', 'account', 'at', 'header', 'path', 'upstream'] as const
 
 export const addExplain: AddCommand = (program, { terminal, finish }) => {
@@ -75,13 +75,13 @@ export const addExplain: AddCommand = (program, { terminal, finish }) => {
     )
 }
 
-interface Asked {
+interface ExplainInput {
   readonly what: string | undefined
   readonly options: Options
   readonly config: string
 }
 
-async function explain(terminal: Terminal, { what, options, config }: Asked): Promise<ExitCode> {
+async function explain(terminal: Terminal, { what, options, config }: ExplainInput): Promise<ExitCode> {
   const json = options.json ?? false
   checkCombination(what, options)
   if (options.shadow) {
@@ -100,25 +100,25 @@ async function explain(terminal: Terminal, { what, options, config }: Asked): Pr
   return explainRequest(options.request, { config, json, run: runOptions(what, options) }, terminal)
 }
 
-/** What is said of one way to ask must not be lost in another. */
+/** Rejects options that would have no effect. */
 function checkCombination(what: string | undefined, options: Options): void {
-  const lost = WITH_REQUEST.find(name => options[name] !== undefined)
-  if (options.request === undefined && lost) {
-    throw new CommandError(`--${lost} is about a request: say which one with --request FILE (- is stdin)`)
+  const unused = WITH_REQUEST.find(name => options[name] !== undefined)
+  if (options.request === undefined && unused) {
+    throw new CommandError(`--${unused} needs a request: add --request FILE (- is stdin)`)
   }
-  if (options.log !== undefined && !options.shadow) throw new CommandError('--log is for --shadow')
+  if (options.log !== undefined && !options.shadow) throw new CommandError('--log needs --shadow')
   const isExchange = what?.startsWith('req_') ?? false
   if (options.request !== undefined && (options.shadow || isExchange)) {
     throw new CommandError(
-      `--request tries a request, and ${options.shadow ? '--shadow' : what} is about what happened`,
+      `--request tries a request, but ${options.shadow ? '--shadow' : what} shows past exchanges; use one of them`,
     )
   }
-  if (options.shadow && what !== undefined) throw new CommandError(`--shadow is about all of it; leave out ${what}`)
+  if (options.shadow && what !== undefined) throw new CommandError(`--shadow covers all exchanges; remove ${what}`)
   if (what !== undefined && !isExchange && !what.startsWith('/')) {
     throw new CommandError(`"${what}" is neither the path of a route (/v1/…) nor the id of an exchange (req_…)`)
   }
   if (what !== undefined && options.path !== undefined && what !== options.path) {
-    throw new CommandError(`the request cannot go to ${what} and, as --path says, to ${options.path}`)
+    throw new CommandError(`the request cannot have two paths: ${what} and --path ${options.path}`)
   }
 }
 
@@ -136,7 +136,7 @@ function runOptions(what: string | undefined, options: Options): RunOptions {
   }
 }
 
-/** Dollars; nothing is an amount too: `--balance 0` is what many ask about. */
+/** Dollars; 0 is allowed, because `--balance 0` is a common question. */
 function balanceValue(text: string): bigint {
   try {
     return parseMoney(text)
@@ -152,7 +152,7 @@ function timeValue(text: string): number {
   return ms
 }
 
-/** RFC 9110, 5.1 and 5.5. (`node:http` knows it too; to load it would make every command slower, `--help` as well.) */
+/** RFC 9110, 5.1 and 5.5. Loading `node:http`, which has the same check, would slow down every command. */
 const FIELD_NAME = /^[\w!#$%&'*+.^`|~-]+$/
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
@@ -160,7 +160,7 @@ function headerValue(text: string, before: readonly HeaderText[] = []): readonly
   const [, name, value] = /^([^:]+):\s*(.*)$/s.exec(text) ?? []
   if (name === undefined || value === undefined) throw new InvalidArgumentError("It must be 'name: value'.")
   if (!FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) {
-    throw new InvalidArgumentError('A header like this cannot be sent.')
+    throw new InvalidArgumentError('This is not a valid header.')
   }
   return [...before, { name: name.toLowerCase(), value: value === '' ? null : value }]
 }

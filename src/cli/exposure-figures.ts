@@ -1,7 +1,7 @@
 /**
- * What a configuration can cost at worst: the largest hold of each model, what an account may have open at once, and what
- * the operator loses where a provider bills what nobody pays. Pure arithmetic on a checked configuration, the same sums as
- * the step `credits` makes; every figure carries the formula that led to it.
+ * The worst-case costs of a configuration: the largest holds, the open holds of an account, and losses of the operator. Losses
+ * occur if a provider bills more than customers pay. Pure arithmetic on a checked configuration, with the same formulas as the
+ * step `credits`. Every figure contains its formula.
  */
 
 import type { Configuration } from '../config/configuration.ts'
@@ -26,24 +26,24 @@ import type { Figure } from './exposure-policies.ts'
 import { type PolicyExposure, policyExposures } from './exposure-policies.ts'
 import { showNano } from './format.ts'
 
-/** Ways in which the operator pays what no customer does. */
+/** Kinds of costs that the operator pays and no customer does. */
 export const LOSSES = ['margin', 'overrun', 'unpaid', 'unpriced'] as const
 export type Loss = (typeof LOSSES)[number]
 
 export interface ModelExposure {
   readonly id: string
   readonly largestHold: Figure
-  /** Part of the hold: thinking beyond the cap that targets were said to bill. Customers pay it. */
+  /** Part of the hold: reasoning beyond the cap (`reasoning_outside_cap`). Customers pay it. */
   readonly outsideCap: Figure
-  /** An answered exchange within its hold, at the target whose cost is highest above the price. */
+  /** An answered exchange within its hold, at the target whose cost exceeds the price the most. */
   readonly margin: Figure
-  /** One attempt at a provider that ignores the cap and the prompt that it was sent, up to the model's context. */
+  /** One attempt at a provider that ignores the cap and the prompt, up to the model's context. */
   readonly overrun: Figure
-  /** Attempts within their cap that failed, broke off or were left: the provider may bill them in full, and nobody is charged for that. */
+  /** Attempts within their cap that failed or were aborted: the provider may bill them in full, but no customer is charged. */
   readonly unpaid: Figure
-  /** One exchange, all its attempts, in which every kind of loss that was asked for comes together. */
+  /** One exchange with all its attempts, in which all requested kinds of loss occur. */
   readonly worstExchange: Figure
-  /** Features that change what the provider bills and have no price here: without a bound. */
+  /** Features that the provider bills and that have no price here: without a bound. */
   readonly unpriced: readonly string[]
   readonly remarks: readonly string[]
 }
@@ -51,17 +51,16 @@ export interface ModelExposure {
 export interface Exposure {
   readonly models: readonly ModelExposure[]
   readonly policies: readonly PolicyExposure[]
-  /** The largest single hold of all, raw routes included, and whose it is. */
+  /** The largest single hold, including raw routes, and its model or route. */
   readonly largestHold: Figure & { readonly of: string }
-  /** What all accounts together can have on hold: as many exchanges as `max_inflight` lets in. */
+  /** The largest sum of all holds, with `max_inflight` exchanges. */
   readonly openHolds: Figure
   /** How far below zero an account can get. */
   readonly overdraft: Figure
 }
 
 /**
- * The whole of it.
- * @param losses what counts in the worst exchange of each model; what has no bound (`unpriced`) is in no figure
+ * @param losses the kinds in the worst exchange of each model. Losses without a bound (`unpriced`) are in no figure.
  */
 export function exposureOf(configuration: Configuration, losses: readonly Loss[] = LOSSES): Exposure {
   const offered = [...configuration.models.values()].filter(model => model.enabled)
@@ -71,7 +70,7 @@ export function exposureOf(configuration: Configuration, losses: readonly Loss[]
     ...models.map(({ id, largestHold }) => ({ ...largestHold, of: `model ${id}` })),
     ...policies.flatMap(({ raw }) => raw.flatMap(({ path, hold }) => (hold ? [{ ...hold, of: `route ${path}` }] : []))),
   ]
-  const none = { amount: 0n, formula: 'nothing that is served has a price', of: 'nothing' }
+  const none = { amount: 0n, formula: 'no model or route has a price', of: 'nothing' }
   const largestHold = holds.reduce((most, each) => (each.amount > most.amount ? each : most), none)
   const { maxInflight } = configuration.limits
   return {
@@ -85,14 +84,14 @@ export function exposureOf(configuration: Configuration, losses: readonly Loss[]
     overdraft: {
       amount: 0n,
       formula:
-        'a hold is committed before anything is sent, and only out of what is available; a charge is never more than its hold',
+        'a hold is committed before a request is sent, only from available credit; a charge is never more than its hold',
     },
   }
 }
 
 const FREE: Price = []
 
-/** The most that these cost. */
+/** The maximum cost of these amounts. */
 function mostOf(price: Price, input: number, output: number, search = 0, request = 1): NanoUsd {
   return together(ceiling({ input, output, search, request }, price))
 }
@@ -132,13 +131,13 @@ function modelExposure(model: Model, configuration: Configuration, losses: reado
   }
 }
 
-/** A search is bounded where it is known what the operator pays for one. */
+/** A search is bounded if its cost is known. */
 function unpricedOf({ allow }: Model, costs: readonly TargetCost[]): readonly string[] {
   const isKnown = costs.every(({ cost }) => ruleFor(cost, 'search') !== undefined)
   return isKnown ? allow.filter(feature => feature !== 'web_search') : allow
 }
 
-/** What a request can be made of to be dear: many choices, or a search, in which the model is asked several times. */
+/** The form of an expensive request: many choices, or a search, in which the model runs several times. */
 interface Shape {
   readonly choices: number
   readonly passes: number
@@ -175,17 +174,21 @@ interface TargetCost {
 /** For one shape of request. */
 type ShapeCost = TargetCost & { readonly shape: Shape }
 
-/** What the operator pays: as it is said; nothing at the embedded demo; else as much as customers do. */
+/** The operator's cost: the configured one, nothing for the embedded demo, else the customers' price. */
 function costOfTarget(target: Target, model: Model, { providers }: Configuration): TargetCost {
   if (target.cost !== null) return { target, cost: target.cost, remark: null }
   if (providers.get(target.provider)?.dialect === 'demo') return { target, cost: FREE, remark: null }
   if (model.price !== null) {
-    return { target, cost: model.price, remark: `${target.id} has no "cost": taken to be the price of ${model.id}` }
+    return {
+      target,
+      cost: model.price,
+      remark: `${target.id} has no "cost": assumed to equal the price of ${model.id}`,
+    }
   }
   return {
     target,
     cost: FREE,
-    remark: `${target.id} has no "cost", and ${model.id} is free: what it costs is not known`,
+    remark: `${target.id} has no "cost", and ${model.id} is free: the cost is unknown`,
   }
 }
 
@@ -197,16 +200,16 @@ function margin(model: Model, { target, cost, shape }: ShapeCost, price: Price):
   return { amount, formula: `${target.id}, cost above price: ${formula}` }
 }
 
-/** By how much a cost is above a price, for each rule of either. */
+/** The excess of a cost over a price, for each rule of either. */
 function abovePrice(cost: Price, price: Price): Price {
   return [...cost, ...price].map(rule => {
     const input = rule.above === undefined ? 0 : rule.above + 1
-    const [paid, asked] = [cost, price].map(each => ruleFor(each, rule.unit, input, rule.tier)?.nanos ?? 0n)
-    return { ...rule, nanos: paid! > asked! ? paid! - asked! : 0n }
+    const [paid, charged] = [cost, price].map(each => ruleFor(each, rule.unit, input, rule.tier)?.nanos ?? 0n)
+    return { ...rule, nanos: paid! > charged! ? paid! - charged! : 0n }
   })
 }
 
-/** The smallest request there is: a cap of one token, and a prompt of next to nothing. Its searches are paid for. */
+/** The smallest request: a cap of one token and an almost empty prompt. Its searches are charged. */
 function overrun(model: Model, { target, cost, shape }: ShapeCost, outside: number): Figure {
   const beyondCap = Math.max(0, model.context - 1 - outside)
   const billed = cost.filter(({ unit }) => unit !== 'request')
@@ -227,8 +230,8 @@ function unpaid(model: Model, { target, cost, shape }: ShapeCost, attempts: numb
 }
 
 /**
- * The kinds do not exclude each other: each attempt may ignore the cap, and of attempts that all fail nobody is charged any.
- * That is the worst of all, and no answer that somebody pays a part of is worse. Without `unpaid` it is one answer.
+ * The kinds can combine: each attempt may ignore the cap, and attempts that fail are not charged. That is the worst case: an
+ * answer that is partly charged costs less. Without `unpaid`, the worst case is one answer.
  */
 function worstExchange(model: Model, cost: ShapeCost, attempts: number, losses: readonly Loss[]): Figure {
   const price = model.price ?? FREE
@@ -241,7 +244,7 @@ function worstExchange(model: Model, cost: ShapeCost, attempts: number, losses: 
   if (!losses.includes('margin')) return overruns ? beyondCap : NO_LOSS
   const atMost = margin(model, cost, price)
   if (!overruns) return atMost
-  // The little that the smallest request does pay for may be paid below its cost.
+  // The charged part of the smallest request may be charged below its cost.
   const paid = answersOf(cost.shape) * (1 + outside)
   const above = abovePrice(cost.cost, price)
   const below = ceiling({ output: paid, search: cost.shape.searches }, above)
@@ -250,9 +253,9 @@ function worstExchange(model: Model, cost: ShapeCost, attempts: number, losses: 
   return { amount, formula: `${beyondCap.formula} + cost above price for ${paid} tokens: ${showNano(below.total)}` }
 }
 
-const NO_LOSS: Figure = { amount: 0n, formula: 'neither margin nor overrun nor unpaid counts' }
+const NO_LOSS: Figure = { amount: 0n, formula: 'none of margin, overrun and unpaid counts' }
 
-/** Attempts that nobody is charged for, at a provider that ignores the cap. */
+/** Attempts that are not charged, at a provider that ignores the cap. */
 function ignored(model: Model, { target, cost, shape }: ShapeCost, outside: number, attempts: number): Figure {
   const { context, maxOutput } = model
   const inCap = maxOutput + outside
@@ -269,15 +272,15 @@ function eachOf(attempts: number, target: Target, { amount, formula }: Figure): 
   }
 }
 
-/** Of all routes on which a model is asked the most; the step `route` says it. */
+/** The largest `attempts` of the step `route` on any route. */
 function attemptsOf({ routes }: Configuration): number {
-  const said = routes.flatMap(({ steps }) =>
+  const configured = routes.flatMap(({ steps }) =>
     steps.steps.flatMap(({ plugin, settings }) => {
       const { attempts } = (settings ?? {}) as { attempts?: unknown }
       return plugin.gives?.includes('targets') && typeof attempts === 'number' ? [attempts] : []
     }),
   )
-  return said.length === 0 ? 1 : Math.max(...said)
+  return configured.length === 0 ? 1 : Math.max(...configured)
 }
 
 function largest(figures: readonly Figure[]): Figure {
@@ -295,7 +298,7 @@ function sum(price: Price, model: Model, shape: Shape, output: string, searches:
   const each = request === 0n ? '' : ` + ${showNano(request)} a request`
   const searched = search === 0n || searches === 0 ? '' : ` + ${searches} searches x ${showNano(search)}`
   const [input, answer] = [dearest(price, 'input', context), dearest(price, 'output', context)]
-  return `${prompt} x ${perMillion(input)} dearest input + ${output} x ${perMillion(answer)} output${each}${searched}`
+  return `${prompt} x ${perMillion(input)} highest input price + ${output} x ${perMillion(answer)} output${each}${searched}`
 }
 
 const dearest = (price: Price, unit: Unit, input: number) => dearestRule(price, unit, { input })?.nanos ?? 0n

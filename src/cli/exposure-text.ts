@@ -1,10 +1,10 @@
-/** An exposure as people read it. */
+/** Formats an exposure as text. */
 
 import type { Exposure, ModelExposure } from './exposure-figures.ts'
 import type { Figure, PolicyExposure } from './exposure-policies.ts'
 import { pairs, showNano, table } from './format.ts'
 
-/** The tables, what they mean, and with `explain` the formula behind each figure. */
+/** The tables with a legend, and with `explain` the formula of each figure. */
 export function exposureText(exposure: Exposure, explain: boolean): string {
   const { models, policies } = exposure
   const remarks = [
@@ -23,11 +23,11 @@ export function exposureText(exposure: Exposure, explain: boolean): string {
 }
 
 const MEANING = `What the operator can lose on one exchange:
-  MARGIN    it is answered, at the target whose cost is highest above the price
+  MARGIN    an answer of the target whose cost exceeds the price the most
   OVERRUN   one attempt: the provider ignores the cap and bills up to the whole context for each choice
-  UNPAID    attempts fail or the client leaves: the provider may bill more of them, within the cap, than anybody is charged
-  WORST     all of its attempts with all of these at once, or with those in --losses: what --max-house-loss is about
-  UNPRICED  features under "allow" that the provider bills otherwise: no bound
+  UNPAID    failed attempts or a disconnect: the provider may bill more, within the cap, than the customer is charged
+  WORST     all attempts with all of these losses, or with those in --losses; --max-house-loss limits it
+  UNPRICED  features under "allow" with other prices at the provider: no bound
 `
 
 function modelTable(models: readonly ModelExposure[]): string {
@@ -75,7 +75,7 @@ function policyTable(policies: readonly PolicyExposure[]): string {
 function totals({ largestHold, openHolds, overdraft }: Exposure): string {
   return pairs([
     ['largest single hold', `${showNano(largestHold.amount)} (${largestHold.of})`],
-    ['all open holds at once', `${showNano(openHolds.amount)} at most, and never more than the accounts have`],
+    ['all open holds at once', `${showNano(openHolds.amount)} at most, and never more than the credit of the accounts`],
     ['worst overdraft of an account', `${showNano(overdraft.amount)}: ${overdraft.formula}`],
   ])
 }
@@ -84,15 +84,15 @@ function explanations({ models, policies, largestHold, openHolds }: Exposure): s
   const line = (name: string, { amount, formula }: Figure) => `  ${name}: ${showNano(amount)} = ${formula}\n`
   const ofModels = models.map(
     model =>
-      `${model.id}\n${line('largest hold', model.largestHold)}${line('  of that, thinking outside the cap', model.outsideCap)}${line('margin', model.margin)}${line('overrun', model.overrun)}${line('unpaid', model.unpaid)}${line('worst exchange', model.worstExchange)}`,
+      `${model.id}\n${line('largest hold', model.largestHold)}${line('  of that, reasoning outside the cap', model.outsideCap)}${line('margin', model.margin)}${line('overrun', model.overrun)}${line('unpaid', model.unpaid)}${line('worst exchange', model.worstExchange)}`,
   )
   const ofPolicies = policies.map(({ name, key, account, raw }) => {
     const crowds = [['a key', key] as const, ['an account', account] as const].map(
-      ([who, crowd]) =>
-        `  ${who}: ${crowd.atOnce} at once = ${crowd.formula}\n${line(`holds of ${who}`, crowd.openHolds)}`,
+      ([owner, crowd]) =>
+        `  ${owner}: ${crowd.atOnce} at once = ${crowd.formula}\n${line(`holds of ${owner}`, crowd.openHolds)}`,
     )
     return `policy ${name}\n${crowds.join('')}${raw.map(({ path, hold }) => (hold ? line(path, hold) : '')).join('')}`
   })
   const all = `all together\n${line('largest single hold', largestHold)}${line('all open holds', openHolds)}`
-  return `How the figures came about (rounded up once, to a nano-dollar)\n\n${[...ofModels, ...ofPolicies, all].join('\n')}`
+  return `The formulas of the figures (rounded up once, to a nano-dollar)\n\n${[...ofModels, ...ofPolicies, all].join('\n')}`
 }

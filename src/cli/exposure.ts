@@ -18,7 +18,7 @@ interface Options {
   readonly json?: true
 }
 
-/** As in `exposure-figures.ts`, which is loaded only when there is something to work out. */
+/** The same as `LOSSES` of `exposure-figures.ts`, which is loaded only when needed. */
 const KINDS: readonly Loss[] = ['margin', 'overrun', 'unpaid', 'unpriced']
 
 export const addExposure: AddCommand = (program, { terminal, finish }) => {
@@ -48,26 +48,24 @@ export const addExposure: AddCommand = (program, { terminal, finish }) => {
 async function exposure(terminal: Terminal, config: string, options: Options): Promise<ExitCode> {
   const loaded = await readConfiguration(terminal, config)
   if ('problems' in loaded) {
-    terminal.err(
-      `${await problemText(terminal, loaded)}\nThe exposure of a configuration with problems is not known.\n`,
-    )
+    terminal.err(`${await problemText(terminal, loaded)}\nThe exposure of a configuration with problems is unknown.\n`)
     return 1
   }
   const [{ exposureOf }, { exposureText }] = await Promise.all([
     import('./exposure-figures.ts'),
     import('./exposure-text.ts'),
   ])
-  const found = exposureOf(loaded.configuration, options.losses)
-  const exceeded = exceededBy(found, options)
-  if (options.json) terminal.out(json({ ok: exceeded.length === 0, ...asJson(found), exceeded }))
+  const result = exposureOf(loaded.configuration, options.losses)
+  const exceeded = exceededBy(result, options)
+  if (options.json) terminal.out(json({ ok: exceeded.length === 0, ...asJson(result), exceeded }))
   else {
-    terminal.out(exposureText(found, options.explain ?? false))
+    terminal.out(exposureText(result, options.explain ?? false))
     for (const sentence of exceeded) terminal.err(`${sentence}\n`)
   }
   return exceeded.length === 0 ? 0 : 1
 }
 
-/** A sentence for each figure that is beyond what the command line allows. */
+/** A sentence for each figure above the limits of the command line. */
 function exceededBy({ models, policies }: Exposure, options: Options): string[] {
   const { maxHold, maxHouseLoss, losses } = options
   const sentences: string[] = []
@@ -81,7 +79,7 @@ function exceededBy({ models, policies }: Exposure, options: Options): string[] 
     ]
     for (const [whose, { amount, formula }] of holds) {
       if (amount <= maxHold) continue
-      sentences.push(`A hold of ${whose} can be ${show(amount)}, and ${show(maxHold)} is allowed: ${formula}`)
+      sentences.push(`A hold of ${whose} can be ${show(amount)}, but ${show(maxHold)} is allowed: ${formula}`)
     }
   }
   if (maxHouseLoss === undefined) return sentences
@@ -91,18 +89,18 @@ function exceededBy({ models, policies }: Exposure, options: Options): string[] 
     if (amount > maxHouseLoss) {
       const kinds = `${bounded.join(', ')}${bounded.length > 1 ? ' together' : ''}`
       sentences.push(
-        `The model ${id} can cost the operator ${show(amount)} in one exchange (${kinds}), and ${show(maxHouseLoss)} is allowed: ${formula}`,
+        `The model ${id} can cost the operator ${show(amount)} in one exchange (${kinds}), but ${show(maxHouseLoss)} is allowed: ${formula}`,
       )
     }
     if (losses.includes('unpriced') && unpriced.length > 0) {
-      sentences.push(`The model ${id} allows ${unpriced.join(', ')}: what that costs the operator has no bound`)
+      sentences.push(`The model ${id} allows ${unpriced.join(', ')}: its cost for the operator has no bound`)
     }
   }
   if (losses.includes('unpaid')) {
     for (const { path, unpaid } of policies.flatMap(({ raw }) => raw)) {
       if (unpaid === null || unpaid.amount <= maxHouseLoss) continue
       sentences.push(
-        `The route ${path} can cost the operator ${show(unpaid.amount)} in one exchange (unpaid), and ${show(maxHouseLoss)} is allowed: ${unpaid.formula}`,
+        `The route ${path} can cost the operator ${show(unpaid.amount)} in one exchange (unpaid), but ${show(maxHouseLoss)} is allowed: ${unpaid.formula}`,
       )
     }
   }
@@ -131,8 +129,8 @@ function asJson({ models, policies, largestHold, openHolds, overdraft }: Exposur
       routes,
       charged,
       ...Object.fromEntries(
-        Object.entries({ key, account }).map(([who, { atOnce, formula, openHolds: holds }]) => [
-          who,
+        Object.entries({ key, account }).map(([owner, { atOnce, formula, openHolds: holds }]) => [
+          owner,
           { at_once: atOnce, formula, open_holds: figureJson(holds) },
         ]),
       ),
@@ -151,7 +149,7 @@ function figureJson({ amount, formula }: Figure): object {
   return { amount: formatMoney(amount), formula }
 }
 
-/** Dollars; nothing is an amount too: `--max-house-loss 0`. */
+/** Dollars; 0 is allowed: `--max-house-loss 0`. */
 function amountValue(text: string): bigint {
   try {
     return parseMoney(text)
@@ -164,6 +162,6 @@ function amountValue(text: string): bigint {
 function lossesValue(text: string): readonly Loss[] {
   const names = listValue(text)
   const wrong = names.find(name => !(KINDS as readonly string[]).includes(name))
-  if (wrong !== undefined) throw new InvalidArgumentError(`"${wrong}" is none of ${KINDS.join(', ')}.`)
+  if (wrong !== undefined) throw new InvalidArgumentError(`"${wrong}" is not one of ${KINDS.join(', ')}.`)
   return names as readonly Loss[]
 }

@@ -1,9 +1,8 @@
-/** How the commands write things for people: money, times and aligned columns. `--json` does not pass through here. */
+/** Formats money, times and tables of the commands for people. */
 import { formatMoney, type NanoUsd, visible, visibleJson } from '#contract'
 
 /**
- * Money as people write it, exactly: `"10.000000000"` is `$10`, `"5.250000000"` is `$5.25`, `"0.500000000"` is `$0.50`,
- * `"0.000123400"` is `$0.0001234`.
+ * Formats money exactly: `"10.000000000"` is `$10`, `"5.250000000"` is `$5.25`, `"0.000123400"` is `$0.0001234`.
  *
  * @param dollars with 9 decimals, as in JSON
  */
@@ -27,11 +26,11 @@ export function count(number: number, noun: string): string {
 
 export interface Column {
   readonly title: string
-  /** Money and numbers; text stands to the left. */
+  /** Aligns money and numbers to the right. */
   readonly right?: boolean
 }
 
-/** Rows under titles, aligned; each line ends without spaces. Without any title there is no line of titles. */
+/** Aligned rows under titles, without trailing spaces. The title line is omitted if all titles are empty. */
 export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
   const titles = columns.map(({ title }) => title)
   const lines = [...(titles.some(Boolean) ? [titles] : []), ...rows.map(row => row.map(visible))]
@@ -47,14 +46,14 @@ export function table(columns: readonly Column[], rows: readonly (readonly strin
     .join('')
 }
 
-/** Names and values under each other, the values aligned. */
+/** Lines of names and aligned values. */
 export function pairs(entries: readonly (readonly [string, string])[]): string {
   const shown = entries.map(entry => entry.map(visible) as [string, string])
   const widest = Math.max(...shown.map(([name]) => width(name)))
   return shown.map(([name, value]) => `  ${pad(name, widest, false)}  ${value}\n`).join('')
 }
 
-/** A value as the one line of JSON that scripts read. */
+/** A value as indented JSON. */
 export function json(value: unknown): string {
   return `${visibleJson(JSON.stringify(value, null, 2))}\n`
 }
@@ -68,7 +67,6 @@ function width(text: string): number {
   return [...text].length
 }
 
-/** Money as people write it, exactly. */
 export function showNano(nano: NanoUsd): string {
   return showMoney(formatMoney(nano))
 }

@@ -1,4 +1,4 @@
-/** `tollgate import litellm`: writes a configuration from that of a LiteLLM proxy, checks it, and says what is not in it. */
+/** `tollgate import litellm`: converts and checks the configuration of a LiteLLM proxy, and lists unconverted settings. */
 import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
@@ -32,10 +32,10 @@ export const addImport: AddCommand = (program, { terminal, finish }) => {
     .argument('<file>', 'path of the config.yaml')
     .option('--out <folder>', 'folder for the files (default: print them)')
     .option('--force', 'overwrite existing files')
-    .option('--catalog <file>', "a price list before the built-in one: LiteLLM's or that of models.dev")
+    .option('--catalog <file>', 'a price list with precedence over the built-in one, of LiteLLM or models.dev')
     .option('--verbose', 'print all remarks, each with its line')
     .addOption(
-      new Option('--unpriced <how>', 'how to treat models of paid providers whose price is not known')
+      new Option('--unpriced <how>', 'how to treat models of paid providers without a known price')
         .choices(['disable', 'free'])
         .default('disable'),
     )
@@ -43,7 +43,7 @@ export const addImport: AddCommand = (program, { terminal, finish }) => {
     .addHelpText('after', example('import litellm config.yaml --out gateway', 'import litellm config.yaml --verbose'))
     .action((file: string, options: Options, command: Command) => {
       if (options.force && options.out === undefined)
-        command.error('error: --force is for --out: without --out no file is written')
+        command.error('error: --force needs --out: without --out no file is written')
       return finish(() => importFile(terminal, file, options))
     })
 }
@@ -80,22 +80,22 @@ async function importFile(terminal: Terminal, file: string, options: Options): P
     for (const [name, content] of files) if (name.endsWith('.yaml')) terminal.out(`# --- ${name}\n${content}\n`)
   }
   const rest = options.out === undefined ? '--verbose' : `--verbose, or ${join(options.out, 'IMPORTED.md')}`
-  const said = options.verbose
+  const report = options.verbose
     ? listOf(imported.remarks, basename(file))
     : summary(imported.remarks, basename(file), rest)
-  terminal.err(`${said}\n${ending(imported, commands, options, terminal.self)}`)
+  terminal.err(`${report}\n${ending(imported, commands, options, terminal.self)}`)
   if (problems.length === 0) return 0
-  terminal.err(`\nThe mistakes that tollgate check finds:\n${problems.map(problem => `  ${problem}\n`).join('')}`)
+  terminal.err(`\nProblems found by tollgate check:\n${problems.map(problem => `  ${problem}\n`).join('')}`)
   return 1
 }
 
-/** As they can be pasted where the import ran. */
+/** The commands for the folder of the import. */
 function commandsOf({ self }: Terminal, { commands }: Imported, { out }: Options): string[] {
   const config = out === undefined ? '' : ` -c ${quoted(join(out, 'gateway.yaml'))}`
   return commands.map(command => `${self} ${command}${config}`)
 }
 
-/** The commands from here to the first answer. */
+/** The next steps: the commands until the first answer. */
 function ending({ gateway, variables }: Imported, commands: readonly string[], { out }: Options, self: string): string {
   const models = Object.values(gateway['models'] as Record<string, { enabled?: boolean }>)
   const off = models.filter(({ enabled }) => enabled === false).length
@@ -107,8 +107,8 @@ function ending({ gateway, variables }: Imported, commands: readonly string[], {
   const start = out === undefined ? commands : [`${self} check${config}`, ...commands, `${self} serve${config}`]
   const how =
     out === undefined
-      ? "Keys are in LiteLLM's database and cannot be moved; make new ones:"
-      : "Check, make an account and a key (LiteLLM's keys cannot be moved), and serve:"
+      ? "Keys are in LiteLLM's database and cannot be moved; create new ones:"
+      : "Check, create an account and a key (LiteLLM's keys cannot be moved), and serve:"
   return `${out === undefined ? 'On stdout: ' : `Written to ${out}: `}${counted}.\n${set}${how}\n${start.map(command => `  ${command}\n`).join('')}`
 }
 
@@ -123,7 +123,7 @@ async function readText(terminal: Terminal, file: string): Promise<string> {
 interface Prices {
   readonly list: PriceList
   readonly text: string
-  /** As gateway.yaml names it: from its own folder. */
+  /** Relative to the folder of gateway.yaml. */
   readonly path: string
 }
 
@@ -135,7 +135,7 @@ async function readPrices(terminal: Terminal, file: string, out: string | undefi
   return { list, text, path: relative(pathOf(terminal, out ?? '.'), pathOf(terminal, file)) }
 }
 
-/** Checks the files in memory, with values for the variables that pass. As `file:line:column: sentence`. */
+/** Checks the files in memory, with valid values for the variables. Returns `file:line:column: sentence` for each problem. */
 export async function problemsOf(
   files: ReadonlyMap<string, string>,
   { variables }: Imported,
@@ -155,7 +155,7 @@ export async function problemsOf(
       const name = relative(folder, path)
       const content = prices !== null && path === resolve(folder, prices.path) ? prices.text : files.get(name)
       if (content !== undefined) return content
-      // A file of the operator's own, such as that of a service account.
+      // Another file of the operator, such as a service account's.
       if (!name.startsWith('policies')) return sampleAccount()
       throw Object.assign(new Error('the file does not exist'), { code: 'ENOENT' })
     },
@@ -166,7 +166,7 @@ export async function problemsOf(
   })
 }
 
-/** All or nothing: a file that is there stays as it is unless `force` says otherwise. */
+/** Writes all files or none: without `force`, an existing file is an error. */
 async function write(
   terminal: Terminal,
   out: string,
@@ -176,7 +176,7 @@ async function write(
   const folder = pathOf(terminal, out)
   const there = [...files.keys()].filter(name => existsSync(join(folder, name)))
   if (there.length > 0 && !force) {
-    throw new CommandError(`${out} has ${there.join(', ')} already. Nothing was written; --force overwrites.`)
+    throw new CommandError(`${out} already has ${there.join(', ')}. Nothing was written; use --force to overwrite.`)
   }
   for (const [name, content] of files) {
     makeFolder(dirname(join(folder, name)))

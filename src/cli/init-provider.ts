@@ -1,4 +1,4 @@
-/** The texts of `tollgate init --provider`: the configuration of a gateway of real providers, and the variables that it needs. */
+/** The texts of `tollgate init --provider`: a configuration with real providers, and its variables. */
 import { InvalidArgumentError } from 'commander'
 import { listed, nearest } from '../config/yaml/problem.ts'
 import { VENDORS, type Vendor, vendorNamed } from '../providers/dialects/vendors.ts'
@@ -10,22 +10,22 @@ import { listValue } from './values.ts'
 /** A variable of the written configuration. */
 export interface Variable {
   readonly name: string
-  /** A sentence without its full stop: what to write, or where a key is made. */
+  /** A sentence without a full stop: the value to write, or the page where keys are created. */
   readonly meaning: string
 }
 
 /** A file with a credential, beside gateway.yaml. */
 export const SERVICE_ACCOUNT = 'service-account.json'
 
-/** Parts of a vendor's provider that `VENDORS` does not have. */
+/** Parts of a vendor's provider that are not in `VENDORS`. */
 interface Needs {
   readonly baseUrl?: string
   readonly variables?: readonly Variable[]
   /** Further keys of the provider, with their YAML. */
   readonly keys?: Readonly<Record<string, string>>
-  /** The console and its page where keys are made. */
+  /** The console page where keys are created. */
   readonly keyPage?: string
-  /** The vendor's names of the models that this dialect takes; left out: all. */
+  /** The vendor's names of the models that the dialect supports; undefined: all. */
   readonly models?: string
 }
 
@@ -74,7 +74,7 @@ const NEEDS: Readonly<Record<string, Needs>> = {
     keyPage: 'Cloudflare dashboard, page "API Tokens"',
   },
   vllm: { baseUrl: 'http://127.0.0.1:8000/v1' },
-  // Its own port is that of `listen`.
+  // Its default port is the same as that of `listen`.
   llamafile: {
     baseUrl: '${LLAMAFILE_BASE_URL}',
     variables: [
@@ -91,13 +91,13 @@ const NEEDS: Readonly<Record<string, Needs>> = {
   },
 }
 
-/** In the list that a terminal shows. Every name of `VENDORS` is taken. */
+/** The vendors in the list on a terminal. Every name of `VENDORS` is accepted. */
 const WELL_KNOWN = [
   ...['openai', 'anthropic', 'gemini', 'azure', 'bedrock', 'vertex', 'mistral', 'groq', 'deepseek', 'together'],
   ...['openrouter', 'xai', 'ollama', 'vllm'],
 ]
 
-/** Reads `openai,anthropic`. An unknown name is a mistake in the command line. */
+/** Parses `openai,anthropic`. An unknown name is a usage error. */
 export function vendorsValue(text: string): readonly Vendor[] {
   return listValue(text).map(name => {
     const vendor = vendorNamed(name)
@@ -110,7 +110,7 @@ export function vendorsValue(text: string): readonly Vendor[] {
 }
 
 /**
- * Asks for providers until the answer names some, or is empty: then none.
+ * Asks for providers until the answer is valid; an empty answer means none.
  * @param env marks the providers whose key is in the environment or in `.env`
  */
 export async function askVendors(
@@ -125,7 +125,7 @@ export async function askVendors(
   })
   terminal.out(`Providers of the new gateway:\n\n${pairs(rows)}\n`)
   while (true) {
-    const answer = (await ask('Numbers or names, with commas between them (Enter alone: the embedded demo): ')).trim()
+    const answer = (await ask('Numbers or names, separated by commas (Enter: the embedded demo): ')).trim()
     if (answer === '') return []
     try {
       return vendorsValue(
@@ -191,7 +191,7 @@ function providerYaml(vendor: Vendor): string {
     ...(profile === undefined || dialect !== 'openai' ? {} : { profile }),
     base_url: baseUrl,
     ...keys,
-    // At an unknown host, check wants to have this written.
+    // At an unknown host, `check` expects this setting.
     ...(hosts === undefined && dialect === 'openai' ? { missing_finish: 'error' } : {}),
     ...(key === null ? {} : { api_key: `\${${key}}` }),
   })
@@ -199,8 +199,8 @@ function providerYaml(vendor: Vendor): string {
 }
 
 /**
- * The key `models` of gateway.yaml. With one vendor clients send the model's own name, as they do to the vendor itself; with
- * several the vendor's name and a slash are before it.
+ * The key `models` of gateway.yaml. With one vendor, clients send the model's own name, as they do to the vendor. With several,
+ * the vendor's name and a slash precede it.
  */
 export function modelsYaml(vendors: readonly Vendor[]): string {
   return `models:\n${vendors.map(vendor => modelYaml(vendor, vendors.length === 1 ? '' : `${vendor.name}/`)).join('\n')}`
@@ -236,7 +236,7 @@ function modelYaml(vendor: Vendor, prefix: string): string {
     targets: [{ ${target.join(', ')} }]
     price: free
 ${sizes}`,
-    written: `  # The built-in price list has no models of ${title}: .env names one, with its price.
+    written: `  # The built-in price list has no models of ${title}: write one in .env, with its price.
   ${prefix}chat:
     targets: [{ ${target.join(', ')} }]
     price: { per: 1M tokens, input: "${reference(vendor, 'INPUT_PRICE')}", output: "${reference(vendor, 'OUTPUT_PRICE')}" }

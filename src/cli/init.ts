@@ -1,6 +1,6 @@
 /**
- * `tollgate init`: writes a gateway of one's own. With the embedded demo it has all that its changes are checked by before they
- * are merged; with `--provider` it is a small gateway of real providers.
+ * `tollgate init`: writes the files of a new gateway. With the embedded demo these include tests and a CI workflow; with
+ * `--provider` they are a small gateway with real providers.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -29,7 +29,7 @@ import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 export const addInit: AddCommand = (program: Command, { terminal, finish }) => {
   withoutConfig(program.command('init'))
     .description(
-      'write a gateway of your own: of real providers, or of the embedded demo with a policy, a plugin and tests',
+      'write the files of a new gateway: with real providers, or with the embedded demo, a policy, a plugin and tests',
     )
     .argument('[folder]', 'folder to write to; it is created if it is missing', '.')
     .option(
@@ -43,19 +43,19 @@ export const addInit: AddCommand = (program: Command, { terminal, finish }) => {
     )
 }
 
-/** The checkout, or of an installed package the folder of what was compiled: it has the shipped files in the same places. */
+/** The checkout, or the compiled folder of an installed package, which has the shipped files in the same places. */
 const SHIPPED = fileURLToPath(new URL('../..', import.meta.url))
-/** Overwritten without a word: `tollgate schema` makes it from the other files. */
+/** Always overwritten: `tollgate schema` generates it. */
 const SCHEMA = '.tollgate/schema.json'
 const PLUGIN = 'short-talks'
-/** A repository often has these: the first gets the lines that are missing, the second stays as it is. */
+/** Files that a repository often has: the first gets missing lines, the second stays unchanged. */
 const SHARED: ReadonlySet<string> = new Set(['.gitignore', 'tsconfig.json'])
 
 async function init(terminal: Terminal, folder: string, named: readonly Vendor[] | undefined): Promise<ExitCode> {
   const top = pathOf(terminal, folder)
   const place = { terminal, folder, top }
   const env = environmentOf(terminal, join(top, 'gateway.yaml'))
-  const vendors = named ?? (await askedVendors(place, env))
+  const vendors = named ?? (await vendorsFromTerminal(place, env))
   const files = vendors.length === 0 ? demoFiles() : providerFiles(vendors)
   refuseToReplace(place, Object.keys(files))
   for (const [name, text] of Object.entries(files)) {
@@ -70,14 +70,14 @@ async function init(terminal: Terminal, folder: string, named: readonly Vendor[]
 
 interface Place {
   readonly terminal: Terminal
-  /** As the command line has it. */
+  /** As in the command line. */
   readonly folder: string
-  /** The same as a whole path. */
+  /** The absolute path. */
   readonly top: string
 }
 
-/** None: the embedded demo. */
-async function askedVendors(place: Place, env: Environment): Promise<readonly Vendor[]> {
+/** An empty list means the embedded demo. */
+async function vendorsFromTerminal(place: Place, env: Environment): Promise<readonly Vendor[]> {
   const { terminal } = place
   if (terminal.ask === undefined) return []
   refuseToReplace(place, ['gateway.yaml'])
@@ -89,12 +89,12 @@ function refuseToReplace({ terminal, top }: Place, names: readonly string[]): vo
   if (there.length === 0) return
   const [verb, them] = there.length === 1 ? ['is', 'it'] : ['are', 'them']
   throw new CommandError(
-    `${there.map(name => shownPath(terminal, join(top, name))).join(', ')} ${verb} there already; nothing was written. ` +
-      `Move ${them} away, or name another folder: ${terminal.self} init FOLDER`,
+    `${there.map(name => shownPath(terminal, join(top, name))).join(', ')} ${verb} already there; nothing was written. ` +
+      `Move ${them} away, or use another folder: ${terminal.self} init FOLDER`,
   )
 }
 
-/** By the path from the folder. */
+/** Texts by path relative to the folder. */
 function demoFiles(): Readonly<Record<string, string>> {
   return {
     'gateway.yaml': demoConfiguration(),
@@ -103,7 +103,7 @@ function demoFiles(): Readonly<Record<string, string>> {
     ...Object.fromEntries(
       Object.entries(pluginFiles(PLUGIN)).map(([name, text]) => [`plugins/${PLUGIN}/${name}`, text]),
     ),
-    // Whatever package.json lies above: `npm init` may have written "commonjs" there.
+    // A package.json above may say "commonjs", as `npm init` writes it.
     'plugins/package.json': MODULE,
     'tsconfig.json': `${JSON.stringify(TYPES, null, 2)}\n`,
     '.gitignore': IGNORED,
@@ -111,7 +111,7 @@ function demoFiles(): Readonly<Record<string, string>> {
   }
 }
 
-/** By the path from the folder. */
+/** Texts by path relative to the folder. */
 function providerFiles(vendors: readonly Vendor[]): Readonly<Record<string, string>> {
   const example = vendors.some(vendor => variablesOf(vendor).length > 0)
   return {
@@ -128,7 +128,7 @@ function shipped(name: string): string {
   return readFileSync(join(SHIPPED, name), 'utf8')
 }
 
-/** The shipped one; what its first comment says holds for a checkout. */
+/** The shipped configuration without its first comment, which is for a checkout. */
 function demoConfiguration(): string {
   const text = shipped('gateway.yaml')
   return `${modeline('gateway.yaml', SCHEMA)}
@@ -137,7 +137,7 @@ function demoConfiguration(): string {
 ${text.slice(text.indexOf('version: 1\n'))}`
 }
 
-/** The listeners and the routes of the shipped one. Its open registration would give the providers' answers to strangers. */
+/** The listeners and routes of the shipped configuration, without its open registration, which would let strangers use the providers. */
 function providerConfiguration(vendors: readonly Vendor[]): string {
   const text = shipped('gateway.yaml')
   const head = text.slice(text.indexOf('version: 1\n'), text.indexOf('\nproviders:\n'))
@@ -158,7 +158,7 @@ function policy(step: string): string {
   const own = shipped('policies/standard.yaml')
   if (/^ *- use: ['"]?\.\.?\//m.test(own))
     throw new CommandError(
-      `${join(SHIPPED, 'policies/standard.yaml')} is what init copies, and it names a plugin by its path: that file would be missing. ` +
+      `${join(SHIPPED, 'policies/standard.yaml')}, which init copies, names a plugin by its path, and that file would be missing. ` +
         'Undo the change (git checkout policies/standard.yaml), or install Tollgate as a package.',
     )
   const text = own.replace('  - use: credits\n', `${step}$&`)
@@ -181,7 +181,7 @@ ${rows}          ]
 `
 }
 
-/** For editors and `tsc`. The types of both modules come with the package. */
+/** For editors and `tsc`. The package contains the types. */
 const TYPES = {
   compilerOptions: {
     module: 'nodenext',
@@ -195,7 +195,7 @@ const TYPES = {
   include: ['plugins'],
 }
 
-const IGNORED = `# The store, its secret and the schema for editors: \`npx tollgate schema\` writes that again.
+const IGNORED = `# The store, its secret and the editor schema, which \`npx tollgate schema\` writes again.
 .tollgate/
 .env
 node_modules/
@@ -229,21 +229,21 @@ function appendMissing(file: string, text: string): void {
 function demoText({ terminal, folder, top }: Place): string {
   const lines: [string, string][] = [
     ['gateway.yaml', 'providers, models with prices, routes'],
-    ['policies/', 'the steps of a route, and the tests of what they promise'],
-    [`plugins/${PLUGIN}/`, 'a step of your own, with its test'],
-    ['.github/workflows/', 'a workflow that runs check and both kinds of tests'],
+    ['policies/', 'the steps of a route, and their tests'],
+    [`plugins/${PLUGIN}/`, 'an example plugin with its test'],
+    ['.github/workflows/', 'a workflow that runs check and the tests'],
     ['tsconfig.json, .gitignore', `for editors, with ${SCHEMA}, and for git`],
   ]
   const config = configOption({ terminal, folder, top })
   const commands = ['check', 'test', 'serve'].map(name => `  ${terminal.self} ${name}${config}\n`)
   const missing = isInstalled(top)
-    ? '\nThe workflow runs npm ci: commit package.json, its lock file, and the file of the package if that is installed from one.\n'
+    ? "\nThe workflow runs npm ci: commit package.json, its lock file, and Tollgate's tgz file if you installed from one.\n"
     : '\nThe workflow and the test of the plugin need the package of Tollgate in this folder: npm init -y && npm install PACKAGE\n' +
-      'PACKAGE is the tollgate-VERSION.tgz that npm pack makes in a clone of Tollgate, after npm ci.\n'
+      'PACKAGE is tollgate-VERSION.tgz, which npm pack creates in a clone of Tollgate after npm ci.\n'
   return `Wrote:\n${pairs(lines)}\nNext:\n\n${commands.join('')}${missing}`
 }
 
-/** The values of variables are secrets: the text has their names only. */
+/** Shows only the names of variables: their values are secrets. */
 function providerText(place: Place, vendors: readonly Vendor[], env: Environment): string {
   const { terminal, top } = place
   const names = vendors.flatMap(variablesOf).map(({ name }) => name)
@@ -258,14 +258,14 @@ function providerText(place: Place, vendors: readonly Vendor[], env: Environment
   ]
   const config = configOption(place)
   const dotenv = shownPath(terminal, join(top, '.env'))
-  const known = set.length === 0 ? '' : `Set already, in the environment or in ${dotenv}: ${set.join(', ')}\n\n`
+  const known = set.length === 0 ? '' : `Already set in the environment or in ${dotenv}: ${set.join(', ')}\n\n`
   const file = needsFile(vendors)
     ? `Put the JSON file of a Google service account here: ${shownPath(terminal, join(top, SERVICE_ACCOUNT))}\n`
     : ''
   const write =
     missing.length === 0
       ? ''
-      : `Put ${listed(missing, 'and')} into ${dotenv}; .env.example says where to find ${missing.length === 1 ? 'it' : 'them'}. Lines of .env: NAME=value\n`
+      : `Put ${listed(missing, 'and')} into ${dotenv}; .env.example explains where to find ${missing.length === 1 ? 'it' : 'them'}. Lines of .env: NAME=value\n`
   const run = (command: string) => `  ${terminal.self} ${command}${config}\n`
   return `Wrote:
 ${pairs(lines)}
@@ -273,17 +273,17 @@ ${known}Next:
 
 ${file}${write}
 ${run('serve')}
-The first start on a terminal makes an account with credit and a key. More accounts and keys, while it runs:
+The first start on a terminal creates an account with credit and a key. To create more while it runs:
 
 ${run('account create NAME --credit 10')}${run('key create --account NAME')}`
 }
 
-/** The option of a pasted command that names the written gateway; empty in its own folder. */
+/** The option -c for the new gateway in a pasted command; empty in the current folder. */
 function configOption({ terminal, folder, top }: Place): string {
   return top === terminal.folder ? '' : ` -c ${quoted(join(folder, 'gateway.yaml'))}`
 }
 
-/** Whether Node finds `tollgate/testing` from there. */
+/** Whether Node finds `tollgate/testing` from this folder. */
 function isInstalled(folder: string): boolean {
   const above = dirname(folder)
   return existsSync(join(folder, 'node_modules/tollgate/package.json')) || (above !== folder && isInstalled(above))

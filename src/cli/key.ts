@@ -1,4 +1,4 @@
-/** `tollgate key`: the keys that clients send. A secret is shown once, when it is made. */
+/** `tollgate key`: the keys of clients. A secret is shown only once, when it is created. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { IssuedKeyView, KeyView } from '../api/control/verbs.ts'
 import { MAX_GRACE_MS, MAX_KEYS_LISTED } from '../store/store.ts'
@@ -29,7 +29,7 @@ export const addKey: AddCommand = (program, context) => {
     .command('create')
     .description('create a key and show its secret, which is shown only once')
     .requiredOption('--account <account>', 'name or id of the account that owns the key')
-    .option('--name <name>', 'what the key is for', 'key')
+    .option('--name <name>', 'purpose of the key', 'key')
     .option(
       '--models <models>',
       'models that the key may use, separated by commas (default: all public models)',
@@ -38,7 +38,7 @@ export const addKey: AddCommand = (program, context) => {
     .option('--expires <when>', 'a duration from now (30d) or a date (2027-01-31) (default: never)', text =>
       expiryValue(text, Date.now()),
     )
-    .option('--cap <dollars>', 'total that the key may spend, in dollars (default: no limit of its own)', moneyValue)
+    .option('--cap <dollars>', 'maximum total spending of the key, in dollars (default: no limit)', moneyValue)
     .addOption(jsonOption())
     .addHelpText('after', example('key create --account acme --name laptop --models chat-small --expires 90d'))
     .action((options: CreateOptions, command: Command) =>
@@ -67,7 +67,7 @@ export const addKey: AddCommand = (program, context) => {
         const result = await operate(terminal, configOf(command), 'key.list', { account: options.account })
         if (options.json) terminal.out(json(result))
         else if (result.keys.length > 0) terminal.out(keyTable(result.keys, Date.now()))
-        else terminal.out(`No keys. Make one: ${terminal.self} key create --account ${options.account ?? 'NAME'}\n`)
+        else terminal.out(`No keys. Create one: ${terminal.self} key create --account ${options.account ?? 'NAME'}\n`)
         return 0
       }),
     )
@@ -77,7 +77,7 @@ export const addKey: AddCommand = (program, context) => {
   budgetCommand(key, context, 'key')
 }
 
-/** What ends a secret, or the key. */
+/** The commands that end a secret or the key. */
 const addEnds: AddCommand = (key, { terminal, finish }) => {
   key
     .command('rotate')
@@ -101,7 +101,7 @@ const addEnds: AddCommand = (key, { terminal, finish }) => {
       finish(async () => {
         const args = { key: id, grace_ms: options.grace, expires_at: options.expires }
         const issued = await operate(terminal, configOf(command), 'key.rotate', args)
-        // The oldest first. An end of the key itself may come before that of the grace.
+        // The oldest secret is first. The key may expire before the grace period ends.
         const until = options.grace === 0 ? null : (issued.key.secrets.at(-2)?.expires_at ?? null)
         const old = until === null ? 'stopped working now' : `works until ${showTime(until)}`
         if (options.json) terminal.out(json(issued))
@@ -137,7 +137,7 @@ interface UpdateOptions {
   readonly json?: true
 }
 
-/** Words that take an expiry and a cap away. */
+/** Words that remove an expiry and a cap. */
 const NEVER = 'never'
 const NONE = 'none'
 
@@ -146,7 +146,7 @@ const addUpdate: AddCommand = (key, { terminal, finish }) => {
     .command('update')
     .description('change the name, models, expiry or spending cap of a key; its secret is unchanged')
     .argument('<key>', 'id of the key')
-    .option('--name <name>', 'what the key is for')
+    .option('--name <name>', 'purpose of the key')
     .option('--models <models>', 'models that the key may use, separated by commas', listValue)
     .addOption(new Option('--all-models', 'allow every public model').conflicts('models'))
     .option('--expires <when>', 'a duration from now (30d), a date (2027-01-31), or never', text =>
@@ -154,7 +154,7 @@ const addUpdate: AddCommand = (key, { terminal, finish }) => {
     )
     .option(
       '--cap <dollars>',
-      'total that the key may spend, in dollars, including what it has spent already; or none',
+      'maximum total spending of the key, in dollars, including past spending; or none',
       text => (text === NONE ? text : moneyValue(text)),
     )
     .addOption(jsonOption())
@@ -168,7 +168,7 @@ const addUpdate: AddCommand = (key, { terminal, finish }) => {
         spending_cap: cap === NONE ? null : cap,
       }
       if (Object.values(args).every(value => value === undefined))
-        command.error('error: say what to change: --name, --models, --all-models, --expires or --cap')
+        command.error('error: nothing to change: add --name, --models, --all-models, --expires or --cap')
       return finish(async () => {
         if (models) await checkModels(terminal, configOf(command), models)
         const result = await operate(terminal, configOf(command), 'key.update', { key: id, ...args })
@@ -178,7 +178,7 @@ const addUpdate: AddCommand = (key, { terminal, finish }) => {
     })
 }
 
-/** Keys for people; a secret by its last four characters. Budgets have a column where a key has one. */
+/** A table of keys. Secrets are shown by their last four characters. The column of budgets appears if a key has one. */
 export function keyTable(keys: readonly KeyView[], nowMs: number): string {
   const limited = keys.some(({ budgets }) => budgets.length > 0)
   return table(
@@ -209,7 +209,7 @@ export function keyTable(keys: readonly KeyView[], nowMs: number): string {
   )
 }
 
-/** With the end of its grace, where a newer one has taken its place. */
+/** With the end of its grace period if a newer secret has replaced it. */
 function secretOf({ last4, expires_at: until }: KeyView['secrets'][number]): string {
   return until === null ? `…${last4}` : `…${last4} until ${showTime(until)}`
 }
@@ -219,19 +219,19 @@ function stateOf(key: KeyView, nowMs: number): string {
   return key.expires_at !== null && Date.parse(key.expires_at) <= nowMs ? 'expired' : 'live'
 }
 
-/** With what it may spend in its life, where that is said. */
+/** The spending, with the cap if there is one. */
 function spentOf({ spent, spending_cap: cap }: KeyView): string {
   return cap === null ? showMoney(spent) : `${showMoney(spent)} of ${showMoney(cap)}`
 }
 
-/** The secret on a line of its own, to be copied whole. */
+/** The secret on its own line, for copying. */
 function secret(issued: IssuedKeyView): string {
-  return `\n${issued.token}\n\nKeep it now: this secret is not shown again.\n`
+  return `\n${issued.token}\n\nStore it now: this secret is not shown again.\n`
 }
 
 function graceValue(text: string): number {
   const ms = durationValue(text)
   if (ms > MAX_GRACE_MS)
-    throw new InvalidArgumentError('It can be 168h at most; to go on without a limit, make a second key.')
+    throw new InvalidArgumentError('It can be at most 168h; to use both secrets longer, create a second key.')
   return ms
 }

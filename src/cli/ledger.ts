@@ -25,15 +25,15 @@ export const addLedger: AddCommand = (program, { terminal, finish }) => {
     )
 }
 
-/** A report for people: one line when all is well, else each broken promise. */
+/** Formats a report: one line if all is correct, else a row for each violation. */
 export function verifyText(report: VerifyView): string {
-  const seen = [
+  const counts = [
     count(report.accounts, 'account'),
     count(report.events, 'event'),
     count(report.open_holds, 'open hold'),
   ].join(', ')
-  if (report.violations.length === 0) return `OK: ${seen}; every balance adds up\n`
+  if (report.violations.length === 0) return `OK: ${counts}; all balances are correct\n`
   const rows = report.violations.map(({ invariant, subject, message }) => [invariant, subject, message])
-  const columns = [{ title: 'BROKEN' }, { title: 'WHERE' }, { title: 'WHAT' }]
-  return `${table(columns, rows)}\n${count(report.violations.length, 'broken promise')} in ${seen}\n`
+  const columns = [{ title: 'VIOLATED' }, { title: 'SUBJECT' }, { title: 'MESSAGE' }]
+  return `${table(columns, rows)}\n${count(report.violations.length, 'violation')} in ${counts}\n`
 }

@@ -1,4 +1,4 @@
-/** Checks the models that a key is limited to: a misspelt one would make a key that nothing answers. */
+/** Checks the models of a key: a key with only misspelt models could not be used. */
 import { fitsPattern } from '#contract'
 import type { ModelNames } from '../api/control/verbs.ts'
 import { readConfiguration } from './configuration.ts'
@@ -7,8 +7,8 @@ import { findStore } from './place.ts'
 import { CommandError, type Terminal } from './terminal.ts'
 
 /**
- * Throws when a model is neither in the catalog nor among those of a raw route: of the gateway that runs, or of the files when
- * none does. Files that do not load at the moment say nothing about them: keys can be made all the same, with a word about it.
+ * Throws a `CommandError` if a model is neither in the catalog nor in a raw route. It asks the running gateway, or reads the
+ * files if none runs. If the files do not load, it prints that the models were not checked.
  */
 export async function checkModels(terminal: Terminal, configFile: string, models: readonly string[]): Promise<void> {
   const names =
@@ -20,12 +20,12 @@ export async function checkModels(terminal: Terminal, configFile: string, models
     if (known.has(name) || names.models.some(id => fitsPattern(name, id))) continue
     const alias = Object.hasOwn(names.aliases, name) ? names.aliases[name] : undefined
     const meant = alias ?? nearest(name, known)
-    const suggestion = meant === undefined ? `there are: ${firstOf([...known])}` : `did you mean "${meant}"?`
+    const suggestion = meant === undefined ? `the models are ${firstOf([...known])}` : `did you mean "${meant}"?`
     throw new CommandError(`The catalog has no model "${name}"; ${suggestion}`)
   }
 }
 
-/** A wildcard has hundreds. */
+/** At most 20: a wildcard has hundreds. */
 function firstOf(ids: readonly string[]): string {
   return ids.length <= 20 ? ids.join(', ') : `${ids.slice(0, 20).join(', ')} and ${ids.length - 20} more`
 }

@@ -1,7 +1,4 @@
-/**
- * How a command reaches the store: through the control socket of the gateway that runs, or, when none does, by taking
- * the lock and opening the store itself.
- */
+/** Access of commands to the store: through the control socket of a running gateway, else with the lock and the store itself. */
 import { userInfo } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { VerbName, VerbResults, VerifyView } from '../api/control/verbs.ts'
@@ -11,15 +8,15 @@ import type { Store } from '../store/store.ts'
 import { findStore, type StorePlace } from './place.ts'
 import { CommandError, progressLine, type Terminal } from './terminal.ts'
 
-/** How long a gateway may take from locking its store to listening for commands, or another command to be done. */
-const PATIENCE_MS = 5000
+/** The time for a gateway from locking its store to listening for commands, or for another command to finish. */
+const TIMEOUT_MS = 5000
 const ROUND_MS = 50
 
 type Args = Readonly<Record<string, unknown>>
 
 /**
- * Does a verb on the store that a configuration names. Throws what the verb throws, and a `CommandError` when neither a
- * gateway answers nor the store can be opened.
+ * Runs a verb on the store of a configuration. Throws the errors of the verb, and a `CommandError` if no gateway answers and
+ * the store cannot be opened.
  */
 export async function operate<Name extends VerbName>(
   terminal: Terminal,
@@ -29,11 +26,11 @@ export async function operate<Name extends VerbName>(
 ): Promise<VerbResults[Name]> {
   const place = await findStore(terminal, config)
   const { runVerb } = await import('../api/control/verbs.ts')
-  const deadline = Date.now() + PATIENCE_MS
+  const deadline = Date.now() + TIMEOUT_MS
   for (;;) {
     const result = await askGateway(place, verb, args)
     if (result !== null) return result
-    if (place.store === 'memory') throw new CommandError(nobodyRemembers(terminal))
+    if (place.store === 'memory') throw new CommandError(noGatewayText(terminal))
     const isLast = Date.now() >= deadline
     const owned = await (place.database === null
       ? usePostgres(terminal, place)
@@ -43,7 +40,7 @@ export async function operate<Name extends VerbName>(
   }
 }
 
-/** Asks the gateway that runs on a store; null when none does. Throws what the verb throws. */
+/** Runs a verb in the gateway of a store; null if no gateway runs. Throws the errors of the verb. */
 export async function askGateway<Name extends VerbName>(
   place: Pick<StorePlace, 'store' | 'configFile'>,
   verb: Name,
@@ -59,8 +56,8 @@ export async function askGateway<Name extends VerbName>(
 }
 
 /**
- * Checks the ledger. A database is read as one snapshot by this process, whether a gateway runs or not: nothing is
- * written, nothing waits, and the gateway's streams go on. Only a store in memory has to be asked.
+ * Checks the ledger. This process reads the database as one snapshot, which neither writes nor blocks a running gateway. A
+ * store in memory is checked by its gateway.
  */
 export async function verifyLedger(terminal: Terminal, config: string): Promise<VerifyView> {
   const place = await findStore(terminal, config)
@@ -80,7 +77,7 @@ export async function verifyLedger(terminal: Terminal, config: string): Promise<
   }
 }
 
-/** Refuses a store of another version or of another program, and changes nothing. */
+/** Throws for a store of another version or of another program. Changes nothing. */
 async function openForReading({ store, database: path }: StorePlace): Promise<Database> {
   if (path === null) {
     const { migratePostgres, openPostgres } = await import('../store/engine/postgres/index.ts')
@@ -93,29 +90,29 @@ async function openForReading({ store, database: path }: StorePlace): Promise<Da
     import('../store/engine/database.ts'),
     import('../store/engine/migrate.ts'),
   ])
-  // Opening would say so too, in SQLite's words.
-  if (!existsSync(path)) throw new CommandError(`There is no store at ${path} yet.`)
+  // Clearer than SQLite's own error.
+  if (!existsSync(path)) throw new CommandError(`The store ${path} does not exist yet.`)
   const database = openDatabase(path, { readOnly: true })
   migrate(database, { canWrite: false })
   return database
 }
 
-/** Who gives credit, for the ledger: the user of this machine. */
+/** The author of credits in the ledger: the user of this machine. */
 export function actor(): string {
   try {
     return `cli:${userInfo().username}`
   } catch {
-    // A container may run as a user id that has no name.
+    // The user id of a container may have no name.
     return `cli:${process.getuid?.() ?? 'unknown'}`
   }
 }
 
-interface Owned {
+interface OpenStore {
   use<Result>(work: (store: Store) => Promise<Result>): Promise<Result>
 }
 
-/** The store, when nobody else has it. Undefined while somebody has it and may still come to answer; else throws. */
-async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promise<Owned | undefined> {
+/** Opens the store if its lock is free. Undefined while another process may still answer; throws after the last attempt. */
+async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promise<OpenStore | undefined> {
   const [{ takeLock }, { StoreError }] = await Promise.all([
     import('../store/files/lock.ts'),
     import('../store/error.ts'),
@@ -123,9 +120,9 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
   const clock = { now: () => Date.now() }
   const lock = await takeLock(path, clock).catch((error: Error) => {
     if (!(error instanceof StoreError)) throw new CommandError(`The store ${path} cannot be opened: ${error.message}.`)
-    // One with a cause is about the file itself; waiting would not mend it.
+    // An error with a cause concerns the file itself; waiting does not help.
     if (error.cause !== undefined) throw error
-    if (isLast) throw new CommandError(`${error.message} It does not answer at its control socket either.`)
+    if (isLast) throw new CommandError(`${error.message} That process does not answer at its control socket.`)
     return undefined
   })
   if (lock === undefined) return undefined
@@ -142,7 +139,7 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
         const where = secretPlace(configured, dirname(real))
         const store = await openStore({ url: place.store, secret, secretPlace: where, clock, writes: 'here' })
         try {
-          // With the lock in hand nobody is alive, so every open hold is a dead one's.
+          // With the lock, no other process uses the store, so every open hold is from a dead one.
           await store.recover()
           return await work(store)
         } finally {
@@ -155,8 +152,8 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
   }
 }
 
-/** The store in PostgreSQL, which gateways and commands share. */
-async function usePostgres(terminal: Terminal, place: StorePlace): Promise<Owned> {
+/** Opens a store in PostgreSQL, which gateways and commands share. */
+async function usePostgres(terminal: Terminal, place: StorePlace): Promise<OpenStore> {
   const [{ openStore }, { secretPlace }, { loadPostgresSecret }, { storeFolder }] = await Promise.all([
     import('../store/engine/sqlite.ts'),
     import('../store/secret.ts'),
@@ -180,9 +177,9 @@ async function usePostgres(terminal: Terminal, place: StorePlace): Promise<Owned
   }
 }
 
-function nobodyRemembers(terminal: Terminal): string {
+function noGatewayText(terminal: Terminal): string {
   return (
-    'The configuration says "store: memory", which keeps accounts and keys only as long as the gateway runs, and none ' +
+    'The configuration has "store: memory", which keeps accounts and keys only while the gateway runs, and no gateway ' +
     `runs here. Start it (${terminal.self} serve), or write "store: sqlite:./.tollgate/tollgate.db".`
   )
 }

@@ -1,4 +1,4 @@
-/** `tollgate account budget` and `tollgate key budget`: what an account or a key may spend in a period, and what is left of it. */
+/** `tollgate account budget` and `tollgate key budget`: the spending limits of an account or a key in a period. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Budget, EVERY, type Every, mistakeInBudget } from '#contract'
 import type { BudgetView } from '../api/views.ts'
@@ -15,7 +15,7 @@ interface BudgetOptions {
   readonly at?: readonly string[]
   readonly then?: string
   readonly remove?: true
-  /** Of accounts only. */
+  /** For accounts only. */
   readonly after?: string
   readonly json?: true
 }
@@ -25,7 +25,6 @@ const OWNERS = {
   key: { argument: '<key>', about: 'id of the key', sample: 'key_0123' },
 } as const
 
-/** Adds the command to `account` or to `key`. */
 export function budgetCommand(
   ...[parent, { terminal, finish }, of]: [...Parameters<AddCommand>, 'account' | 'key']
 ): void {
@@ -33,21 +32,22 @@ export function budgetCommand(
   const terms = ['amount', 'zone', 'at', 'then']
   const command = parent
     .command('budget')
-    .description(`show what is left of the budgets of ${of === 'account' ? 'an account' : 'a key'}; set or remove one`)
+    .description(
+      `show the budgets of ${of === 'account' ? 'an account' : 'a key'} and their remainders; set or remove one`,
+    )
     .argument(argument, about)
     .addOption(new Option('--every <period>', 'the period; weeks begin on Monday, life has no end').choices(EVERY))
-    .option('--amount <dollars>', 'what may be spent and held in a period, in dollars', moneyValue)
-    .option(
-      '--zone <zone>',
-      'the time zone in which days begin, such as Europe/Berlin (default: as it was, else UTC)',
-      zoneValue,
-    )
+    .option('--amount <dollars>', 'maximum spending and holds in a period, in dollars', moneyValue)
+    .option('--zone <zone>', 'time zone of the period, such as Europe/Berlin (default: unchanged, else UTC)', zoneValue)
     .option(
       '--at <marks>',
-      'parts of the amount with an alert, separated by commas (default: as they were, else 80%,100%)',
+      'parts of the amount that cause an alert, separated by commas (default: unchanged, else 80%,100%)',
       marksValue,
     )
-    .option('--then <model>', 'refuse, or the model that answers what it cannot pay (default: as it was, else refuse)')
+    .option(
+      '--then <model>',
+      'refuse, or the model for requests that exceed the budget (default: unchanged, else refuse)',
+    )
     .addOption(new Option('--remove', 'remove the budget of the period').conflicts(terms))
     .addOption(jsonOption())
     .addHelpText(
@@ -81,21 +81,21 @@ export function budgetCommand(
         return 0
       })
     })
-  // The budgets of one key are few.
+  // A key has few budgets, so its list has no pages.
   if (of === 'account') command.option('--after <cursor>', 'list the budgets after a page, which printed this cursor')
 }
 
-/** Options that do not go together. */
+/** Reports options that do not fit together. */
 function mistakeIn({ every, amount, remove, ...options }: BudgetOptions): string | undefined {
   const term = (['zone', 'at', 'then'] as const).find(name => options[name] !== undefined)
   if (amount === undefined && term !== undefined) return `--${term} needs --amount, the limit of the budget`
   if (every === undefined && amount !== undefined) return `--amount needs --every: ${EVERY.join(', ')}`
-  if (every === undefined && remove) return '--remove needs --every: which budget is removed'
+  if (every === undefined && remove) return '--remove needs --every, the period of the budget'
   if (every !== undefined && amount === undefined && !remove) return '--every needs --amount or --remove'
   return undefined
 }
 
-/** Budgets for people, with the time of their reset in their own zone. */
+/** A table of budgets, with each reset in the budget's time zone. */
 export async function budgetTable(budgets: readonly BudgetView[]): Promise<string> {
   const { showTime } = await import('../budgets/periods.ts')
   const resets = ({ resets_at: at, zone }: BudgetView) =>
@@ -124,11 +124,11 @@ export async function budgetTable(budgets: readonly BudgetView[]): Promise<strin
   )
 }
 
-/** Where a budget is written, and whom it limits there. */
+/** The place of a budget, and the key or tag value that it limits. */
 function ownerOf({ place, key, key_id: id, value }: BudgetView): string {
-  const whom = key === null ? (value === '' ? 'requests without the tag' : (value ?? '')) : `${key} (${id})`
-  if (whom === '') return place
-  return place === 'key' ? `key ${whom}` : `${place}, ${whom}`
+  const subject = key === null ? (value === '' ? 'requests without the tag' : (value ?? '')) : `${key} (${id})`
+  if (subject === '') return place
+  return place === 'key' ? `key ${subject}` : `${place}, ${subject}`
 }
 
 /** The limits of a key in a list: `$10 month, $2 day`. */
@@ -143,5 +143,5 @@ function sound<Terms extends Pick<Budget, 'zone' | 'at'>>(terms: Terms): Terms {
   const mistake = mistakeInBudget(terms)
   if (mistake === null) return terms
   const { value, rule } = mistake
-  throw new InvalidArgumentError(`It ${rule}, and is ${JSON.stringify(value)}.`)
+  throw new InvalidArgumentError(`It ${rule}, not ${JSON.stringify(value)}.`)
 }

@@ -1,7 +1,6 @@
 /**
- * Builds the dashboard's page when its sources have changed since the last time, so that nobody has to think of it: a
- * child process runs Vite for a second. Where Vite is not installed (`npm ci --omit=dev`) what was built before is served,
- * and whoever starts the gateway hears when that is old or not there.
+ * Builds the dashboard's page if its sources have changed: a child process runs Vite for a second. Without Vite
+ * (`npm ci --omit=dev`) an earlier build is served, and the start reports if it is old or missing.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -13,20 +12,20 @@ import { promisify } from 'node:util'
 import { CommandError } from './terminal.ts'
 
 const SOURCES = fileURLToPath(new URL('../dashboard', import.meta.url))
-/** Where the built page lies, or would. */
+/** The folder of the built page, which may not exist yet. */
 export const BUILT = builtOf(SOURCES)
-/** In it: which sources it was made of. */
+/** A file in it with the digest of its sources. */
 const STAMP = '.made-of'
 
 /**
- * Answers with the folder of the built page. Throws a `CommandError` when it is not of these sources and cannot be built.
+ * Returns the folder of the built page. Throws a `CommandError` if it is outdated or missing and cannot be built.
  *
- * @param sources The folder of another page.
- * @param vite Where Vite's command is; null: it is not installed.
+ * @param sources the folder of the page's sources
+ * @param vite the path of Vite's command; null: it is not installed
  */
 export async function buildPage(sources: string = SOURCES, vite: string | null = findVite()): Promise<string> {
   const built = builtOf(sources)
-  // An installed package has no more than what was built.
+  // An installed package contains only the built page.
   if (!existsSync(join(sources, 'index.html')) && existsSync(join(built, 'index.html'))) return built
   const stampFile = join(built, STAMP)
   const stamp = stampOf(sources)
@@ -55,11 +54,11 @@ function withoutVite(isBuilt: boolean): string {
   return `The dashboard's page ${state}, and building it needs the development packages: run npm ci first, then tollgate build.`
 }
 
-/** Whoever starts meanwhile finds the old page or the new one, never half of one; so several may build at once. */
+/** A gateway that starts meanwhile gets the old page or the new one, never a partial one. Several processes may build at once. */
 function putInPlace(fresh: string, built: string): void {
   const old = `${fresh}-old`
   renameUnless(['ENOENT'], built, old)
-  // Somebody else's has come there first: it is as good.
+  // Another process was faster; its page is the same.
   renameUnless(['ENOTEMPTY', 'EEXIST'], fresh, built)
   rmSync(old, { recursive: true, force: true })
 }
@@ -84,7 +83,7 @@ function findVite(): string | null {
   }
 }
 
-/** A digest of all that the page is made of. */
+/** A digest of the page's sources. */
 function stampOf(folder: string): string {
   const digest = createHash('sha256')
   for (const path of filesIn(folder)) {
@@ -96,12 +95,12 @@ function stampOf(folder: string): string {
   return digest.digest('hex')
 }
 
-/** Not made by hand, and somebody may be putting one in place right now. */
-const MADE = /^(dist|dist-.*|pictures)$/
+/** Generated folders, which another process may be replacing. */
+const GENERATED = /^(dist|dist-.*|pictures)$/
 
 function filesIn(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true })
-    .filter(entry => !MADE.test(entry.name))
+    .filter(entry => !GENERATED.test(entry.name))
     .flatMap(entry => {
       const path = join(folder, entry.name)
       return entry.isDirectory() ? filesIn(path) : [path]

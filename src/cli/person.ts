@@ -1,4 +1,4 @@
-/** `tollgate person`: who may sign in to the dashboard. Links work once; their secret stands behind `#`. */
+/** `tollgate person`: the people who can sign in to the dashboard. Links work once; their secret follows `#`. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { IssuedLink } from '../api/control/people-verbs.ts'
 import type { LinkView } from '../api/views.ts'
@@ -56,9 +56,9 @@ export const addPerson: AddCommand = (program, context) => {
         const args = { role, account, email, plan, credit, expires_at, actor: actor() }
         const origin = await originOf(terminal, command)
         const issued = await operate(terminal, configOf(command), 'person.invite', args)
-        const whom = `${role === 'operator' ? 'an operator' : 'a member'}${account ? ` of account ${account}` : ''}`
+        const invited = `${roleWords(role)}${account ? ` of account ${account}` : ''}`
         terminal.out(
-          linkText(issued, { page: `${origin}/join`, what: `Invites ${whom}`, self: terminal.self }, options),
+          linkText(issued, { page: `${origin}/join`, what: `Invites ${invited}`, self: terminal.self }, options),
         )
         return 0
       }),
@@ -71,12 +71,12 @@ export const addPerson: AddCommand = (program, context) => {
     .addOption(expires('24h'))
     .addOption(jsonOption())
     .addHelpText('after', example('person reset ada@example.com'))
-    .action((who: string, options: ResetOptions, command: Command) =>
+    .action((email: string, options: ResetOptions, command: Command) =>
       finish(async () => {
-        const args = { person: who, expires_at: options.expires, actor: actor() }
+        const args = { person: email, expires_at: options.expires, actor: actor() }
         const origin = await originOf(terminal, command)
         const issued = await operate(terminal, configOf(command), 'person.reset', args)
-        const about = { page: `${origin}/reset`, what: `A new password for ${who}`, self: terminal.self }
+        const about = { page: `${origin}/reset`, what: `A new password for ${email}`, self: terminal.self }
         terminal.out(linkText(issued, about, options))
         return 0
       }),
@@ -92,7 +92,7 @@ export const addPerson: AddCommand = (program, context) => {
         const result = await operate(terminal, configOf(command), 'person.list', {})
         if (options.json) terminal.out(json(result))
         else if (result.people.length === 0)
-          terminal.out(`Nobody yet. Invite an operator: ${terminal.self} person invite --role operator\n`)
+          terminal.out(`No people yet. Invite an operator: ${terminal.self} person invite --role operator\n`)
         else
           terminal.out(
             table(
@@ -116,10 +116,14 @@ const addChanges: AddCommand = (person, { terminal, finish }) => {
     .argument('<role>', 'member or operator', roleValue)
     .addOption(jsonOption())
     .addHelpText('after', example('person role ada@example.com operator'))
-    .action((who: string, role: string, options: { json?: true }, command: Command) =>
+    .action((email: string, role: string, options: { json?: true }, command: Command) =>
       finish(async () => {
-        const result = await operate(terminal, configOf(command), 'person.role', { person: who, role, actor: actor() })
-        terminal.out(options.json ? json(result) : `${result.person.email} is ${roleWords(role)} now.\n`)
+        const result = await operate(terminal, configOf(command), 'person.role', {
+          person: email,
+          role,
+          actor: actor(),
+        })
+        terminal.out(options.json ? json(result) : `${result.person.email} is now ${roleWords(role)}.\n`)
         return 0
       }),
     )
@@ -130,16 +134,16 @@ const addChanges: AddCommand = (person, { terminal, finish }) => {
     .argument('<person>', 'e-mail address of the person')
     .addOption(jsonOption())
     .addHelpText('after', example('person remove ada@example.com'))
-    .action((who: string, options: { json?: true }, command: Command) =>
+    .action((email: string, options: { json?: true }, command: Command) =>
       finish(async () => {
-        const result = await operate(terminal, configOf(command), 'person.remove', { person: who, actor: actor() })
-        terminal.out(options.json ? json(result) : `${result.person.email} is removed; the account stays.\n`)
+        const result = await operate(terminal, configOf(command), 'person.remove', { person: email, actor: actor() })
+        terminal.out(options.json ? json(result) : `${result.person.email} is removed; the account remains.\n`)
         return 0
       }),
     )
 }
 
-/** The links that were made and not used yet. */
+/** The commands for valid links. */
 const addLinks: AddCommand = (person, { terminal, finish }) => {
   person
     .command('links')
@@ -150,7 +154,7 @@ const addLinks: AddCommand = (person, { terminal, finish }) => {
       finish(async () => {
         const result = await operate(terminal, configOf(command), 'person.links', {})
         if (options.json) terminal.out(json(result))
-        else if (result.links.length === 0) terminal.out('No link works now.\n')
+        else if (result.links.length === 0) terminal.out('No valid links.\n')
         else terminal.out(table(LINK_COLUMNS, result.links.map(linkRow)))
         return 0
       }),
@@ -165,13 +169,13 @@ const addLinks: AddCommand = (person, { terminal, finish }) => {
     .action((id: string, options: { json?: true }, command: Command) =>
       finish(async () => {
         const result = await operate(terminal, configOf(command), 'person.revoke-link', { link: id, actor: actor() })
-        terminal.out(options.json ? json(result) : `Link ${id} is taken back: it does not work any more.\n`)
+        terminal.out(options.json ? json(result) : `Link ${id} is revoked.\n`)
         return 0
       }),
     )
 }
 
-const LINK_COLUMNS = ['LINK', 'FOR', 'ADDRESS', 'ACCOUNT', 'CREDIT', 'EXPIRES', 'MADE BY'].map(title => ({ title }))
+const LINK_COLUMNS = ['LINK', 'FOR', 'ADDRESS', 'ACCOUNT', 'CREDIT', 'EXPIRES', 'CREATED BY'].map(title => ({ title }))
 
 function linkRow({ id, kind, role, email, account, credit, expires_at, created_by }: LinkView): string[] {
   const isNew = kind === 'invitation' && account === null
@@ -186,7 +190,7 @@ function linkRow({ id, kind, role, email, account, credit, expires_at, created_b
   ]
 }
 
-/** Asked before a link is made: one that nobody can open would be lost. */
+/** Called before a link is created: without a dashboard, no one could open it. */
 async function originOf(terminal: Terminal, command: Command): Promise<string> {
   return (await findStore(terminal, configOf(command))).dashboard()
 }
@@ -198,7 +202,7 @@ function linkText(
 ): string {
   const url = `${page}#${token}`
   if (asJson) return json({ link, url })
-  return `${what}, once, until ${showTime(link.expires_at)}:\n\n${url}\n\nKeep it now: this link is not shown again. To take it back: ${self} person revoke-link ${link.id}\n`
+  return `${what}, once, until ${showTime(link.expires_at)}:\n\n${url}\n\nStore it now: this link is not shown again. To revoke it: ${self} person revoke-link ${link.id}\n`
 }
 
 function emailValue(text: string): string {

@@ -1,6 +1,6 @@
 /**
- * Finds the store of a configuration without loading the rest of it: a key must be revoked also while somebody edits a
- * policy, and from a shell that has none of the gateway's environment variables.
+ * Finds the store of a configuration without loading the rest. Revoking a key must work while a policy is being edited, and in
+ * a shell without the gateway's environment variables.
  */
 import { readTextFile } from '../config/yaml/text-file.ts'
 import { pathOf } from './commands.ts'
@@ -12,24 +12,24 @@ export interface StorePlace {
   readonly configFile: string
   /** `memory`, `sqlite:` with an absolute path, or `postgres://USER@HOST/DATABASE`. */
   readonly store: string
-  /** The database's absolute path; null when it is no file. */
+  /** The database's absolute path; null if it is not a file. */
   readonly database: string | null
-  /** `secret:` of the configuration, or null for the file beside the store. Throws when it cannot be resolved. */
+  /** `secret:` of the configuration, or null for the file beside the store. Throws if it cannot be resolved. */
   secret(): string | null
-  /** The plans that it declares; null: none, and any name is a plan. */
+  /** The declared plans; null: any name is a plan. */
   plans(): ReadonlySet<string> | null
-  /** Whether there is a listener for operators' machines. */
+  /** Whether there is an admin listener. */
   readonly hasAdmin: boolean
-  /** Where people open the dashboard: its origin. Throws when there is none, or nobody can say. */
+  /** The origin of the dashboard for people. Throws without a dashboard, or if its origin is unknown. */
   dashboard(): string
 }
 
-/** Throws a `CommandError` with the problems of the configuration when they leave the store unknown. */
+/** Throws a `CommandError` with the problems of the configuration if they leave the store unknown. */
 export async function findStore(terminal: Terminal, config: string): Promise<StorePlace> {
   const configFile = pathOf(terminal, config)
   const text = await readTextFile(configFile).catch((error: NodeJS.ErrnoException) => {
     const reason = error.code === 'ENOENT' ? 'the file does not exist' : error.message
-    throw new CommandError(`The configuration ${config} cannot be read: ${reason}. Name another with --config.`)
+    throw new CommandError(`The configuration ${config} cannot be read: ${reason}. Use --config for another file.`)
   })
   const [{ readSource }, { GATEWAY_SCHEMA }, { declaredPlans }, { storeOf }] = await Promise.all([
     import('../config/yaml/source.ts'),
@@ -63,15 +63,15 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
       if (value.secret === undefined) return null
       if (source.sound('/secret') && typeof value.secret === 'string') return value.secret
       const problem = source.problems.find(({ message }) => message.includes('environment variable'))
-      throw new CommandError(`The secret of ${config} is not known here${problem ? `: ${problem.message}` : ''}.`)
+      throw new CommandError(`The secret of ${config} is unknown here${problem ? `: ${problem.message}` : ''}.`)
     },
     dashboard() {
       const { dashboard, dashboard_url } = value
       if (dashboard === undefined)
         throw new CommandError(`${config} has no dashboard. Write dashboard: 127.0.0.1:8081.`)
-      const said = dashboard_url ?? `http://${dashboard}`
-      const url = typeof said === 'string' && source.sound('/dashboard_url') ? URL.parse(said) : null
-      if (url === null) throw new CommandError(`${config} does not say where the dashboard is: see tollgate check.`)
+      const address = dashboard_url ?? `http://${dashboard}`
+      const url = typeof address === 'string' && source.sound('/dashboard_url') ? URL.parse(address) : null
+      if (url === null) throw new CommandError(`${config} has no valid address of the dashboard: see tollgate check.`)
       return url.origin
     },
   }
@@ -83,7 +83,6 @@ function databaseOf(store: string): string | null {
 
 async function problemsOf(terminal: Terminal, config: string): Promise<string> {
   const loaded = await readConfiguration(terminal, config)
-  if ('problems' in loaded)
-    return `The configuration does not say where the store is.\n${await problemText(terminal, loaded)}`
-  return `The configuration ${config} does not say where the store is.`
+  if ('problems' in loaded) return `The configuration has no valid store.\n${await problemText(terminal, loaded)}`
+  return `The configuration ${config} has no valid store.`
 }

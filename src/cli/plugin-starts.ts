@@ -1,7 +1,7 @@
 /**
- * What keeps a configuration from being served although it reads well. Plugins from elsewhere are created for a moment, over
- * services that keep nothing; those that write down what happens are asked whether they could, and write nothing. Policies
- * whose steps can be created have the dry run of a reload.
+ * Checks whether the steps of a valid configuration can start. External plugins are created temporarily, with services that
+ * store nothing. Plugins that only record are checked without recording. Policies whose steps can be created get the dry run
+ * of a reload.
  */
 import { dirname, resolve } from 'node:path'
 import type { Configuration, PolicyConfig, StepConfig } from '../config/configuration.ts'
@@ -11,14 +11,14 @@ import type { RealServices } from '../simulate/services.ts'
 import { environmentOf } from './configuration.ts'
 import type { Terminal } from './terminal.ts'
 
-/** What was loaded; or the problems of its steps that a start or a reload would meet. */
+/** Returns `loaded`, or the problems that a start or a reload would have with its steps. */
 export async function tryBeginnings(terminal: Terminal, config: string, loaded: LoadResult): Promise<LoadResult> {
   if ('problems' in loaded) return loaded
   const { BUILT_IN } = await import('../loader/builtin.ts')
   const { configuration, reads } = loaded
   const isTried = ({ plugin }: StepConfig) => (plugin.records ? plugin.check !== undefined : !BUILT_IN.includes(plugin))
   const policies = new Map(configuration.routes.map(({ steps }) => [steps.name, steps]))
-  // The steps of a derived policy are those of others.
+  // A derived policy only has steps of other policies.
   const tried = [...policies.values()].filter(({ from, steps }) => from === undefined && steps.some(isTried))
   const sources: Source[] = []
   for (const policy of tried) {
@@ -37,7 +37,7 @@ export async function tryBeginnings(terminal: Terminal, config: string, loaded: 
   }
 }
 
-/** The policy's file once more, with the places of its values. It was read without a problem a moment ago. */
+/** Parses the policy's file again, which had no problems, for the positions of its values. */
 async function sourceOf(
   { steps }: PolicyConfig,
   texts: ReadonlyMap<string, string>,
@@ -66,11 +66,11 @@ async function tryStep(
     return
   }
   const { whyNotCreated } = await import('../simulate/services.ts')
-  const why = await whyNotCreated(policy, step, await servicesIn(configuration))
-  if (why !== null) source.report(`${address}/use`, why.split('\n', 1)[0]!, { rule: 'broken-plugin' })
+  const reason = await whyNotCreated(policy, step, await servicesIn(configuration))
+  if (reason !== null) source.report(`${address}/use`, reason.split('\n', 1)[0]!, { rule: 'broken-plugin' })
 }
 
-/** What a reload would find by its dry run. */
+/** Reports the problems that the dry run of a reload would find. */
 async function dryRunPolicy(source: Source, policy: PolicyConfig, configuration: Configuration): Promise<void> {
   const [{ runDry }, { UNHANDLED, watchUnhandled }] = await Promise.all([
     import('../runtime/dry-run.ts'),
@@ -87,16 +87,16 @@ async function dryRunPolicy(source: Source, policy: PolicyConfig, configuration:
       const at = policy.steps.findIndex(({ id }) => id === step)
       source.report(at < 0 ? '' : `/steps/${at}/use`, message.split('\n', 1)[0]!, { rule, suggestion })
     }
-    await new Promise(resolve => setTimeout(resolve, STRAYS_MS))
+    await new Promise(resolve => setTimeout(resolve, BACKGROUND_MS))
   } finally {
     endUnhandled()
   }
 }
 
-/** What a step has set going goes wrong a moment later. */
-const STRAYS_MS = 20
+/** The time for background work of a step to fail. */
+const BACKGROUND_MS = 20
 
-/** What steps may ask about besides the store, in a gateway that has answered nobody yet. */
+/** The services of steps besides the store, as in a gateway without traffic. */
 async function servicesIn(configuration: Configuration): Promise<RealServices> {
   const [{ createCatalog }, { createPlans }] = await Promise.all([
     import('../config/model-catalog.ts'),
@@ -106,7 +106,7 @@ async function servicesIn(configuration: Configuration): Promise<RealServices> {
     catalog: createCatalog(configuration),
     plans: createPlans(configuration),
     targets: { latencyMs: () => null },
-    // A clock of its own, because steps keep by it what they share.
+    // A new clock for each policy: steps use the clock as the key of their shared state.
     clock: { now: () => Date.now() },
     random: Math.random,
   }

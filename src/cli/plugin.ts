@@ -1,4 +1,4 @@
-/** `tollgate plugin new`: writes the folder of a new plugin, which passes its own test. */
+/** `tollgate plugin new`: writes the folder of a new plugin with a passing test. */
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -25,10 +25,10 @@ export const addPlugin: AddCommand = (program: Command, { terminal, finish }) =>
     })
 }
 
-/** The gateway's own folder of plugins, in a checkout. There a plugin is written as its neighbours are. */
+/** The gateway's own folder of plugins in a checkout. A plugin there is written in the same style as its neighbours. */
 const OWN_PLUGINS = fileURLToPath(new URL('../../plugins', import.meta.url))
 
-/** As a file of `policies/` beside the configuration says it. */
+/** The value of `use` in a file of `policies/` beside the configuration. */
 function useOf(top: string, folder: string): string {
   const path = relative(join(top, 'policies'), join(folder, 'index.ts')).split(sep).join('/')
   return path.includes(' ') ? `"${path}"` : path
@@ -43,7 +43,7 @@ interface Place {
 async function create(terminal: Terminal, name: string, { top, parent }: Place): Promise<ExitCode> {
   await checkName(name)
   const folder = join(parent, name)
-  if (existsSync(folder)) throw new CommandError(`${folder} is there already; nothing was written`)
+  if (existsSync(folder)) throw new CommandError(`${folder} already exists; nothing was written`)
   const isOwn = dirname(folder) === OWN_PLUGINS
   const files = { ...pluginFiles(name, isOwn), ...(isCommonJs(parent) ? { 'package.json': MODULE } : {}) }
   for (const [file, text] of Object.entries(files)) writeNew(join(folder, file), text)
@@ -51,7 +51,7 @@ async function create(terminal: Terminal, name: string, { top, parent }: Place):
   const test = join(shown, 'index.test.ts')
   terminal.out(
     [
-      `${shown}/${listed(Object.keys(files), 'and')} are written.`,
+      `${shown}/${listed(Object.keys(files), 'and')} were written.`,
       '',
       'Test it:',
       `  ${isOwn ? ownTestCommand(name) : testCommand(test, folder)}`,
@@ -62,8 +62,8 @@ async function create(terminal: Terminal, name: string, { top, parent }: Place):
       '',
       ...(isOwn
         ? [
-            'To make it one of the plugins of the gateway itself, add a line to src/loader/builtin.ts and a row to README.md.',
-            `Policies then say: use: ${name}`,
+            'To make it a built-in plugin, add a line to src/loader/builtin.ts and a row to README.md.',
+            `Policies can then use it by name: use: ${name}`,
             '',
           ]
         : []),
@@ -72,10 +72,10 @@ async function create(terminal: Terminal, name: string, { top, parent }: Place):
   return 0
 }
 
-/** For a folder whose files are ES modules. */
+/** The package.json of a folder with ES modules. */
 export const MODULE = `${JSON.stringify({ private: true, type: 'module' })}\n`
 
-/** Whether Node would take the files below a folder for CommonJS: `npm init` may have written that in a package.json above. */
+/** Whether Node would treat the files below a folder as CommonJS, because of a package.json above (from `npm init`). */
 function isCommonJs(folder: string): boolean {
   const file = join(folder, 'package.json')
   const above = dirname(folder)
@@ -83,7 +83,7 @@ function isCommonJs(folder: string): boolean {
   try {
     return (JSON.parse(readFileSync(file, 'utf8')) as { type?: unknown }).type === 'commonjs'
   } catch {
-    // Node will say what is wrong with it.
+    // Node reports the invalid file itself.
     return false
   }
 }
@@ -91,16 +91,16 @@ function isCommonJs(folder: string): boolean {
 async function checkName(name: string): Promise<void> {
   if (!/^[a-z][a-z0-9-]{0,39}$/.test(name)) {
     throw new CommandError(
-      `"${name}" is no name for a plugin: up to 40 lower-case letters, digits and dashes, a letter first`,
+      `"${name}" is not a valid plugin name: use up to 40 lower-case letters, digits and dashes, beginning with a letter`,
     )
   }
   const { BUILT_IN } = await import('../loader/builtin.ts')
   if (BUILT_IN.some(plugin => plugin.name === name)) {
-    throw new CommandError(`"${name}" is a plugin of the gateway itself; take another name`)
+    throw new CommandError(`"${name}" is a built-in plugin; use another name`)
   }
 }
 
-/** How the test in a folder is run: where the package is installed above it, Node finds `tollgate/testing` by itself. */
+/** The command for the test in a folder. If the package is installed above it, Node finds `tollgate/testing` by itself. */
 export function testCommand(file: string, folder: string): string {
   const [above, inPackage] = fileURLToPath(import.meta.url).split(/(?<=\/)node_modules\/tollgate\//)
   if (inPackage !== undefined && folder.startsWith(above!)) return `node --test ${quoted(file)}`
@@ -108,12 +108,12 @@ export function testCommand(file: string, folder: string): string {
   return `${quoted(process.execPath)} --import ${quoted(register)} --test ${quoted(file)}`
 }
 
-/** How the test of one of the gateway's own is run, at the top of the checkout. */
+/** The command for the test of a built-in plugin, at the top of the checkout. */
 export function ownTestCommand(name: string): string {
   return `npx vitest run --config test/vitest.config.ts plugins/${name}`
 }
 
-/** The files of a new plugin by their names; `isOwn`: of one of the gateway's own. */
+/** The files of a new plugin by name; `isOwn`: a built-in plugin. */
 export function pluginFiles(name: string, isOwn = false): Readonly<Record<string, string>> {
   return {
     'index.ts': codeOf(name, isOwn ? '#contract' : 'tollgate/plugin'),
@@ -133,25 +133,25 @@ interface Settings {
 export default definePlugin({
   name: '${name}',
   description: 'Refuses conversations of more messages than the policy allows.',
-  // It decides by the request alone: reload's dry run, explain and replay may run it.
+  // It decides from the request alone, so reload's dry run, explain and replay can run it.
   dryRun: true,
-  // Facts that an earlier step must give, and those that this one gives.
+  // The facts that earlier steps must give, and the facts that this step gives.
   needs: ['chat'],
   gives: [],
-  // What \`create\` receives: clock, random, buckets, catalog, log and others.
+  // The services for \`create\`: clock, random, buckets, catalog, log and others.
   uses: [],
   settings: {
     type: 'object',
     additionalProperties: false,
     required: ['most'],
     properties: {
-      most: { type: 'integer', minimum: 1, description: 'So many messages a request may have.' },
+      most: { type: 'integer', minimum: 1, description: 'The maximum number of messages in a request.' },
     },
   },
-  // Once for each step, when the configuration is loaded.
+  // Called once for each step, when the configuration is loaded.
   create({ most }: Settings) {
     return {
-      // Returns, and the request goes on; or refuses it.
+      // Returns to let the request continue, or throws a refusal.
       decide({ exchange }) {
         const { length } = exchange.chat.body.messages
         if (length > most) {
@@ -174,10 +174,10 @@ import { conform, openBench } from 'tollgate/testing'
 import plugin from './index.ts'
 
 ${stepsOf(name)}
-test('a conversation that is too long is refused, and nobody is asked or charged', async () => {
+test('a conversation that is too long is refused, without a provider call or a charge', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   const answer = await bench.chat({ messages: messages(3) })
-  // An error of the plugin, with its place: it explains why the rest is not as expected.
+  // Check the plugin's errors first: they explain other failures of the test.
   assert.deepEqual(bench.mistakes, [])
   assert.equal(answer.status, 400)
   assert.equal(answer.error?.param, 'messages')
@@ -185,7 +185,7 @@ test('a conversation that is too long is refused, and nobody is asked or charged
   assert.equal(bench.ledger.balance().posted, 10_000_000_000n)
 })
 
-test('one that is not passes', async () => {
+test('a shorter conversation passes', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   bench.upstream.script({ content: ['Hel', 'lo'] })
   const answer = await bench.chat({ messages: messages(2), stream: true })
@@ -194,13 +194,13 @@ test('one that is not passes', async () => {
   assert.equal(bench.trail(answer).find(({ step }) => step === '${name}')?.verdict, 'passed')
 })
 
-test('keeps the promises of the gateway on every ending', async () => {
+test('the guarantees of the gateway hold for every way in which an exchange ends', async () => {
   await conform(plugin, { most: 2 })
 })
 `
 }
 
-/** What both tests begin with. */
+/** The common start of both tests. */
 function stepsOf(name: string): string {
   return `const steps = [
   { use: 'api-key' },
@@ -219,10 +219,10 @@ import { conform, openBench } from '../../src/testing/index.ts'
 import plugin from './index.ts'
 
 ${stepsOf(name)}
-test('a conversation that is too long is refused, and nobody is asked or charged', async () => {
+test('a conversation that is too long is refused, without a provider call or a charge', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   const answer = await bench.chat({ messages: messages(3) })
-  // An error of the plugin, with its place: it explains why the rest is not as expected.
+  // Check the plugin's errors first: they explain other failures of the test.
   expect(bench.mistakes).toEqual([])
   expect(answer.status).toBe(400)
   expect(answer.error).toMatchObject({ code: 'invalid_value', param: 'messages' })
@@ -230,7 +230,7 @@ test('a conversation that is too long is refused, and nobody is asked or charged
   expect(bench.ledger.balance().posted).toBe(10_000_000_000n)
 })
 
-test('one that is not passes', async () => {
+test('a shorter conversation passes', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   bench.upstream.script({ content: ['Hel', 'lo'] })
   const answer = await bench.chat({ messages: messages(2), stream: true })
@@ -239,7 +239,7 @@ test('one that is not passes', async () => {
   expect(bench.trail(answer).find(({ step }) => step === '${name}')?.verdict).toBe('passed')
 })
 
-test('keeps the promises of the gateway on every ending', async () => {
+test('the guarantees of the gateway hold for every way in which an exchange ends', async () => {
   await conform(plugin, { most: 2 })
 })
 `
@@ -248,7 +248,7 @@ test('keeps the promises of the gateway on every ending', async () => {
 function readmeOf(name: string, use: string): string {
   return `# ${name}
 
-\`${name}\` refuses requests with more messages than a policy allows. Every new plugin begins with this sample: change
+\`${name}\` refuses requests with more messages than a policy allows. Every new plugin starts as this sample: change
 \`index.ts\`, its test and this page together.
 
 \`\`\`yaml
@@ -261,9 +261,9 @@ steps:
   - use: route
 \`\`\`
 
-| Setting | What | Default |
+| Setting | Meaning | Default |
 | --- | --- | --- |
-| \`most\` | so many messages a request may have | required |
+| \`most\` | the maximum number of messages in a request | required |
 
 It needs the fact \`chat\`, which \`schema\` gives.
 

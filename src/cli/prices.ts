@@ -1,4 +1,4 @@
-/** `tollgate prices`: shows prices with the list of each, compares price lists, and writes a list for `catalog`. */
+/** `tollgate prices`: shows prices with their lists, compares price lists, and writes a list for `catalog`. */
 import { type Command, Option } from 'commander'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { listValue } from './values.ts'
@@ -6,12 +6,12 @@ import { listValue } from './values.ts'
 export const addPrices: AddCommand = (program, { terminal, finish }) => {
   const group = program
     .command('prices')
-    .description('show prices with the list of each; compare and update price lists')
+    .description('show prices with their lists; compare and update price lists')
     .addHelpText('after', example('prices show', 'prices diff prices-new.json --log usage.jsonl'))
 
   group
     .command('show')
-    .description('show the prices, costs and sizes of models, and where each comes from')
+    .description('show the prices, costs and sizes of models with their sources')
     .argument('[model]', 'id or alias of a model, ids with a *, VENDOR/MODEL, or VENDOR (default: all models)')
     .addOption(jsonOption())
     .addHelpText('after', example('prices show', 'prices show chat-small', 'prices show openai/gpt-5'))
@@ -30,11 +30,11 @@ export const addPrices: AddCommand = (program, { terminal, finish }) => {
   group
     .command('diff')
     .description(
-      'show what another price list changes; exit code 1 for prices that fall to 0 or change more than tenfold',
+      'show the changes in another price list; exit code 1 for prices that fall to 0 or change more than tenfold',
     )
     .argument('<list>', 'file or https address in the format of LiteLLM or models.dev')
     .addOption(acceptOption())
-    .option('--log <files...>', 'logs of the plugin usage-log: what their traffic would cost, by model and account')
+    .option('--log <files...>', 'logs of the plugin usage-log; show the cost of their traffic, by model and account')
     .addOption(jsonOption())
     .addHelpText('after', example('prices diff prices-new.json --log usage.jsonl'))
     .action((from: string, options: DiffOptions, command: Command) =>
@@ -52,11 +52,11 @@ export const addPrices: AddCommand = (program, { terminal, finish }) => {
 
   group
     .command('update')
-    .description("write the configuration's price list from another one, for a review; show what it changes")
+    .description("write the configuration's price list from another one, for review; show the changes")
     .requiredOption('--from <list>', 'file or https address in the format of LiteLLM or models.dev')
     .option('--out <file>', 'file to write (default: the catalog of the configuration)')
     .addOption(acceptOption())
-    .option('--all', 'keep the models of all vendors (default: of those that the configuration uses)')
+    .option('--all', 'keep the models of all vendors (default: of the vendors that the configuration uses)')
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -94,14 +94,14 @@ interface UpdateOptions {
   readonly json?: true
 }
 
-/** Several models with commas between them, or the option several times. */
+/** Models separated by commas, or the option several times. */
 function acceptOption(): Option {
   return new Option('--accept <models>', 'VENDOR/MODEL whose price may fall to 0 or change more than tenfold')
     .argParser((text: string, before: readonly string[]) => [...before, ...listValue(text)])
     .default([], 'none')
 }
 
-/** Whether the command line or TOLLGATE_CONFIG names the configuration. */
+/** Whether the configuration was given by the command line or TOLLGATE_CONFIG. */
 function isNamed(command: Command): boolean {
   return command.optsWithGlobals<{ config: string }>().config !== './gateway.yaml'
 }

@@ -1,6 +1,6 @@
 /**
- * The texts that `serve` prints beside its log: on the first start of a gateway on loopback, an account, a key and a line to
- * paste; on later starts, where it answers and how to make a key.
+ * The texts that `serve` prints beside its log. On the first start on loopback: a new account, a key and a command to paste. On
+ * later starts: the address, and how to create a key.
  */
 import type { Model } from '#contract'
 import { runVerb } from '../api/control/verbs.ts'
@@ -9,44 +9,43 @@ import { basePath, chatPath, isLoopback, urlHost } from '../config/listen-addres
 import type { Store } from '../store/store.ts'
 import { quoted } from './shell.ts'
 
-/** The parts of a configuration that the texts name. */
+/** The parts of a configuration that the texts use. */
 export interface Offer extends Pick<Configuration, 'listen' | 'providers' | 'models'> {
   readonly routes: readonly Pick<RouteConfig, 'kind' | 'path'>[]
 }
 
-/** A gateway that has started; `main.serve` hands it out. */
+/** A running gateway, which `main.serve` returns. */
 export interface Running {
-  /** Where clients reach it, without `/v1`: `http://127.0.0.1:8080`. */
+  /** Its URL for clients, without `/v1`: `http://127.0.0.1:8080`. */
   readonly url: string
-  /** Where people open the dashboard; null: there is none. */
+  /** The URL of the dashboard; null: not configured. */
   readonly dashboardUrl: string | null
   readonly store: Store
   readonly configuration: Offer
 }
 
-/** Credit of the account that the first start makes. */
-/** Small models of large providers: a first request to one of them costs next to nothing. */
+/** Small models of large providers, where a first request is cheap. */
 const EXAMPLES: readonly string[] = [
   ...['gpt-5-mini', 'claude-haiku-4-5', 'gemini-2.5-flash', 'mistral-small-latest', 'llama-3.1-8b-instant'],
   ...['deepseek-chat', 'openai/gpt-5-mini'],
 ]
+/** The credit of the first account, in dollars. */
 const FIRST_CREDIT = '5'
-/** How long the link for the first operator works. */
+/** The lifetime of the link for the first operator. */
 const FIRST_LINK_MS = 24 * 3_600_000
 
 interface TextOptions {
-  /** The command line that runs `tollgate` again, for the hints. Default: `npx tollgate`. */
+  /** The command for `tollgate` in hints. Default: `npx tollgate`. */
   readonly self?: string
-  /** Default: the time of the machine. */
+  /** Default: now. */
   readonly nowMs?: number
-  /** Whether a person reads the text at a terminal, so that a key in it gets into no log. Default: false. */
+  /** Whether the text goes to a terminal, so that a key in it is not logged. Default: false. */
   readonly onTerminal?: boolean
 }
 
 /**
- * Makes an account with $5 and a key, and answers with the text to print: only when the listener is loopback, the store has
- * never had an account, and either a model needs nothing but the embedded demo or a person at a terminal reads the text. Null
- * otherwise.
+ * Creates an account with $5 and a key, and returns the text to print. Returns null unless the listener is loopback and the
+ * store has no accounts. Without a demo model, the text must also go to a terminal.
  */
 export async function quickStart(
   running: Running,
@@ -76,12 +75,12 @@ export async function quickStart(
   const list = isOne ? '' : `The list of its ${models.length} models:\n\n  curl ${base}/models ${key}\n\n`
   return `
 Tollgate answers at ${base}
-This is its first start: it made the account "${name}" with $${FIRST_CREDIT} of credit, and a key, which is not shown again.
+This is its first start: it created the account "${name}" with $${FIRST_CREDIT} of credit, and a key, which is not shown again.
 
   export OPENAI_BASE_URL=${base}
   export OPENAI_API_KEY=${token}
 
-${list}Paste this to see an answer stream in${example ? '' : ', with a model in the place of MODEL'}:
+${list}Paste this to see a streamed answer${example ? '' : ', with a model in place of MODEL'}:
 
   curl -N ${running.url}${path} ${key} -H 'content-type: application/json' -d ${quoted(JSON.stringify(body))}
 ${link}
@@ -90,7 +89,7 @@ Another key:  ${self} key create --account ${name} --name mine
 `
 }
 
-/** Whoever opens it first chooses a password and is the operator: so there is never one that everybody knows. */
+/** The person who opens the link first chooses the operator's password, so there is never a default password. */
 async function firstLink(store: Store, account: string, dashboardUrl: string, nowMs: number): Promise<string> {
   const { token } = await runVerb(store, 'person.invite', {
     role: 'operator',
@@ -99,13 +98,13 @@ async function firstLink(store: Store, account: string, dashboardUrl: string, no
     actor: 'quick-start',
   })
   return `
-See it in the dashboard (this link works once, for 24 hours: choose a password, and you are its operator):
+Open the dashboard (this link works once, for 24 hours: choose a password to become its operator):
 
   ${dashboardUrl}/join#${token}
 `
 }
 
-/** The short text of every other start. */
+/** The short text of later starts. */
 export async function startText(running: Running, self = 'npx tollgate'): Promise<string> {
   return `${await answersText(running, self)}${await dashboardText(running, self)}`
 }
@@ -125,17 +124,17 @@ async function answersText(running: Running, self: string): Promise<string> {
   return `Tollgate answers at ${baseUrl(running)} (${hint})\n`
 }
 
-/** An account as a shell takes it without quotes. */
+/** The name of an account, or its id if a shell would need quotes. */
 function nameOrId({ id, name }: { readonly id: string; readonly name: string }): string {
   return /^\w[\w.@+-]*$/.test(name) ? name : id
 }
 
-/** The base URL that clients want: up to `/v1`. */
+/** The base URL of clients, up to `/v1`. */
 function baseUrl(running: Running): string {
   return running.url + basePath(running.configuration.routes)
 }
 
-/** A model that answers without any network and so without anybody's credentials. */
+/** A model that needs neither a network nor credentials. */
 export function demoModel(configuration: Offer): Model | undefined {
   const isDemo = (provider: string): boolean => configuration.providers.get(provider)?.dialect === 'demo'
   return usableModels(configuration).find(

@@ -1,4 +1,4 @@
-/** What a replay has found: printed as a table or as JSON, and held against the gates of `--fail-on`. */
+/** Prints the result of a replay as a table or as JSON, and checks the gates of `--fail-on`. */
 import { exceeds, type Gate, tooLittle } from '../replay/gate.ts'
 import type { ReplayResult } from '../replay/replay.ts'
 import { reportJson } from '../replay/report.ts'
@@ -9,7 +9,7 @@ import { replayText, skippedText } from './replay-text.ts'
 import { tellAll } from './simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
-/** Which part of it is told, and how. */
+/** The parts and the format of the report. */
 export interface ReportOptions {
   readonly against?: string
   readonly account?: string
@@ -18,12 +18,12 @@ export interface ReportOptions {
   readonly json?: true
 }
 
-/** So many accounts, keys and models, unless all are wanted. */
+/** The maximum number of accounts, keys and models without `--all`. */
 const MAX_SHOWN = 10
 
 /**
- * Prints it, and what has gone astray meanwhile. Answers with 1 when a gate does not let it pass, or a step has broken
- * so that a gateway would have ended. Throws a `CommandError` when there was no line to replay.
+ * Prints the result and unhandled errors. Returns 1 if a gate fails, or a step broke so that a gateway would have ended.
+ * Throws a `CommandError` if there was no line to replay.
  */
 export async function tellResult(
   terminal: Terminal,
@@ -41,10 +41,10 @@ export async function tellResult(
   if (options.json) terminal.out(json({ ok: failed.length === 0, ...reportJson(result, { most }), failed }))
   else {
     const shown = withShownPaths(terminal, result)
-    const told = against === undefined ? 'what the log says' : shownPath(terminal, against)
-    // A table of nothing would look like a good answer.
+    const baseline = against === undefined ? 'the log' : shownPath(terminal, against)
+    // An empty table would look like success.
     if (nothing !== null) terminal.err(skippedText(shown))
-    else terminal.out(replayText(shown, { against: told, most }))
+    else terminal.out(replayText(shown, { against: baseline, most }))
     tellAll(
       terminal,
       failed.filter(reason => reason !== nothing),
@@ -55,18 +55,18 @@ export async function tellResult(
   return failed.length === 0 ? 0 : 1
 }
 
-const MAX_ACCOUNTS_SAID = 5
+const MAX_ACCOUNTS_SHOWN = 5
 
-/** Why no line was taken: mostly an account that is mistyped. */
+/** Explains why no line was read; usually the account is mistyped. */
 async function whyNothing({ passedBy, otherAccounts }: ReplayResult, account: string | null): Promise<string> {
-  if (account === null || passedBy === 0) return 'there is no line to replay'
+  if (account === null || passedBy === 0) return 'the log has no line to replay'
   const { didYouMean } = await import('../config/yaml/problem.ts')
   const names = [...new Set(otherAccounts.values())]
   const near = didYouMean(account, [...names, ...otherAccounts.keys()])
-  const said = names.slice(0, MAX_ACCOUNTS_SAID).map(name => JSON.stringify(name))
-  const there = said.length > 0 ? `it has ${said.join(', ')}` : 'its lines are of nobody'
-  const more = names.length > said.length ? ` and ${names.length - said.length} more` : ''
-  return `no line of the log is of an account ${JSON.stringify(account)}; ${near ?? there + more}`
+  const shown = names.slice(0, MAX_ACCOUNTS_SHOWN).map(name => JSON.stringify(name))
+  const list = shown.length > 0 ? `it has ${shown.join(', ')}` : 'its lines have no account'
+  const more = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
+  return `the log has no line of the account ${JSON.stringify(account)}; ${near ?? list + more}`
 }
 
 function withShownPaths(terminal: Terminal, result: ReplayResult): ReplayResult {

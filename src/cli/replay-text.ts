@@ -1,4 +1,4 @@
-/** What a replay has found, for people. */
+/** Formats the result of a replay for people. */
 
 import { formatMoney } from '../contract/quantities.ts'
 import { type Change, type Cost, NOT_RUN, type Side, unknownOf } from '../replay/compare.ts'
@@ -7,9 +7,9 @@ import { type Concerned, changesOf, concerned, costsOf } from '../replay/report.
 import { count, showMoney, showTime, table } from './format.ts'
 
 export interface TextOptions {
-  /** What it was compared with, in words. */
+  /** The baseline of the comparison, in words. */
   readonly against: string
-  /** How many accounts, keys and models are shown. */
+  /** The maximum number of accounts, keys and models. */
   readonly most: number
 }
 
@@ -20,7 +20,7 @@ export function replayText(result: ReplayResult, options: TextOptions): string {
     found.changed > 0 ? changesText(changesOf(result), options) : '',
     costText(result, options),
     found.shadow.size > 0 ? shadowText(result) : '',
-    gaps.length > 0 ? `Not known from this log:\n${gaps.map(gapText).join('')}` : '',
+    gaps.length > 0 ? `Unknown from this log:\n${gaps.map(gapText).join('')}` : '',
     skippedText(result),
   ]
   return parts.filter(part => part !== '').join('\n')
@@ -34,23 +34,23 @@ function headText({ found, span, passedBy, late, twice }: ReplayResult, { agains
     : ''
   const kinds = [
     refused > 0 ? `${refused} refused now` : '',
-    admitted > 0 ? `${admitted} let in now` : '',
-    changed > refused + admitted ? `${changed - refused - admitted} told something else` : '',
+    admitted > 0 ? `${admitted} admitted now` : '',
+    changed > refused + admitted ? `${changed - refused - admitted} with another answer` : '',
   ].filter(kind => kind !== '')
   const changes =
     changed === 0
       ? unknown === lines && lines > 0
         ? 'Nothing could be compared.'
         : unknown > 0
-          ? `No verdict of the ${lines - unknown} that were compared changes.`
+          ? `None of the ${lines - unknown} compared verdicts changes.`
           : 'No verdict changes.'
       : `${changed} of ${count(lines, 'verdict')} change${changed === 1 ? 's' : ''} (${share(changed, lines)}): ${kinds.join(', ')}.`
   const notes = [
     unknown > 0 ? `${unknown} of them ${unknown === 1 ? 'was' : 'were'} not compared, for reasons below.\n` : '',
-    passedBy > 0 ? `${count(passedBy, 'line')} not taken (--account, --limit).\n` : '',
-    twice > 0 ? `${count(twice, 'line')} left out: of the same exchange as one before.\n` : '',
+    passedBy > 0 ? `${count(passedBy, 'line')} not read (--account, --limit).\n` : '',
+    twice > 0 ? `${count(twice, 'line')} omitted: an earlier line has the same exchange.\n` : '',
     late > 0
-      ? `${count(late, 'line')} came out of order, and began when the others had passed ${late === 1 ? 'its' : 'their'} time; sort the log by at.\n`
+      ? `${count(late, 'line')} out of order, replayed later than at ${late === 1 ? 'its' : 'their'} time; sort the log by at.\n`
       : '',
   ]
   return `${count(lines, 'exchange')}${when}, compared with ${against}.\n${notes.join('')}${changes}\n`
@@ -74,26 +74,26 @@ function changesText(changes: readonly Change[], { most }: TextOptions): string 
   const details = changes.map(
     ({ before, after, accounts, keys, examples }) =>
       `\n${sideText(before)} -> ${sideText(after)}\n` +
-      `  accounts  ${whoText(concerned(accounts), most)}\n` +
-      `  keys      ${whoText(concerned(keys).map(withId), most)}\n` +
+      `  accounts  ${ownersText(concerned(accounts), most)}\n` +
+      `  keys      ${ownersText(concerned(keys).map(withId), most)}\n` +
       `  such as   ${examples.join(', ')}\n`,
   )
   return table(columns, rows) + details.join('')
 }
 
-/** `429 rate_limit_exceeded (burst)`; what the provider answered says no more than its status. */
+/** `429 rate_limit_exceeded (burst)`; an answer of the provider is only a status. */
 function sideText({ status, code, decidedBy, outcome }: Side): string {
   if (status === null) return outcome === 'client_left' ? 'client left' : outcome
   const by = decidedBy === null || (code === null && decidedBy === 'send') ? '' : ` (${decidedBy})`
   return `${status}${code === null ? '' : ` ${code}`}${by}`
 }
 
-function whoText(all: readonly Concerned[], most: number): string {
-  const shown = all.slice(0, most).map(({ id, name, lines }) => `${id === '' ? 'nobody' : name || id} ${lines}`)
+function ownersText(all: readonly Concerned[], most: number): string {
+  const shown = all.slice(0, most).map(({ id, name, lines }) => `${id === '' ? '(none)' : name || id} ${lines}`)
   return [...shown, ...(all.length > most ? [`and ${all.length - most} more`] : [])].join(', ')
 }
 
-/** Names of keys are not unique. */
+/** Adds the id, because names of keys are not unique. */
 function withId({ id, name, lines }: Concerned): Concerned {
   return { id, name: id === '' ? '' : `${name} (${id})`, lines }
 }
@@ -117,17 +117,17 @@ function costText({ found }: ReplayResult, { most }: TextOptions): string {
   const rows = [
     row('all', found.cost),
     ...models.slice(0, most).map(([id, cost]) => row(`model ${id}`, cost)),
-    ...accounts.slice(0, most).map(([id, cost]) => row(`account ${cost.name || id || 'nobody'}`, cost)),
+    ...accounts.slice(0, most).map(([id, cost]) => row(`account ${cost.name || id || '(none)'}`, cost)),
   ]
   const more = Math.max(0, accounts.length - most) + Math.max(0, models.length - most)
   const rest = more > 0 ? `and ${more} more (--all)\n` : ''
   const estimated =
     found.estimated > 0
-      ? `Of it ${money(found.cost.estimated)} is estimated, for ${count(found.estimated, 'exchange')} that nobody has answered: as long as the model's others.\n`
+      ? `${money(found.cost.estimated)} of it is estimated, for ${count(found.estimated, 'exchange')} without an answer, from the model's other answers.\n`
       : ''
   const resized =
     found.resized > 0
-      ? `${count(found.resized, 'prompt')} ${found.resized === 1 ? 'is' : 'are'} longer or shorter by what steps do to them: estimated, a token for 4 bytes.\n`
+      ? `${count(found.resized, 'prompt')} ${found.resized === 1 ? 'is' : 'are'} changed by steps: their sizes are estimated, with one token for 4 bytes.\n`
       : ''
   return table(columns, rows) + rest + estimated + resized
 }
@@ -136,10 +136,15 @@ function shadowText({ found }: ReplayResult): string {
   const rows = [...found.shadow.values()].map(({ step, code, lines }) => [
     String(lines),
     step,
-    code ?? 'an answer of its own',
+    code ?? 'its own answer',
     share(lines, found.lines),
   ])
-  const columns = [{ title: 'LINES', right: true }, { title: 'IN SHADOW' }, { title: 'WOULD SAY' }, { title: 'SHARE' }]
+  const columns = [
+    { title: 'LINES', right: true },
+    { title: 'IN SHADOW' },
+    { title: 'WOULD ANSWER' },
+    { title: 'SHARE' },
+  ]
   return table(columns, rows)
 }
 
@@ -148,21 +153,21 @@ function gapText({ about, sentence }: { readonly about: string; readonly sentenc
 }
 
 const UNKNOWN: Readonly<Record<string, string>> = {
-  who: 'who asked is not in the log, and the configuration asks for it now',
-  unfinished: 'a step of the configuration waits for something that does not come',
-  answer: 'a step has refused the answer, whose words are not in the log, and that step is gone or another one',
-  words: 'a step looks at words, which are not in the log, and the log does not say what that step made of them',
+  who: 'the client is not in the log, and the configuration now needs it',
+  unfinished: 'a step of the configuration waits for something that does not happen',
+  answer: 'a step refused the answer, whose text is not in the log, and that step was removed or changed',
+  words: "a step reads text, which is not in the log, and the log does not have that step's decision",
   kept: 'the request names a kept response, which is not in the log',
-  body: 'what was asked is not in the log, and the configuration asks for it now',
+  body: 'the request is not in the log, and the configuration now needs it',
 }
 
 function whyNotRun(why: string): string {
   return why.startsWith(NOT_RUN)
-    ? `the step ${why.slice(NOT_RUN.length)} was not run, and the log does not say what it made of them`
+    ? `the step ${why.slice(NOT_RUN.length)} was not run, and the log does not have its decision`
     : why
 }
 
-/** What was left out, and why. */
+/** The omitted lines, with reasons. */
 export function skippedText({ found, skipped, skippedCount }: ReplayResult): string {
   const unknown = [...found.unknown].map(
     ([why, lines]) => `${count(lines, 'line')} not compared: ${UNKNOWN[why] ?? whyNotRun(why)}\n`,

@@ -1,4 +1,4 @@
-/** `tollgate replay`: yesterday's traffic against a changed configuration, before it is merged. */
+/** `tollgate replay`: replays recorded traffic with a changed configuration before it is merged. */
 import { readFileSync, statSync } from 'node:fs'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseMoney, UnitError } from '../contract/quantities.ts'
@@ -48,8 +48,8 @@ const HELP = `
 Replay sends nothing: the steps run, and providers answer as the log recorded. With --against, both configurations get
 the same traffic, and only the differences are reported. Unreadable lines are listed and skipped; --fail-on skipped makes
 them a failure, skipped>1% only above that share. If most exchanges cannot be compared, every --fail-on fails unless
-unknown>N allows so many. The limit refused also counts exchanges whose text a step needs and the log lacks. The lines
-must be in the order in which usage-log wrote them.
+unknown>N allows up to N of them. The limit refused also counts exchanges whose text a step needs and the log lacks. The
+lines must be in the order in which usage-log wrote them.
 ${example(
   'replay usage.jsonl --against ../main/gateway.yaml',
   'replay usage.jsonl.2.gz usage.jsonl.1 usage.jsonl -c new.yaml --balance 25 --fail-on "refused>1%,cost>5%,skipped"',
@@ -61,14 +61,14 @@ async function replayLogs(
   config: string,
   options: Options,
 ): Promise<ExitCode> {
-  // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
+  // Watch before a plugin is loaded: its unhandled errors must not prevent the report.
   return keepUnhandled(terminal, async unhandled => {
     const code = await replayKept(terminal, logs, { config, options, unhandled })
     return unhandled.wereFatal ? 1 : code
   })
 }
 
-interface Kept {
+interface ReplayInput {
   readonly config: string
   readonly options: Options
   readonly unhandled: UnhandledErrors
@@ -77,7 +77,7 @@ interface Kept {
 async function replayKept(
   terminal: Terminal,
   logs: readonly string[],
-  { config, options, unhandled }: Kept,
+  { config, options, unhandled }: ReplayInput,
 ): Promise<ExitCode> {
   const [{ replay }, { readLogs }, { parseLine }] = await Promise.all([
     import('../replay/replay.ts'),
@@ -113,7 +113,7 @@ async function replayKept(
   return code
 }
 
-/** By id or name from the file, else --balance; else as much as it takes. */
+/** An account's balance: by id or name from the file, else --balance, else unlimited. */
 function balancesOf(
   terminal: Terminal,
   { balance, balances }: Options,
@@ -136,24 +136,24 @@ function readBalances(file: string): Map<string, bigint> {
     if (error instanceof SyntaxError) throw wrong(`it is not JSON: ${error.message}`)
     throw error
   }
-  if (typeof read !== 'object' || read === null || Array.isArray(read)) throw wrong('it is no JSON object')
+  if (typeof read !== 'object' || read === null || Array.isArray(read)) throw wrong('it is not a JSON object')
   const { accounts } = read as { accounts?: unknown }
   const entries: [string, unknown][] = Array.isArray(accounts)
     ? accounts.map((each: { id?: unknown; available?: unknown } | null) => [String(each?.id), each?.available])
     : Object.entries(read)
   return new Map(
-    entries.map(([who, amount]) => {
+    entries.map(([account, amount]) => {
       try {
-        return [who, parseMoney(String(amount))]
+        return [account, parseMoney(String(amount))]
       } catch (error) {
-        if (error instanceof UnitError) throw wrong(`the balance of ${JSON.stringify(who)}: ${error.message}`)
+        if (error instanceof UnitError) throw wrong(`the balance of ${JSON.stringify(account)}: ${error.message}`)
         throw error
       }
     }),
   )
 }
 
-/** How far it is and how quickly it goes on, once a second at most. */
+/** Progress and speed, at most once a second. */
 function speedLine(terminal: Terminal, files: readonly string[]) {
   if (!terminal.watched) return { read() {}, show() {}, end() {} }
   const sizes = files.map(file => (file === '-' ? Number.NaN : (statSync(file, { throwIfNoEntry: false })?.size ?? 0)))
@@ -196,7 +196,7 @@ function lines(text: string): number {
   return Number(text)
 }
 
-/** Several with commas between them, or the option several times. */
+/** Gates separated by commas, or the option several times. */
 function gates(text: string, before: readonly Gate[] = []): readonly Gate[] {
   try {
     return [...before, ...text.split(',').map(parseGate)]

@@ -1,8 +1,8 @@
-/** What `tollgate check` found as workflow commands of GitHub Actions: each problem becomes a note at its line. */
+/** The report of `tollgate check` as workflow commands of GitHub Actions: each problem becomes an annotation at its line. */
 import { shownPath } from './configuration.ts'
 import { type Checked, problemsOf, type ReportContext, summary } from './report.ts'
 
-/** One `::error …::…`, `::warning …::…` or `::notice …::…` a problem, and a plain line that sums it up. */
+/** One `::error …::…`, `::warning …::…` or `::notice …::…` per problem, and a summary line. */
 export async function githubReport(checked: readonly Checked[], { terminal }: ReportContext): Promise<string> {
   const { sentence } = await import('../config/yaml/problem.ts')
   const commands = problemsOf(checked).map(problem => {
@@ -14,12 +14,12 @@ export async function githubReport(checked: readonly Checked[], { terminal }: Re
   return `${commands.join('')}${summary(checked)}\n`
 }
 
-/** What a command carries ends with its line. */
+/** Escapes the text of a command, which ends with its line. */
 function text(value: string): string {
   return value.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 }
 
-/** Properties are told apart by commas, and end at the colons. */
+/** Escapes a property: commas separate properties, and colons end them. */
 function property(value: string): string {
   return text(value).replaceAll(':', '%3A').replaceAll(',', '%2C')
 }

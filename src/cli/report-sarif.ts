@@ -1,4 +1,4 @@
-/** What `tollgate check` found as SARIF 2.1.0, which code scanning of GitHub, GitLab and Azure DevOps reads. */
+/** The report of `tollgate check` as SARIF 2.1.0, for code scanning of GitHub, GitLab and Azure DevOps. */
 import { isAbsolute } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Problem } from '../config/yaml/problem.ts'
@@ -7,7 +7,7 @@ import { json } from './format.ts'
 import { type Checked, isPassed, problemsOf, type ReportContext } from './report.ts'
 
 const SCHEMA = 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json'
-/** The name under which SARIF knows the folder that relative paths begin at. */
+/** SARIF's name for the base folder of relative paths. */
 const BASE = 'SRCROOT'
 
 /** One log with one run: every kind of problem as a rule, every problem as a result. */

@@ -1,4 +1,4 @@
-/** What `tollgate check` found, for people and as JSON; the formats of other tools have files of their own. */
+/** The report of `tollgate check` as text and as JSON. Other formats have their own files. */
 import { resolve } from 'node:path'
 import type { LoadResult } from '../config/load.ts'
 import type { Problem } from '../config/yaml/problem.ts'
@@ -6,7 +6,7 @@ import { shownPath } from './configuration.ts'
 import { count, json } from './format.ts'
 import type { Terminal } from './terminal.ts'
 
-/** A configuration as the command line names it, and what became of it. */
+/** A configuration of the command line, and its load result. */
 export interface Checked {
   readonly file: string
   readonly loaded: LoadResult
@@ -14,7 +14,7 @@ export interface Checked {
 
 export interface ReportContext {
   readonly terminal: Terminal
-  /** ANSI colours, where the format has any. */
+  /** ANSI colours, if the format has any. */
   readonly colours: boolean
   /** Whether warnings fail. */
   readonly strict: boolean
@@ -22,10 +22,10 @@ export interface ReportContext {
   readonly version: string
 }
 
-/** Writes what was found. Formats that need more than this file load it when they are asked for. */
+/** Formats the results. Formats that need more code load it when they are used. */
 export type Report = (checked: readonly Checked[], context: ReportContext) => string | Promise<string>
 
-/** `file:line:column: sentence` with the line and a caret; what is fine is counted; one line sums it up. */
+/** Problems as `file:line:column: sentence` with the line and a caret, counts of the configuration's contents, and a summary. */
 export async function textReport(checked: readonly Checked[], { terminal, colours }: ReportContext): Promise<string> {
   const [{ formatProblem }, { priceSummary }] = await Promise.all([
     import('../config/yaml/problem.ts'),
@@ -48,7 +48,7 @@ export async function textReport(checked: readonly Checked[], { terminal, colour
   return parts.join('') + (checked.length > 1 ? `\n${summary(checked)}\n` : '')
 }
 
-/** `2 of 3 configurations have problems, 5 in all`: what somebody reads who reads one line. */
+/** The summary line: `2 of 3 configurations with problems, 5 in all`. */
 export function summary(checked: readonly Checked[]): string {
   const broken = checked.filter(each => !isFine(each)).length
   const total = count(checked.length, 'configuration')
@@ -61,7 +61,7 @@ export function summary(checked: readonly Checked[]): string {
   return `${broken} of ${total} with problems, ${errors} in all${warned}`
 }
 
-/** Everything as one JSON value. */
+/** The results as one JSON value. */
 export async function jsonReport(checked: readonly Checked[], { terminal, strict }: ReportContext): Promise<string> {
   const { pricesJson } = await import('./prices/price-summary.ts')
   const files = checked.map(({ file, loaded }) => {
@@ -95,22 +95,22 @@ export function isFine({ loaded }: Checked): boolean {
   return 'configuration' in loaded
 }
 
-/** Whether `check` has nothing against it: with `--strict` warnings count too. */
+/** Whether `check` succeeds; with `--strict`, warnings fail too. */
 export function isPassed(checked: readonly Checked[], strict: boolean): boolean {
   return checked.every(each => isFine(each) && !(strict && warningsIn(each.loaded) > 0))
 }
 
-/** Warnings of a configuration without errors; notes are none. */
+/** The number of warnings, without notes. */
 function warningsIn(loaded: LoadResult): number {
   return foundIn(loaded).filter(({ level }) => level === 'warning').length
 }
 
-/** Errors, or the warnings and notes of a configuration that has none. */
+/** Errors, or the warnings and notes of a configuration without errors. */
 function foundIn(loaded: LoadResult): readonly Problem[] {
   return 'problems' in loaded ? loaded.problems : loaded.warnings
 }
 
-/** Texts of a configuration that is fine are known by absolute paths. */
+/** The sources of a valid configuration are keyed by absolute paths. */
 function sourceOf({ sources }: LoadResult, file: string): string | undefined {
   return sources.get(file) ?? sources.get(resolve(file))
 }
@@ -135,8 +135,8 @@ function contentsOf({ configuration: { providers, models, routes } }: Extract<Lo
 const derivedIn = (routes: readonly { readonly derived: boolean }[]) => routes.filter(({ derived }) => derived).length
 
 /**
- * Whether to write colours: a flag of the command line says no; then FORCE_COLOR, which Node.js too lets win over
- * NO_COLOR; then whether somebody looks at it.
+ * Whether to write colours. The command line can forbid them. Then FORCE_COLOR counts, which has precedence over NO_COLOR as in
+ * Node.js, and then whether the output is a terminal.
  */
 export function wantsColours(
   env: Terminal['env'],

@@ -1,4 +1,4 @@
-/** `tollgate restore`: puts a backup in the place of the store. */
+/** `tollgate restore`: replaces the store by a backup. */
 import { dirname } from 'node:path'
 import type { Command } from 'commander'
 import { formatMoney } from '#contract'
@@ -15,7 +15,7 @@ interface Options {
 
 const HELP = `
 Stop the gateway first, and put the secret in its place: \`secret\` of gateway.yaml, or the file \`secret\` beside the store.
-The store is the one that gateway.yaml names: a SQLite file, or an empty database in PostgreSQL.
+The store is that of gateway.yaml: a SQLite file, or an empty database in PostgreSQL.
 
 The command checks the file and the secret first, then every balance in the file. It changes nothing if one of them is
 wrong. Exchanges that were in progress in the backup are charged up to their last checkpoint.
@@ -24,9 +24,9 @@ wrong. Exchanges that were in progress in the backup are charged up to their las
 export const addRestore: AddCommand = (program, { terminal, finish }) => {
   program
     .command('restore')
-    .description('put a backup in the place of the store, while no gateway runs')
-    .argument('<file>', 'what `tollgate backup` wrote')
-    .option('--replace', 'keep the files of a store that is there under other names, and restore')
+    .description('replace the store by a backup, while no gateway runs')
+    .argument('<file>', 'file written by `tollgate backup`')
+    .option('--replace', 'restore even if a store exists; its files are renamed')
     .addOption(jsonOption())
     .addHelpText('after', HELP + example('restore backups/tollgate-2026-07-30.db'))
     .action((file: string, options: Options, command: Command) =>
@@ -48,10 +48,12 @@ async function restore(terminal: Terminal, config: string, file: string, replace
   const path = existingFile(terminal, file)
   const place = await findStore(terminal, config)
   if (place.store === 'memory')
-    throw new CommandError('The configuration says "store: memory", of which nothing is kept.')
+    throw new CommandError('The configuration has "store: memory", which cannot be restored.')
   const [configured, isFile] = [place.secret(), place.database !== null]
   if (replace && !isFile) {
-    throw new CommandError('--replace is for a SQLite file. In PostgreSQL, name an empty database: createdb tollgate.')
+    throw new CommandError(
+      '--replace is only for a SQLite file. In PostgreSQL, use an empty database: createdb tollgate.',
+    )
   }
   const folder = isFile ? dirname(realPath(place.database!)) : storeFolder(place.configFile)
   const stages = progressStages(terminal)
@@ -60,7 +62,7 @@ async function restore(terminal: Terminal, config: string, file: string, replace
       file: path,
       store: place.store,
       folder,
-      // Never a new one: it would not fit.
+      // Never create a new secret: it would not match the backup.
       secret: loadSecret(configured, folder, file, () => true),
       secretPlace: secretPlace(configured, folder),
       replace,
@@ -80,11 +82,11 @@ function view({ posted, charged, ...report }: RestoreReport) {
 function text({ at, tollgate, accounts, events, posted, replayed, settled, charged, kept }: RestoreReport): string {
   const ended = replayed + settled
   const lines = [
-    `OK: ${count(accounts, 'account')}, ${count(events, 'event')}; every balance adds up. The balances are ${showNano(posted)} together.`,
-    `The backup was made at ${showTime(at)} by Tollgate ${tollgate}. What was committed later is not in it:`,
-    "keys, people and operators' tokens that were revoked since are valid again. Revoke them once more.",
+    `OK: ${count(accounts, 'account')}, ${count(events, 'event')}; all balances are correct. The sum of balances is ${showNano(posted)}.`,
+    `The backup was made at ${showTime(at)} by Tollgate ${tollgate}. It does not contain later changes:`,
+    "keys, people and operators' tokens that were revoked since then are valid again. Revoke them once more.",
   ]
   if (ended > 0) lines.push(`${count(ended, 'exchange')} in progress then: charged ${showNano(charged)} in all.`)
-  if (kept !== null) lines.push(`The store before is kept as ${kept}.`)
+  if (kept !== null) lines.push(`The previous store is kept as ${kept}.`)
   return `${lines.join('\n')}\n`
 }

@@ -1,6 +1,6 @@
 /**
- * `tollgate schema`: a JSON Schema for editors, which then complete keys, explain them and underline mistakes. With
- * `--markdown`: the same keys as a reference to read.
+ * `tollgate schema`: writes a JSON Schema for editors, which complete keys, explain them and mark mistakes. With `--markdown`
+ * it writes a reference of the same keys.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
@@ -11,7 +11,7 @@ import { shownPath } from './configuration.ts'
 import { count, json, pairs } from './format.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
-/** Beside gateway.yaml; files in this folder are made, and nobody commits them. */
+/** Beside gateway.yaml. Files in this folder are generated and not committed. */
 const STANDARD_PLACE = join('.tollgate', 'schema.json')
 
 export const addSchema: AddCommand = (program, { terminal, finish }) => {
@@ -51,7 +51,7 @@ async function writeSchema(terminal: Terminal, config: string, out: string | und
   const plugins = await writeSchemaFile(terminal, configFile, file)
   terminal.out(
     `Wrote ${shownPath(terminal, file)}: gateway.yaml, policies and their tests, and the settings of ${count(plugins, 'plugin')}.\n` +
-      `Write it again after an update, or when a plugin changes. An editor with yaml-language-server reads it by a file's first line:\n\n` +
+      `Run this again after an update, or when a plugin changes. Editors with yaml-language-server find it by the first line of a file:\n\n` +
       pairs([
         [shownPath(terminal, configFile), modeline(configFile, file)],
         ['policies/*.yaml', modeline(join(dirname(configFile), 'policies', 'any.yaml'), file)],
@@ -60,7 +60,7 @@ async function writeSchema(terminal: Terminal, config: string, out: string | und
   return 0
 }
 
-/** Writes the schema of a configuration and its plugins, and answers with the number of plugins in it. */
+/** Writes the schema of a configuration and its plugins. Returns the number of plugins. */
 export async function writeSchemaFile(terminal: Terminal, configFile: string, file: string): Promise<number> {
   const { text, plugins } = await schemaOf(terminal, configFile)
   await makeFolder(dirname(file))
@@ -83,19 +83,19 @@ async function schemaOf(terminal: Terminal, configFile: string): Promise<{ text:
   return { text: json(editorSchema(all, POLICY_TEST_SCHEMA)), plugins: all.length }
 }
 
-/** The line at the top of a YAML file that leads its editor to the schema. */
+/** The first line of a YAML file, which points its editor to the schema. */
 export function modeline(yaml: string, schema: string): string {
   const path = relative(dirname(yaml), schema).split(sep).join('/')
   return `# yaml-language-server: $schema=${path.startsWith('../') ? path : `./${path}`}`
 }
 
-/** One folder, not a path of them. The store keeps its secret in the standard one: it is made for the owner alone. */
+/** Creates one folder, for the owner only: the store keeps its secret in the default folder. */
 async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { mode: 0o700 })
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (code !== 'EEXIST') throw new CommandError(`the folder ${folder} is not there and cannot be made: ${code}`)
+    if (code !== 'EEXIST') throw new CommandError(`the folder ${folder} does not exist and cannot be created: ${code}`)
   }
 }
 

@@ -7,7 +7,7 @@ import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 export const addServe: AddCommand = (program, { terminal, finish }) => {
   program
     .command('serve')
-    .description('run the gateway; SIGTERM or Ctrl-C lets open requests finish, a second one ends them')
+    .description('run the gateway; SIGTERM or Ctrl-C lets open requests finish, a second signal ends them')
     .addHelpText('after', example('serve', 'serve -c /etc/tollgate/gateway.yaml'))
     .action((_options: object, command: Command) => finish(() => serveUntilEnd(terminal, configOf(command))))
 }
@@ -18,7 +18,7 @@ async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCo
   const [{ serve }, { quickStart, startText }] = await Promise.all([import('../main.ts'), import('./quick-start.ts')])
   const page = async () => {
     const { buildPage, BUILT } = await import('./page.ts')
-    // Clients are served all the same, and with what was built before so are people.
+    // A failed build does not stop the gateway. The dashboard serves the last build, if there is one.
     return buildPage().catch((error: Error) => {
       terminal.err(`${error.message}\n`)
       return BUILT
@@ -30,15 +30,17 @@ async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCo
   })
   const options = { self: terminal.self, onTerminal: terminal.ask !== undefined }
   const text = async () => (await quickStart(running, options)) ?? (await startText(running, terminal.self))
-  // It reads the store, which may be away or, after a signal, closed by now. The gateway serves or ends without it.
+  // It reads the store, which may be unavailable or, after a signal, closed. The text is optional.
   terminal.out(await text().catch(() => ''))
   return (await running.finished) === 0 ? 0 : 1
 }
 
-/** Turns a failed start into what people can act on; what nobody expected stays as it is. */
+/** Explains why a start failed. Unexpected errors are returned unchanged. */
 async function readable(terminal: Terminal, config: string, error: unknown): Promise<unknown> {
   if (isProblems(error)) {
-    return new CommandError(`${config} has problems, so nothing was started.\n\n${await problemText(terminal, error)}`)
+    return new CommandError(
+      `${config} has problems, so the gateway was not started.\n\n${await problemText(terminal, error)}`,
+    )
   }
   const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number }
   const reason = code === undefined ? undefined : LISTEN_ERRORS[code]
@@ -47,10 +49,10 @@ async function readable(terminal: Terminal, config: string, error: unknown): Pro
   return new CommandError(`${address}:${port} ${reason}. Change the key "${key}" of ${config}.`)
 }
 
-/** What `listen(2)` refuses, in words that continue "127.0.0.1:8080 …". */
+/** Errors of `listen(2)`, in words that continue "127.0.0.1:8080 …". */
 const LISTEN_ERRORS: Record<string, string> = {
-  EADDRINUSE: 'is in use by another program, perhaps by another gateway',
-  EACCES: 'may not be opened by this user (ports below 1024 are reserved)',
+  EADDRINUSE: 'is in use by another program, possibly another gateway',
+  EACCES: 'cannot be opened by this user (ports below 1024 are reserved)',
   EADDRNOTAVAIL: 'is not an address of this machine',
 }
 

@@ -1,6 +1,4 @@
-/** Command lines that people paste. */
-
-/** As one word for a POSIX shell. */
+/** Quotes a text as one word for a POSIX shell, for command lines to paste. */
 export function quoted(text: string): string {
   return /^[\w.,:/@+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

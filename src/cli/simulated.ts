@@ -1,4 +1,4 @@
-/** What commands have in common that play exchanges without a gateway: the configuration, and errors that nobody waits for. */
+/** Helpers of commands that run exchanges without a gateway: the configuration, and unhandled errors. */
 import type { Configuration } from '../config/configuration.ts'
 import type { LoadOptions, LoadResult } from '../config/load.ts'
 import type { UnhandledErrors } from '../simulate/unhandled.ts'
@@ -13,9 +13,9 @@ export interface Loaded {
 }
 
 /**
- * Loads a configuration with stand-ins for variables that are not set: no provider is asked, so no secret is needed. Prints
- * the problems, and answers null, when it has some.
- * @param cannot what a configuration with problems cannot be
+ * Loads a configuration with sample values for missing variables: no provider is called, so no secret is needed. Prints the
+ * problems, if any, and returns null.
+ * @param cannot the end of the message about a configuration with problems
  */
 export async function loadSimulated(terminal: Terminal, config: string, cannot: string): Promise<Loaded | null> {
   const loaded = await loadWithStandIns(terminal, config)
@@ -24,7 +24,7 @@ export async function loadSimulated(terminal: Terminal, config: string, cannot: 
   return null
 }
 
-/** The same without a word about problems. */
+/** The same, without printing problems. */
 export async function loadWithStandIns(
   terminal: Terminal,
   config: string,
@@ -39,7 +39,7 @@ export async function loadWithStandIns(
   return loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry(), ...options })
 }
 
-/** Keeps errors that nobody waits for from ending the command, and prints those that `work` has not taken. */
+/** Prevents unhandled errors from ending the command, and prints those that `work` did not take. */
 export async function keepUnhandled<Result>(
   terminal: Terminal,
   work: (unhandled: UnhandledErrors) => Promise<Result>,
@@ -54,7 +54,7 @@ export async function keepUnhandled<Result>(
   }
 }
 
-/** Prints sentences, a line each. */
+/** Prints each sentence on its own line. */
 export function tellAll(terminal: Terminal, sentences: readonly string[]): void {
   for (const sentence of sentences) terminal.err(`${sentence}\n`)
 }

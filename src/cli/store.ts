@@ -12,12 +12,12 @@ interface Options {
 
 const COPY_HELP = `
 Addresses:
-  sqlite:PATH                    a SQLite file; a relative path begins in the current folder
+  sqlite:PATH                    a SQLite file; a relative path starts in the current folder
   postgres://USER@HOST/DATABASE  a database in PostgreSQL
-  '\${NAME}'                      the address in this environment variable, so that no password is in the command line
+  '\${NAME}'                      the address in this environment variable, which keeps passwords out of the command line
 
-Stop every gateway that uses either store. The target must be empty: a file that is not there, or an empty database.
-The command copies all of it in one transaction, compares each row, and checks every balance before it commits.
+Stop every gateway that uses either store. The target must be empty: a file that does not exist, or an empty database.
+The command copies everything in one transaction, compares each row, and checks every balance before it commits.
 `
 
 export const addStore: AddCommand = (program, { terminal, finish }) => {
@@ -30,7 +30,7 @@ export const addStore: AddCommand = (program, { terminal, finish }) => {
   withoutConfig(store.command('copy'))
     .description('copy a store from SQLite to PostgreSQL, or back, while no gateway uses it')
     .requiredOption('--from <address>', 'the store to copy')
-    .requiredOption('--to <address>', 'where to copy it')
+    .requiredOption('--to <address>', 'the empty target store')
     .addOption(jsonOption())
     .addHelpText('after', COPY_HELP + example(...lines))
     .action((options: Options) =>
@@ -53,27 +53,27 @@ async function copy(terminal: Terminal, options: Options): Promise<CopyReport> {
   }
 }
 
-/** Never says the address itself, which may have a password in it. */
+/** Messages never contain the address, because it may contain a password. */
 function addressOf(terminal: Terminal, name: string, value: string): string {
   const variable = /^\$\{(\w+)\}$/.exec(value)?.[1]
-  const said = variable === undefined ? value : terminal.env[variable]
-  if (said === undefined) throw new CommandError(`--${name}: the environment variable ${variable} is not set.`)
-  if (/^postgres(?:ql)?:\/\/./.test(said) && URL.parse(said) !== null) return said
-  const path = /^sqlite:(.+)$/s.exec(said)?.[1]
+  const address = variable === undefined ? value : terminal.env[variable]
+  if (address === undefined) throw new CommandError(`--${name}: the environment variable ${variable} is not set.`)
+  if (/^postgres(?:ql)?:\/\/./.test(address) && URL.parse(address) !== null) return address
+  const path = /^sqlite:(.+)$/s.exec(address)?.[1]
   if (path !== undefined) return `sqlite:${pathOf(terminal, path)}`
   throw new CommandError(
-    `--${name} is not the address of a store. Use sqlite:PATH, postgres://USER@HOST/DATABASE, or '\${NAME}' of an environment variable.`,
+    `--${name} is not a valid store address. Use sqlite:PATH, postgres://USER@HOST/DATABASE, or '\${NAME}' of an environment variable.`,
   )
 }
 
-/** What was copied, and what is left to do. */
+/** The copied tables, and the remaining steps. */
 function reportText({ tables, accounts, events }: CopyReport): string {
   const rows = tables.filter(each => each.rows > 0).map(each => [each.table, String(each.rows)])
   const copied = `${count(accounts, 'account')}, ${count(events, 'event')}`
   return `${table([{ title: 'TABLE' }, { title: 'ROWS', right: true }], rows)}
-OK: ${copied}. The copy has the same rows, and every balance adds up.
+OK: ${copied}. The copy has the same rows, and all balances are correct.
 
-Name the new store in gateway.yaml, with the same \`secret\`: the keys work with no other one. If gateway.yaml has no
-\`secret\`, it is the file \`secret\` beside the old store.
+Set the new store in gateway.yaml and keep the same \`secret\`: without it, the keys are invalid. If gateway.yaml has no
+\`secret\`, it is in the file \`secret\` beside the old store.
 `
 }

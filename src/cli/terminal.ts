@@ -1,36 +1,36 @@
-/** What a command sees of the world around it, passed in so that tests can pass their own. */
+/** The environment of a command, which tests can replace. */
 
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Where relative paths of the command line begin. */
+  /** The base folder of relative paths in the command line. */
   readonly folder: string
-  /** Results: what a pipe carries on. */
+  /** Writes results to stdout. */
   out(text: string): void
-  /** Problems, hints and progress. */
+  /** Writes problems, hints and progress to stderr. */
   err(text: string): void
-  /** Whether somebody watches stderr, so that progress is worth showing. */
+  /** Whether stderr is a terminal, so that progress is shown. */
   readonly watched: boolean
   /**
-   * Asks a question and answers with the line that a person types. Left out unless stdin and stdout are a terminal. Rejects with a
-   * `CommandError` when the person ends the input.
+   * Asks a question and returns the line that a person types. Undefined unless stdin and stdout are a terminal. Rejects with a
+   * `CommandError` if the person ends the input.
    */
   readonly ask?: (question: string) => Promise<string>
-  /** The command line that runs this program again: `npx tollgate`, `node src/cli/tollgate.js`. */
+  /** The command for this program: `npx tollgate`, `node src/cli/tollgate.js`. */
   readonly self: string
 }
 
-/** What a command did: 0 fine, 1 problems found or not done. (2 is a mistake in the command line itself.) */
+/** 0: success; 1: the command failed or found problems. (2, a wrong command line, is returned elsewhere.) */
 export type ExitCode = 0 | 1
 
-/** A command that could not do its work: its message is for people, and the exit code is 1. */
+/** A failure of a command. Its message is for people; the exit code is 1. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
 }
 
-/** One line that shows how far long work has come, on stderr; nothing where nobody watches. */
+/** A progress line on stderr; nothing is shown without a terminal. */
 export interface Progress {
   show(done: number, total: number): void
-  /** Wipes the line. */
+  /** Clears the line. */
   end(): void
 }
 
@@ -50,10 +50,10 @@ export function progressLine(terminal: Terminal, what: string): Progress {
   }
 }
 
-/** The same for work that has several parts: a line for each, one after the other. */
+/** Progress of work in several stages, with a line for each. */
 export interface Stages {
   show(doing: string, done: number, total: number): void
-  /** A sentence on a line of its own. */
+  /** Prints a sentence on its own line. */
   tell(sentence: string): void
   end(): void
 }

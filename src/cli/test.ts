@@ -1,4 +1,4 @@
-/** `tollgate test`: runs the tests of policies, in this process and without a network. */
+/** `tollgate test`: runs policy tests in this process, without a network. */
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Command, Option } from 'commander'
@@ -17,7 +17,7 @@ type Format = 'text' | 'json' | 'junit'
 interface Options {
   readonly format: Format
   readonly config: string
-  /** The tests are about `config`, and not about the gateway.yaml beside them. */
+  /** Whether `config` was given; else the gateway.yaml beside each test is used. */
   readonly isChosen: boolean
   readonly name?: string
 }
@@ -48,14 +48,14 @@ export const addTest: AddCommand = (program, { terminal, finish }) => {
     )
 }
 
-/** Whether somebody has said which configuration is meant. */
+/** Whether a configuration was given. */
 function isChosen({ env }: Terminal, command: Command): boolean {
   return Boolean(env['TOLLGATE_CONFIG']) || command.parent?.getOptionValueSource('config') === 'cli'
 }
 
-async function test(terminal: Terminal, said: readonly string[], options: Options): Promise<ExitCode> {
+async function test(terminal: Terminal, named: readonly string[], options: Options): Promise<ExitCode> {
   const { config } = options
-  const files = said.length > 0 ? said.map(file => pathOf(terminal, file)) : filesBeside(pathOf(terminal, config))
+  const files = named.length > 0 ? named.map(file => pathOf(terminal, file)) : filesBeside(pathOf(terminal, config))
   const { standGuard } = await import('../testing/policy/isolation.ts')
   const guard = standGuard()
   const results: FileResult[] = []
@@ -83,7 +83,7 @@ function filesBeside(config: string): string[] {
   } catch {
     names = []
   }
-  if (names.length === 0) throw new CommandError(`there is no policies/*.test.yaml in ${dirname(config)}`)
+  if (names.length === 0) throw new CommandError(`no policies/*.test.yaml in ${dirname(config)}`)
   return names.sort().map(name => join(folder, name))
 }
 
@@ -132,12 +132,12 @@ async function printText(terminal: Terminal, files: readonly FileResult[]): Prom
   const failed = ran.filter(({ failures }) => failures.length > 0).length
   const broken = files.reduce((sum, { problems }) => sum + (problems?.problems.length ?? 0), 0)
   const exchanges = ran.reduce((sum, each) => sum + each.exchanges, 0)
-  const told = [`${count(ran.length - failed, 'test')} passed`, ...(failed > 0 ? [`${failed} failed`] : [])]
-  if (broken > 0) told.push(count(broken, 'problem'))
-  terminal.out(`${told.join(', ')} (${count(files.length, 'file')}, ${count(exchanges, 'request')})\n`)
+  const totals = [`${count(ran.length - failed, 'test')} passed`, ...(failed > 0 ? [`${failed} failed`] : [])]
+  if (broken > 0) totals.push(count(broken, 'problem'))
+  terminal.out(`${totals.join(', ')} (${count(files.length, 'file')}, ${count(exchanges, 'request')})\n`)
 }
 
-/** Each difference with both sides, and the trail that led there. */
+/** Each difference with both sides, and the trail. */
 function failureText(failures: readonly StepFailure[]): string {
   return failures
     .map(({ step, mismatches, trail, mistakes }) => {
@@ -151,9 +151,9 @@ function failureText(failures: readonly StepFailure[]): string {
         const parts = [`    ${entry.step}: ${entry.verdict}`, entry.code ?? '', remarks && `(${remarks})`]
         return parts.filter(each => each !== '').join(' ')
       })
-      const told = mistakes.map(mistake => `    ${mistake}`)
+      const errors = mistakes.map(mistake => `    ${mistake}`)
       const shown = trail === null ? [] : ['  trail', ...(way.length > 0 ? way : ['    no step was reached'])]
-      return [...lines, ...shown, ...told].join('\n')
+      return [...lines, ...shown, ...errors].join('\n')
     })
     .join('\n')
 }
@@ -191,7 +191,7 @@ function asJunit(terminal: Terminal, files: readonly FileResult[]): string {
   return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n${suites.join('\n')}\n</testsuites>\n`
 }
 
-/** Characters that XML 1.0 cannot have at all are left out. */
+/** Escapes a text, and removes characters that XML 1.0 cannot represent. */
 function xml(text: string): string {
   return text
     .replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, '')

@@ -1,4 +1,4 @@
-/** `tollgate token`: how a machine reaches the operators' API on the `admin` listener. A secret is shown once. */
+/** `tollgate token`: tokens of machines for the operators' API on the `admin` listener. A secret is shown only once. */
 import type { Command } from 'commander'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showTime, table } from './format.ts'
@@ -27,17 +27,17 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
         const { tokens } = await operate(terminal, configOf(command), 'token.list', {})
         const result = await operate(terminal, configOf(command), 'token.create', args)
         if (tokens.some(each => each.name === result.token.name)) {
-          terminal.err(`Another token has the name "${name}" too: revoke one by its id (token list shows them).\n`)
+          terminal.err(`Another token has the name "${name}": revoke one by its id (token list shows the ids).\n`)
         }
         if (!(await findStore(terminal, configOf(command))).hasAdmin) {
           terminal.err(
-            `Nothing takes this token yet: ${configOf(command)} has no admin. Write admin: 127.0.0.1:8082.\n`,
+            `This token cannot be used yet: ${configOf(command)} has no admin listener. Write admin: 127.0.0.1:8082.\n`,
           )
         }
         if (options.json) terminal.out(json(result))
         else
           terminal.out(
-            `Made token ${result.token.id} ("${name}").\n\n${result.secret}\n\nKeep it now: this secret is not shown again.\n`,
+            `Created token ${result.token.id} ("${name}").\n\n${result.secret}\n\nStore it now: this secret is not shown again.\n`,
           )
         return 0
       }),
@@ -52,11 +52,17 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
       finish(async () => {
         const result = await operate(terminal, configOf(command), 'token.list', {})
         if (options.json) terminal.out(json(result))
-        else if (result.tokens.length === 0) terminal.out(`No tokens. Make one: ${terminal.self} token create NAME\n`)
+        else if (result.tokens.length === 0) terminal.out(`No tokens. Create one: ${terminal.self} token create NAME\n`)
         else
           terminal.out(
             table(
-              [{ title: 'TOKEN' }, { title: 'NAME' }, { title: 'SECRET' }, { title: 'EXPIRES' }, { title: 'MADE BY' }],
+              [
+                { title: 'TOKEN' },
+                { title: 'NAME' },
+                { title: 'SECRET' },
+                { title: 'EXPIRES' },
+                { title: 'CREATED BY' },
+              ],
               result.tokens.map(each => [
                 each.id,
                 each.name,

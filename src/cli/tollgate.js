@@ -1,26 +1,26 @@
 #!/usr/bin/env node
-// The command `tollgate`. Plain JavaScript on purpose: it must load on any Node, so that it can say what is wrong with it.
+// The command `tollgate`. It is plain JavaScript, because it must load on any Node to report that the Node is too old.
 //
-// A checkout brings its own Node (src/node-runtime): where the one that runs this is too old, the same command runs again
-// on that one, as a child that shares the terminal. For everybody outside the two are one process: signals go down, the
-// exit code or the signal comes up, and the child does not outlive the parent.
+// A checkout contains its own Node (src/node-runtime). If the current Node is too old, the same command runs on that one, as a
+// child that shares the terminal. From outside, the two behave as one process. Signals are forwarded to the child, and its exit
+// code or signal is returned. The child does not outlive the parent.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import * as nodeModule from 'node:module'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
-// Equal to `engines` of package.json: older ones lack stable type stripping or security fixes.
+// Equal to `engines` of package.json. Older versions lack stable type stripping or security fixes.
 const MINIMUM = [24, 18, 1]
 // Set for the child only: the id of the parent that runs it.
 const PARENT = 'TOLLGATE_PARENT'
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2']
 
-// By default Node opens its inspector at this signal: a port on which everybody on the machine can run code in the gateway.
-// A listener takes the place of that, also where `--disable-sigusr1` is unknown. Whoever wants the inspector says `--inspect`.
+// By default, Node opens its inspector at this signal: a port where all users of the machine can run code in the gateway.
+// A listener prevents that, also where `--disable-sigusr1` is unknown. `--inspect` still opens the inspector.
 process.on('SIGUSR1', () => {})
 
-// For `serve`: src/README.md says why. Node reads it when it makes its heap, so it cannot be set later.
+// For `serve`: see src/README.md. Node reads it when it creates its heap, so it cannot be set later.
 const YOUNG_HEAP = '--max-semi-space-size=16'
 
 const checkoutNode = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url))
@@ -30,14 +30,13 @@ delete process.env[PARENT]
 if (isRecent(process.versions.node)) {
   if (isChild) endWithParent()
   replaceForHeap()
-  // Node does not strip types below node_modules, so an installed package runs what was compiled.
+  // Node does not strip types below node_modules, so an installed package runs compiled code.
   const source = new URL('./cli.ts', import.meta.url)
   const compiled = new URL('../../dist/src/cli/cli.js', import.meta.url)
   const isInstalled = source.pathname.includes('/node_modules/')
   const useSource = existsSync(source) && !isInstalled
-  // Reading and compiling all files takes longer than a help text should; what was compiled is kept from one run to the next
-  // beside the other generated things, where that can be written. (Not in the shared temporary directory: whoever can write
-  // there could put code of his own.)
+  // Reading and compiling all files would make help texts slow, so compiled code is cached beside other generated files. (Not in
+  // the shared temporary directory, where other users could place their code.)
   const cache = isInstalled ? '../../../.cache/tollgate' : '../../node_modules/.cache/tollgate'
   nodeModule.enableCompileCache(fileURLToPath(new URL(cache, import.meta.url)))
   const { main } = await import((useSource ? source : compiled).href)
@@ -47,13 +46,13 @@ if (isRecent(process.versions.node)) {
 } else {
   process.stderr.write(
     `tollgate needs Node.js ${MINIMUM.join('.')} or newer; this is ${process.versions.node}.\n` +
-      '  In a checkout: npm ci brings a fitting Node along, then run the command again.\n' +
-      '  Anywhere else: install a newer Node from https://nodejs.org\n',
+      '  In a checkout: run npm ci, which installs a suitable Node, then run the command again.\n' +
+      '  Otherwise: install a newer Node from https://nodejs.org\n',
   )
   process.exitCode = 1
 }
 
-// Without `semver`: every command starts here, and that package takes 8 ms to load.
+// Without `semver`, which takes 8 ms to load, because every command starts here.
 function isRecent(version) {
   const parts = version.split('.').map(part => Number.parseInt(part, 10))
   for (const [place, least] of MINIMUM.entries()) {
@@ -64,7 +63,7 @@ function isRecent(version) {
 
 function runOn(node) {
   const child = spawn(node, [...heapFlags(), ...process.execArgv, process.argv[1], ...process.argv.slice(2)], {
-    // The channel carries no messages: its end is how the child learns that this process was killed.
+    // The channel carries no messages. Its end shows the child that this process was killed.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, [PARENT]: String(process.pid) },
   })
@@ -77,20 +76,19 @@ function runOn(node) {
     if (signal === null) process.exit(code)
     for (const forwarded of FORWARDED) process.removeAllListeners(forwarded)
     process.kill(process.pid, signal)
-    // Only where the signal cannot end this process: the code a shell would show for it.
+    // If the signal cannot end this process: the exit code that a shell would show for it.
     setTimeout(() => process.exit(128 + constants.signals[signal]), 1000)
   })
 }
 
-// Whoever has said a size, on the command line or in NODE_OPTIONS, keeps it.
+// A size on the command line or in NODE_OPTIONS has precedence.
 function heapFlags() {
   const options = [...process.execArgv, process.env.NODE_OPTIONS ?? '']
-  const isSaid = options.some(option => /semi[-_]space/.test(option))
-  return isSaid || !process.argv.includes('serve', 2) ? [] : [YOUNG_HEAP]
+  const isSet = options.some(option => /semi[-_]space/.test(option))
+  return isSet || !process.argv.includes('serve', 2) ? [] : [YOUNG_HEAP]
 }
 
-// Runs the same command in the same process on a heap of another size: a start of Node, and no second process. A channel to
-// a parent would not survive it.
+// Restarts Node in the same process with another heap size, without a second process. A channel to a parent would be lost.
 function replaceForHeap() {
   const flags = heapFlags()
   if (flags.length === 0 || process.channel || process.platform === 'win32') return
@@ -101,8 +99,8 @@ function replaceForHeap() {
   )
 }
 
-// kill -9 reaches the parent only. An orphan would keep the port and the lock on the store, so it goes the same way:
-// at once, as whoever killed the parent wanted. The store recovers from that at the next start.
+// kill -9 reaches the parent only. An orphan would keep the port and the lock on the store, so the child is killed at once
+// too. The store recovers at the next start.
 function endWithParent() {
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
   process.channel?.unref()

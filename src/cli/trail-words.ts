@@ -1,14 +1,14 @@
-/** Lines of the trail in words, for a terminal. */
+/** Formats lines of the trail for a terminal. */
 import type { TrailEntry } from '#contract'
 import { mistakeWords } from '../request/pipeline/step-report.ts'
 
 const DEEDS = { answer: 'answered', edit: 'edited', rewrite: 'rewritten' } as const
 
-/** What a line says beyond its verdict and code; what the step noted is the last of it. */
+/** The remarks of a line beyond its verdict and code; the step's own note is the last. */
 export function remarksOf({ verdict, why, would, note }: TrailEntry): readonly string[] {
   const deeds = would?.map(({ deed, header }) => (deed === 'set_header' ? `set ${header}` : DEEDS[deed]))
   return [
-    // Older receipts say it in the note.
+    // Older receipts have this in the note.
     ...(verdict === 'skipped' && note === undefined ? ['`when` is false'] : []),
     ...(why === undefined
       ? []

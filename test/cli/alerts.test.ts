@@ -26,7 +26,7 @@ const testOf = (url: string, name = 'ops') =>
 test('a webhook that the configuration does not have', async () => {
   const { code, err } = await testOf('http://127.0.0.1:9/', 'chat')
   expect(code).toBe(1)
-  expect(err).toContain('has no webhook "chat" under alerts: it has ops.')
+  expect(err).toContain('has no webhook "chat" under alerts. Its webhooks: ops.')
 })
 
 test('a webhook that is not there, and one that refuses: exit code 1, and no URL', async () => {

@@ -143,7 +143,7 @@ Money
     await stop()
     await explainLive(ID, told, terminal)
     expect(out).toContain(`${ID} was answered.\n`)
-    expect(out).toContain('This is what its receipt says; the gateway does not remember the rest.\n')
+    expect(out).toContain('This is from its receipt; the gateway no longer has the rest.\n')
     expect(out).toContain(`  account  acme (${accountId})\n  key      laptop (${key.id})\n  model    chat-small\n`)
     expect(out).toContain('  1   credits  passed\n      held\n')
     expect(out).toContain('  TARGET           STATUS  CODE  MS\n  demo/demo-small  200           12\n')
@@ -161,16 +161,20 @@ Money
     [
       'failed',
       { outcome: 'failed', status: 502, code: 'upstream_error', decided_by: 'send' },
-      'failed: 502 upstream_error. It came from behind the steps, where the request is sent.',
+      'failed: 502 upstream_error. It came from the upstream call, after the steps.',
     ],
     [
       'before the steps',
       { status: 413, code: 'request_too_large', decided_by: 'gateway', trail: [] },
-      'The gateway itself decided, outside of the steps.',
+      'The gateway itself decided, outside the steps.',
     ],
-    ['left', { outcome: 'client_left', status: null, code: null, decided_by: null }, 'ended when the client left.'],
-    ['cut', { outcome: 'cut', status: 503, code: 'shutting_down' }, 'was cut: the gateway was stopped.'],
-    ['open', { outcome: null, status: null, code: null, decided_by: null }, 'is under way.'],
+    [
+      'left',
+      { outcome: 'client_left', status: null, code: null, decided_by: null },
+      'ended when the client disconnected.',
+    ],
+    ['cut', { outcome: 'cut', status: 503, code: 'shutting_down' }, 'was cut off: the gateway was stopped.'],
+    ['open', { outcome: null, status: null, code: null, decided_by: null }, 'is in progress.'],
   ])('%s', (_name, change, sentence) => {
     expect(exchangeText({ ...REFUSED, ...change }).split('\n')[0]).toContain(sentence)
   })
@@ -251,12 +255,12 @@ const SHADOW: ShadowView = {
 describe('steps in shadow of a gateway that runs', () => {
   test('none', async () => {
     await remembering({}, () => explainShadow(told, terminal))
-    expect(out).toContain('No step of the configuration that runs is in shadow.')
+    expect(out).toContain('No step of the running configuration is in shadow')
   })
 
   test('as a table', async () => {
     await remembering({ shadow: () => SHADOW }, () => explainShadow(told, terminal))
-    expect(out).toBe(`What steps in shadow would have refused since the gateway's start, 2026-11-21 10:00 UTC
+    expect(out).toBe(`Refusals of steps in shadow mode since the gateway's start, 2026-11-21 10:00 UTC
 
 POLICY    STEP           CODE                  RAN  REFUSED  SHARE  ACCOUNTS   KEYS
 standard  burst          rate_limit_exceeded  1200       37  3.1 %        12  1000+
@@ -339,7 +343,7 @@ standard, burst: rate_limit_exceeded
   keys: laptop (key_1) 1
   latest: req_4 at 2026-11-21T12:04:00.000Z, req_2 at 2026-11-21T12:02:00.000Z
 
-1 line left out, the first is line 9: it is not JSON; the end of a line may be missing.
+1 line omitted; the first is line 9: it is not JSON; the end of a line may be missing.
 `)
   })
 
@@ -355,7 +359,7 @@ standard, burst: rate_limit_exceeded
     place.write('quiet.jsonl', LINES[0]!)
     await read('quiet.jsonl')
     expect(out).toContain('1 exchange from')
-    expect(out).toContain('No step in shadow would have refused any of them.')
+    expect(out).toContain('No step in shadow mode would have refused any of them.')
   })
 })
 

@@ -80,7 +80,7 @@ describe('what cannot be tried is said', () => {
     ['--at', '2027-02-31T25:00:00Z', 'a time such as'],
     ['--balance', 'much', 'amount of dollars'],
     ['--header', 'x-team', "'name: value'"],
-    ['--header', 'x team: a', 'cannot be sent'],
+    ['--header', 'x team: a', 'valid header.'],
   ])('%s %s', async (option, value, sentence) => {
     const { code, err } = await explain(['--request', 'x', option, value])
     expect(code).toBe(2)
@@ -120,8 +120,8 @@ describe('refused by a step', () => {
   test.each([
     ['that is misspelt', 'smal', [], 'there is no such model; did you mean "small"?'],
     ['that the key may not use', 'small', ['--models', 'hidden,gone'], 'the key may use hidden and gone only'],
-    ['that is not public', 'hidden', [], 'not public: a key has to name it'],
-    ['that is switched off', 'gone', ['--models', 'gone'], 'says enabled: false'],
+    ['that is not public', 'hidden', [], 'not public: a key must list it'],
+    ['that is switched off', 'gone', ['--models', 'gone'], 'has enabled: false'],
   ])('a model %s: what the client is not told', async (_name, model, args, detail) => {
     const { story } = await tried({ ...CHAT, model }, ...args)
     expect(story.verdict).toMatchObject({
@@ -144,7 +144,7 @@ describe('refused by a step', () => {
     expect(story.verdict).toMatchObject({ status: 402, code: 'insufficient_quota', decided_by: 'credits' })
     expect(out).toMatch(/for operators: needs \$0\.00208\d*, and \$0\.000\d+ with the output cap lowered to 64 tokens/)
     expect(out).toContain('the account has $0 available and $0 on hold')
-    expect(out).toContain('client libraries are told not to try again')
+    expect(out).toContain('client libraries do not retry (x-should-retry: false)')
     expect(story.hold).toBeNull()
   })
 })
@@ -175,7 +175,7 @@ describe('a step of somebody else', () => {
     const { out, story } = await tried(CHAT, '--header', 'x-late: yes')
     expect(story.verdict).toMatchObject({ status: 200, code: null, decided_by: null })
     expect(stepOf(story, 'late')).toMatchObject({ verdict: 'would_refuse', code: 'forbidden' })
-    expect(out).toContain('would refuse forbidden in shadow, so it goes on; Too late for that.')
+    expect(out).toContain('would refuse forbidden in shadow mode, so the request continues; Too late for that.')
   })
 
   test('that refuses, and that breaks', async () => {
@@ -223,7 +223,7 @@ describe('let through', () => {
     const always = { ...CHAT, model: 'search', max_tokens: 100, web_search_options: {} }
     const { story } = await tried(always, '--balance', '$1', '--upstream', 'One')
     expect(story.hold.formula).toBe(
-      'input ceiling 8192 tokens (the whole context: not to be told from its bytes) x $1/M + output cap 100 tokens x $2/M + 1 search x $0.01',
+      'input ceiling 8192 tokens (the whole context: its bytes do not show the number of tokens) x $1/M + output cap 100 tokens x $2/M + 1 search x $0.01',
     )
     expect(story.charge.formula).toContain(' of the answer x $2/M + 1 search x $0.01')
     const tools = [{ type: 'anthropic', anthropic: { type: 'web_search_20250305', name: 'web_search', max_uses: 3 } }]
@@ -240,7 +240,9 @@ describe('let through', () => {
     expect(stepOf(story, 'credits')).toMatchObject({
       verdict: 'passed',
       reason: expect.stringMatching(/^output capped at \d+ tokens: the balance does not pay for 1000$/),
-      otherwise: expect.stringContaining('with less the output cap is lower still'),
+      otherwise: expect.stringContaining(
+        '; with less credit the output cap is lowered further, until the request is refused',
+      ),
     })
     expect(story.headers).toHaveProperty('x-tollgate-max-output-tokens', String(story.hold.output_cap))
   })
@@ -255,7 +257,7 @@ describe('let through', () => {
       { name: 'stream_options', from: null, to: { include_usage: true } },
     ])
     expect(out).toContain('model: "near-small" in place of "little"')
-    expect(out).toContain('max_tokens: 7 is left out')
+    expect(out).toContain('max_tokens: 7 was removed')
   })
 
   test('which target, and why the others were not', async () => {
@@ -263,14 +265,14 @@ describe('let through', () => {
     expect(story.targets).toMatchObject([
       { id: 'near/near-small', verdict: 'asked', why: '200' },
       { id: 'demo/demo-small', verdict: 'in reserve', why: expect.stringContaining('first for 25 % of requests') },
-      { id: 'other/other-small', verdict: 'in reserve', why: 'priority 2, and near/near-small has 1' },
+      { id: 'other/other-small', verdict: 'in reserve', why: 'priority 2, but near/near-small has 1' },
     ])
     expect(out).toContain('here the lot fell on near/near-small')
   })
 
   test.each([
-    ['{ order: listed }', 'it is written behind near/near-small (order: listed)'],
-    ['{ order: latency }', 'no target was measured in here'],
+    ['{ order: listed }', 'it is listed after near/near-small (order: listed)'],
+    ['{ order: latency }', 'no latency was measured here,'],
     ['{ sticky: key }', 'and this key belongs to'],
   ])('by another order: %s', async (settings, why) => {
     place.write('policies/standard.yaml', STANDARD.replace('use: route', `use: route\n    with: ${settings}`))
@@ -305,7 +307,7 @@ describe('what a dialect cannot carry', () => {
     expect(story.verdict).toMatchObject({ status: 200 })
     expect(story.sent).toMatchObject([{ to: 'other/other-small', dialect: 'anthropic', dropped: ['logit_bias'] }])
     expect(story.sent[0].body).toMatchObject({ model: 'other-small', max_tokens: 1000 })
-    expect(out).toContain('not carried (x-tollgate-dropped): logit_bias')
+    expect(out).toContain('dropped parameters (x-tollgate-dropped): logit_bias')
   })
 
   test('or makes it be passed over, where the policy says so', async () => {
@@ -349,9 +351,9 @@ describe('other routes', () => {
       hold: { amount: '0.010000000', formula: '$0.01 for the request' },
       sent: [{ to: 'near', dialect: 'raw', path: '/embeddings' }],
     })
-    expect(out).toContain('the body as it is')
+    expect(out).toContain('the unchanged body')
     const held = await tried({ input: 'Hello' }, '--path', '/v1/audio/speech')
-    expect(held.story.hold).toMatchObject({ amount: '0.500000000', formula: 'what the route says under hold' })
+    expect(held.story.hold).toMatchObject({ amount: '0.500000000', formula: 'the hold of the route' })
   })
 
   test('the catalog', async () => {
@@ -369,8 +371,8 @@ test('who is known by the token of an identity provider is let in, and nobody as
   const { story } = await tried(CHAT, '--models', 'small')
   expect(story.verdict).toMatchObject({ status: 200 })
   expect(stepOf(story, 'jwt')).toMatchObject({
-    reason: 'taken as signed by the identity provider, which is not asked here',
-    otherwise: expect.stringContaining('the token may use small'),
+    reason: 'assumed to be signed by the identity provider, which is not contacted here',
+    otherwise: expect.stringContaining('the token can use small'),
   })
   const none = await tried(CHAT, '--header', 'authorization:')
   expect(none.story.verdict).toMatchObject({ status: 401, code: 'missing_api_key', decided_by: 'jwt' })
@@ -380,7 +382,7 @@ test('nothing is written either: a log of the policy is left alone', async () =>
   const log = 'use: usage-log\n    with: { file: usage.jsonl }\n  - use: concurrency\n    with: { per: key, limit: 3 }'
   place.write('policies/standard.yaml', STANDARD.replace('use: credits', `${log}\n  - use: credits`))
   const { story } = await tried(CHAT)
-  expect(stepOf(story, 'usage-log')).toMatchObject({ reason: 'not run here: it writes outside of this process' })
+  expect(stepOf(story, 'usage-log')).toMatchObject({ reason: 'not run here: it writes outside this process' })
   expect(stepOf(story, 'concurrency')).toMatchObject({ otherwise: 'refused with 3 under way; this is the first' })
   expect(readdirSync(join(place.folder, 'policies')).sort()).toEqual(['raw.yaml', 'standard.yaml'])
   expect(readdirSync(place.folder).filter(name => name.includes('usage') || name === '.tollgate')).toEqual([])
@@ -411,7 +413,7 @@ export default definePlugin({
     expect(story.not_run).toEqual(['caller'])
     expect(story.own_steps).toEqual(['late'])
     expect(story.steps.find((step: { id: string }) => step.id === 'caller')).toMatchObject({ verdict: 'not run' })
-    expect(out).toContain('VERDICT  not known, because the step was not run: caller. If it lets the request pass: 200')
+    expect(out).toContain('VERDICT  unknown, because the step was not run: caller. If it lets the request pass: 200')
   })
 
   test('is told where it runs when it says so', async () => {
@@ -446,7 +448,7 @@ export default definePlugin({
   place.write('policies/diary.ts', source)
   place.write('policies/standard.yaml', STANDARD.replace('use: credits', 'use: ./diary.ts\n  - use: credits'))
   const { story } = await tried(CHAT)
-  expect(stepOf(story, 'diary')).toMatchObject({ reason: 'not run here: it writes outside of this process' })
+  expect(stepOf(story, 'diary')).toMatchObject({ reason: 'not run here: it writes outside this process' })
   expect(existsSync(join(place.folder, 'diary.txt'))).toBe(false)
 })
 
@@ -465,7 +467,7 @@ test('what a guard has done, and what it would refuse', async () => {
   const { story: other } = await tried(CHAT, '--upstream', 'Bye')
   expect(stepOf(other, 'strict')).toMatchObject({
     verdict: 'passed',
-    otherwise: 'in shadow: refused when a rule with "action: refuse" finds its pattern',
+    otherwise: 'in shadow: refused if a rule with "action: refuse" matches',
   })
   expect(story.sent[0].changes).toContainEqual(expect.objectContaining({ name: 'messages' }))
 })
@@ -491,7 +493,7 @@ test('a model of the catalog that is not there: nobody has sent a body', async (
 
 test('steps of one’s own are named: what they send is not known', async () => {
   const { out } = await tried(CHAT)
-  expect(out).toContain('no provider was asked. But the step late of your own ran as it is')
+  expect(out).toContain('no provider was called. But the step late of your own ran as it is')
 })
 
 test('tags, and a condition that names one', async () => {

@@ -76,9 +76,9 @@ describe('is refused', () => {
     ['a path like no other', ['/elsewhere'], 'there are /v1/chat/completions, /v1/messages, '],
     ['what is neither a path nor an id', ['standard'], 'neither the path of a route'],
     ['an option without its request', ['--plan', 'free'], '--plan is about a request'],
-    ['a log without --shadow', ['--log', 'x'], '--log is for --shadow'],
-    ['a request and --shadow', ['--request', 'x', '--shadow'], '--shadow is about what happened'],
-    ['a request and an exchange', ['req_1', '--request', 'x'], 'req_1 is about what happened'],
+    ['a log without --shadow', ['--log', 'x'], '--log needs --shadow'],
+    ['a request and --shadow', ['--request', 'x', '--shadow'], '--shadow shows past exchanges; use one of them'],
+    ['a request and an exchange', ['req_1', '--request', 'x'], 'req_1 shows past exchanges; use one of them'],
     ['a path and --shadow', ['/v1/messages', '--shadow'], 'leave out /v1/messages'],
     ['two paths', ['/v1/messages', '--path', '/v1/x', '--request', 'x'], 'cannot go to /v1/messages and'],
   ])('%s', async (_name, args, sentence) => {
@@ -115,7 +115,7 @@ NR  STEP     PLUGIN      MODE                    NEEDS                      GIVE
       with { text: "a: b", list: [1, two] }
  7  credits  credits     enforce (critical)      key, account, chat, model  hold
  8  route    route       enforce                 model                      targets
-  then  the request is sent to the first of the targets that can take it
+  then  the request is sent to the first available target
         facts there: key, account, chat, model, hold, targets
 `)
 })
@@ -127,8 +127,8 @@ test('every route: a plan that was shown is not shown again, and every line can 
   expect(out).toContain('the bytes go to the provider "far" as they are')
   expect(out).toContain('for embed-a and embed-b only')
   expect(out).toContain('GET /v1/models/{id} · model · policy catalog\n')
-  expect(out).toContain('the catalog answers from this configuration; no provider is asked')
-  expect(out).toContain('the receipt is looked up in the ledger; no provider is asked')
+  expect(out).toContain('the catalog answers from this configuration, without a provider')
+  expect(out).toContain('the receipt is looked up in the ledger, without a provider')
   const widest = Math.max(...out.split('\n').map(line => line.length))
   expect(widest).toBeLessThanOrEqual(100)
 })
@@ -178,7 +178,7 @@ test('a fact that is there only sometimes is said to be', async () => {
     STANDARD_POLICY.replace('use: credits', 'use: credits\n    when: account.plan == "free"'),
   )
   const { out } = await place.tollgate(['explain', '/v1/chat/completions'])
-  expect(out).toContain('facts there: key, account, chat, model, targets (hold only where the step takes part)')
+  expect(out).toContain('facts there: key, account, chat, model, targets (hold only if the step runs)')
 })
 
 test('what stands for a secret in the settings stays that', async () => {

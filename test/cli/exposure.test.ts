@@ -46,7 +46,7 @@ test('a configuration with problems has none', async () => {
   const { code, out, err } = await tollgate('exposure')
   expect({ code, out }).toEqual({ code: 1, out: '' })
   expect(err).toContain('max_outpt')
-  expect(err).toContain('The exposure of a configuration with problems is not known.')
+  expect(err).toContain('The exposure of a configuration with problems is unknown.')
 })
 
 describe('as a gate', () => {
@@ -73,7 +73,7 @@ describe('as a gate', () => {
       'all kinds of loss: more than any of them',
       ['--max-house-loss', '461.399999999'],
       1,
-      'dear can cost the operator $461.40 in one exchange (margin, overrun, unpaid together), and $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M dearest input + 128 choices x context 100000 x $12/1M output)',
+      'dear can cost the operator $461.40 in one exchange (margin, overrun, unpaid together), and $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M highest input price + 128 choices x context 100000 x $12/1M output)',
     ],
     ['both', ['--max-hold', '100', '--max-house-loss', '1000'], 0, ''],
     ['no dollars', ['--max-hold', 'much'], 2, "option '--max-hold <dollars>' argument 'much' is invalid"],
@@ -92,7 +92,7 @@ describe('as a gate', () => {
     )
     const { code, err } = await tollgate('exposure', '--max-house-loss', '1000000')
     expect(code).toBe(1)
-    expect(err).toContain('allows service_tier, web_search: what that costs the operator has no bound')
+    expect(err).toContain('allows service_tier, web_search: its cost for the operator has no bound')
     expect((await tollgate('exposure', '--max-house-loss', '1000000', '--losses', 'margin,unpaid')).code).toBe(0)
     expect(JSON.parse((await tollgate('exposure', '--json', '--max-house-loss', '1000000')).out)).toMatchObject({
       ok: false,
@@ -118,7 +118,7 @@ test('a search is bounded where its price and its cost are known', async () => {
   expect(native.largest_hold).toMatchObject({
     amount: formatMoney(parseMoney('5.21')),
     formula:
-      '10 passes x context 100000 x $3/1M dearest input + 10 passes x (max_output 20000 + reasoning_outside_cap 1000) x $10/1M output + $0.01 a request + 10 searches x $0.01',
+      '10 passes x context 100000 x $3/1M highest input price + 10 passes x (max_output 20000 + reasoning_outside_cap 1000) x $10/1M output + $0.01 a request + 10 searches x $0.01',
   })
 })
 
@@ -130,7 +130,7 @@ test('the figures of a model, each with its formula', async () => {
     largest_hold: {
       amount: '7.990000000',
       formula:
-        'context 100000 x $3/1M dearest input + 128 choices x (max_output 5000 + reasoning_outside_cap 1000) x $10/1M output + $0.01 a request',
+        'context 100000 x $3/1M highest input price + 128 choices x (max_output 5000 + reasoning_outside_cap 1000) x $10/1M output + $0.01 a request',
     },
     outside_cap: { amount: '1.280000000' },
     // 768000 x $2/1M: the output of big costs $12, and customers pay $10.
@@ -269,8 +269,8 @@ describe('what is not said is taken as it is worst', () => {
     expect(model.margin.amount).toBe('0.000000000')
     expect(model.unpaid.amount).toBe(formatMoney(3n * parseMoney('7.99')))
     expect(model.remarks).toEqual([
-      'far/big has no "cost": taken to be the price of dear',
-      'far/small has no "cost": taken to be the price of dear',
+      'far/big has no "cost": assumed to equal the price of dear',
+      'far/small has no "cost": assumed to equal the price of dear',
     ])
     place.write('gateway.yaml', CONFIGURATION)
     expect((await exposed()).models[0]).toMatchObject({
@@ -336,7 +336,7 @@ describe('how many at once', () => {
       '  - { use: rate-limit, with: { limits: plan, only: requests } }\n',
       100,
       100,
-      'its limits are those of plans',
+      'it enforces the limits of plans, which differ',
     ],
     [
       'on a condition',
@@ -389,7 +389,9 @@ describe('how many at once', () => {
     )
     const [policy] = (await exposed()).policies
     expect(policy.key.at_once).toBe(100)
-    expect(policy.remarks).toEqual(['the step "rate-limit" does not count as a bound: it stands behind the money'])
+    expect(policy.remarks).toEqual([
+      'the step "rate-limit" does not count as a bound: it comes after the step that charges',
+    ])
   })
 })
 
@@ -408,7 +410,7 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/sp
   expect(open).toMatchObject({
     charged: false,
     account: { open_holds: { amount: '0.000000000' } },
-    unbounded: ['/open/v1/chat/completions charges nobody (unmetered): the operator pays for all of it'],
+    unbounded: ['/open/v1/chat/completions does not charge (unmetered): the operator pays everything'],
     remarks: ['/open/v1/chat/completions is public: anyone, without a key'],
   })
   expect(bytes.raw).toEqual([
@@ -429,7 +431,7 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/sp
     expect.stringMatching(
       /^\/v1\/embeddings is raw with a price and without "hold": of the tokens it charges the prompt/,
     ),
-    '/v1/speech is raw and charges $0.04 for each answer: the operator pays what is billed beyond that',
+    '/v1/speech is raw and charges $0.04 for each answer: the operator pays anything billed beyond that',
     expect.stringContaining('/v1/files is raw and free'),
   ])
   expect(bytes.remarks).toEqual([expect.stringContaining('/v1/images is raw: its "hold" is taken')])
@@ -467,7 +469,7 @@ describe('a raw route with a price counts by its hold', () => {
       'more',
       '$470.01',
       ['470'],
-      'The route /v1/images can cost the operator $470.01 in one exchange (unpaid), and $470 is allowed: one attempt within the "hold" of the route',
+      'The route /v1/images can cost the operator $470.01 in one exchange (unpaid), but $470 is allowed: one attempt within the "hold" of the route',
     ],
     ['more, where only margins count', '$470.01', ['470', '--losses', 'margin,unpriced'], ''],
   ])('%s', async (_name, hold, args, sentence) => {

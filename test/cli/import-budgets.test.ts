@@ -272,9 +272,7 @@ describe('a budget that is carried', () => {
       CHAT + EMBEDDING,
     )
     expect([standard, raw]).toEqual(Array(2).fill([{ per: 'key', amount: '$1', every: 'day' }]))
-    expect(remarks.map(({ why }) => why)).toContain(
-      'chats and raw routes have two policies, and each counts its own budgets',
-    )
+    expect(remarks.map(({ why }) => why)).toContain('chats and raw routes have two policies, each with its own budgets')
     expect(problems).toEqual([])
   })
 })

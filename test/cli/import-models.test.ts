@@ -60,7 +60,7 @@ test.each<[name: string, model: string, info: string, base: string | undefined, 
     `model_list: [{ model_name: a, litellm_params: { model: azure/${model}, api_base: "https://a.openai.azure.com" }, model_info: ${info} }]\n`,
   )
   expect(gateway['models']).toMatchObject({ a: { price, targets: [{ model, ...(base && { base_model: base }) }] } })
-  expect(remarks.some(({ why }) => why.startsWith('a deployment is taken for'))).toBe(model === 'gpt-4o-east')
+  expect(remarks.some(({ why }) => why.startsWith('a deployment is assumed to be'))).toBe(model === 'gpt-4o-east')
 })
 
 test.each<[said: string, info: string, output: number, own: number | undefined]>([
@@ -134,10 +134,10 @@ describe('models that answer no chats', () => {
     expect(await place.tollgate(['check', 'out/gateway.yaml'], { env })).toMatchObject({ code: 0 })
     for (const sentence of [
       '(other: mistral-embed to /mistral/v1/embeddings): a model is on a raw route',
-      '(large): a raw route has one provider: that of the first deployment',
+      "(large): a raw route has one provider: the first deployment's is used",
       '(small): a raw route has no limit; add the step rate-limit to policies/raw.yaml',
-      '(own: cohere/embed-english-v3.0): the provider takes such requests in another format',
-      '(unknown: /v1/embeddings): a model has no raw route: its price is not known',
+      '(own: cohere/embed-english-v3.0): the provider uses another format for these requests',
+      '(unknown: /v1/embeddings): a model has no raw route: its price is unknown',
     ])
       expect(err).toContain(sentence)
   })
@@ -149,8 +149,11 @@ test.each(['gpt-realtime', 'gpt-4o-realtime-preview', 'any, mode'])('%s: no raw 
   const row = `{ model_name: live, litellm_params: { model: openai/${model} }, model_info: ${info} }`
   const { gateway, remarks } = importText(`model_list: [${row}]\n`)
   expect(gateway['models']).toEqual({})
-  const [remark] = remarks.filter(({ why }) => why === 'the model is not for chats')
-  expect(remark).toMatchObject({ what: 'live: realtime', instead: expect.stringContaining('carries no WebSocket') })
+  const [remark] = remarks.filter(({ why }) => why === 'the model is not a chat model')
+  expect(remark).toMatchObject({
+    what: 'live: realtime',
+    instead: expect.stringContaining('does not support WebSockets:'),
+  })
 })
 
 const ROW = 'input_cost_per_token: 1e-6, output_cost_per_token: 1e-6'
@@ -218,7 +221,7 @@ test('without a price for cached tokens at one deployment they cost what its inp
   expect(remarks).toContainEqual(
     expect.objectContaining({
       kind: 'changed',
-      why: 'cached tokens cost as much as at the target without a price for them',
+      why: 'cached tokens are priced as at the target without a price for them',
     }),
   )
 })
@@ -271,7 +274,7 @@ test.each<[by: string, params: string]>([
 test.each<[key: string, value: string, why: string]>([
   ['input_cost_per_token', '1', 'a price is dollars for one token, from 0 to 0.1'],
   ['input_cost_per_token', '-1', 'a price is dollars for one token, from 0 to 0.1'],
-  ['output_cost_per_token', '1e-6', 'a raw route has the price of the input alone'],
+  ['output_cost_per_token', '1e-6', 'a raw route gets only the price of the input'],
 ])('the price of a model for embeddings: %s is %s', (key, value, why) => {
   const row = `{ model_name: a, litellm_params: { model: openai/text-embedding-3-small, ${key}: ${value} } }`
   const { gateway, remarks } = importText(`model_list: [${row}]\n`)
@@ -285,7 +288,7 @@ test('a price in both places: that of litellm_params counts, and a remark says s
   const { gateway, remarks } = importText(`model_list: [${row}]\n`)
   expect(gateway['models']).toMatchObject({ a: { price: { input: '$1', output: '$2' } } })
   expect(remarks.filter(({ path }) => path.includes('cost')).map(({ path, why }) => `${path}: ${why}`)).toEqual([
-    'model_list[0].model_info.input_cost_per_token: the price in litellm_params counts in its place',
+    'model_list[0].model_info.input_cost_per_token: the price in litellm_params has precedence',
   ])
 })
 

@@ -208,7 +208,7 @@ describe('a model without a price at a host', () => {
       expect.objectContaining({
         kind: 'yours',
         what: 'a',
-        why: 'the model is off: its host is of an unknown vendor, and no list has its price',
+        why: 'the model is off: its host belongs to no known vendor, and no list has its price',
       }),
     )
     const free = importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'free' })
@@ -220,7 +220,7 @@ describe('a model without a price at a host', () => {
     expect(models).toMatchObject({ a: { price: 'free' }, b: { enabled: false } })
     expect(models['a']).not.toHaveProperty('enabled')
     expect(remarks).toContainEqual(
-      expect.objectContaining({ kind: 'yours', why: 'the model is free: its server is not a known vendor' }),
+      expect.objectContaining({ kind: 'yours', why: 'the model is free: its server belongs to no known vendor' }),
     )
   })
 
@@ -233,7 +233,7 @@ describe('a model without a price at a host', () => {
       expect.objectContaining({ price: 'free', models: ['embed-x'] }),
     ])
     expect(remarks).toContainEqual(
-      expect.objectContaining({ what: 'a: /v1/embeddings', why: 'a model has no raw route: its price is not known' }),
+      expect.objectContaining({ what: 'a: /v1/embeddings', why: 'a model has no raw route: its price is unknown' }),
     )
   })
 })
@@ -306,7 +306,7 @@ describe('a wildcard', () => {
     expect(of.map(({ what }) => what)).toEqual(['input_cost_per_token', 'output_cost_per_token_above_200k_tokens'])
     for (const { why, instead } of of)
       expect(`${why}; ${instead}`).toBe(
-        'models of a wildcard have the prices of the price list; give a model with a price of its own a row of its own, and import again',
+        'models of a wildcard have the prices of the price list; give a model with its own price its own row, and import again',
       )
   })
 
@@ -325,13 +325,13 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
     })
     expect(commands[1]).toContain(" --models 'openai/gpt-4.1,openai/*'")
     const lost = remarks.filter(({ kind }) => kind === 'lost').map(({ what, why }) => `${what}: ${why}`)
-    expect(lost).toEqual(['none: an alias has no model', 'openai/gpt-99: a key is for a model that is not carried'])
+    expect(lost).toEqual(['none: an alias has no model', 'openai/gpt-99: a key has a model that was not converted'])
   })
 
   test.each<[settings: string, why: string]>([
     ['fallbacks: [{ "openai/*": [b] }]', 'a wildcard has no fallbacks'],
     ['default_fallbacks: [b]', 'a wildcard has no fallbacks'],
-    ['fallbacks: [{ b: ["openai/*"] }]', 'a fallback is one model, and a wildcard is many'],
+    ['fallbacks: [{ b: ["openai/*"] }]', 'a fallback is one model, but a wildcard means several'],
   ])('with %s: %s', async (settings, why) => {
     const rows = listOf(row('openai/*', 'model: "openai/*"'), row('b', 'model: anthropic/claude-haiku-4-5'))
     const { remarks } = await imported(`${rows}litellm_settings: { ${settings} }\n`)
@@ -445,7 +445,7 @@ general_settings: { master_key: sk-1, custom_auth: a, alerting: [slack], allowed
     expect(err).toMatch(
       /30 models: price, context and longest answer are from the price catalog \(first: source\.yaml:2 m0\)/,
     )
-    expect(err).toMatch(/Not needed: 3 settings: the gateway does without/)
+    expect(err).toMatch(/Not needed: 3 settings: the gateway does not need them/)
     const all = await place.tollgate(['import', 'litellm', 'source.yaml', '--out', 'out', '--force', '--verbose'])
     expect(all.err.split('\n').filter(line => line.includes('from the price catalog'))).toHaveLength(30)
     expect(all.err).toContain('general_settings.custom_auth: its code is Python; write a plugin')

@@ -50,7 +50,7 @@ describe('what cannot be imported', () => {
   test.each<[name: string, text: string | null, sentence: string]>([
     ['a file that is not there', null, 'source.yaml cannot be read: the file does not exist.'],
     ['no YAML', 'model_list: [', 'source.yaml:1:14: this is not YAML'],
-    ['no map', '- a\n', 'source.yaml:1:1: this is no configuration of LiteLLM: it is no map'],
+    ['no map', '- a\n', 'source.yaml:1:1: this is not a LiteLLM configuration: it is not a map'],
     ['nothing', '', 'source.yaml:1:1: this is no configuration of LiteLLM'],
     ['an endless alias', 'a: &a [*a]\n', 'nested too deeply'],
     ['no list of models', 'foo: 1\n', 'source.yaml:1: this is no configuration of LiteLLM with models: it has no list'],
@@ -208,7 +208,7 @@ describe('prices', () => {
       ...model,
       targets: [{ provider: 'groq', model: 'unheard-of' }],
     })
-    expect(result.err).toContain(unpriced === 'free' ? 'the model is free' : 'the model is off: its price is not known')
+    expect(result.err).toContain(unpriced === 'free' ? 'the model is free' : 'the model is off: its price is unknown')
     expect(result.err.includes('no model is enabled')).toBe(unpriced === 'disable')
   })
 
@@ -297,7 +297,10 @@ test('a deployment without a price has that of the others', () => {
   })
   expect(gateway['models']).toMatchObject({ a: { price: { input: '$1', output: '$1' }, context: 9000 } })
   expect(remarks).toContainEqual(
-    expect.objectContaining({ kind: 'yours', why: 'the price of a target is not known: that of the others counts' }),
+    expect.objectContaining({
+      kind: 'yours',
+      why: 'the price of a target is unknown: the price of the others is used',
+    }),
   )
 })
 
@@ -526,7 +529,7 @@ credential_list: [{ credential_name: unused, credential_values: { api_key: sk-2 
 
 test('what clients and operators notice first: the address, /v1 and the master key', async () => {
   const { err } = await imported('teams')
-  expect(err).toContain('teams.yaml:2: the gateway listens on 127.0.0.1:4000 alone, and its paths begin with /v1')
+  expect(err).toContain('teams.yaml:2: the gateway listens on 127.0.0.1:4000 only, and its paths begin with /v1')
   expect(err).toMatch(/master_key: .* admin: 127\.0\.0\.1:8082 and token create/)
   for (const command of ['check', 'account create TEAM', 'serve']) expect(err).toContain(`tollgate ${command}`)
 })
@@ -597,8 +600,8 @@ test('nothing disappears without a word: models, providers, modes and keys that 
   expect(err).toMatch(
     /providers\.yaml:20 model_list\[17\]\S* \(sagemaker\/endpoint\): the importer does not know the provider/,
   )
-  expect(err).toMatch(/providers\.yaml:21 model_list\[18\].*a model has no raw route: its price is not known; add/)
-  expect(err).toMatch(/providers\.yaml:22 model_list\[19\].*a wildcard is for the models of the price catalog/)
+  expect(err).toMatch(/providers\.yaml:21 model_list\[18\].*a model has no raw route: its price is unknown; add/)
+  expect(err).toMatch(/providers\.yaml:22 model_list\[19\].*a wildcard covers the models of the price catalog/)
   expect(err).toMatch(
     /providers\.yaml:26 general_settings\.mistery \(mistery\): the importer does not know the setting/,
   )
@@ -617,7 +620,7 @@ test('every row of the source ends in a model or in a remark', () => {
     list: null,
     unpriced: 'free',
   })
-  const lost = remarks.filter(({ why }) => why.startsWith('of Vertex AI only'))
+  const lost = remarks.filter(({ why }) => why.startsWith('on Vertex AI, only'))
   expect(lost.length).toBeGreaterThan(0)
   expect(Object.keys(gateway['models'] as object)).toEqual([...MAKERS.keys()].filter(id => !id.startsWith('vertex')))
   expect(remarks.filter(({ path }) => path.endsWith('.strange'))).toHaveLength(rows.length - lost.length)
@@ -664,7 +667,7 @@ test('without --out the files go to stdout and the list to stderr; --json has bo
   const [, gateway, policy] = out.split(/^# --- .*$/m)
   expect(parse(gateway!).version).toBe(1)
   expect(parse(policy!).steps).toHaveLength(7)
-  expect(err).toContain('Not carried: ')
+  expect(err).toContain('Not converted: ')
   const json = JSON.parse((await tollgate('import', 'litellm', fixture('teams'), '--json')).out)
   expect(json).toMatchObject({ ok: true, problems: [], variables: expect.arrayContaining(['AZURE_API_KEY']) })
   expect(json.remarks).toContainEqual({
@@ -672,7 +675,7 @@ test('without --out the files go to stdout and the list to stderr; --json has bo
     line: 52,
     path: 'router_settings.redis_host',
     what: null,
-    why: 'one process needs no server beside it',
+    why: 'a single process needs no other server',
     instead: null,
   })
 })

@@ -150,7 +150,7 @@ describe('init without a provider asks at a terminal', () => {
     await terminal.until(/Enter alone[^:]*: /)
     terminal.type('\x03')
     expect(await terminal.code).toBe(1)
-    expect(terminal.out()).toContain('error: there was no answer, so nothing was done')
+    expect(terminal.out()).toContain('error: no answer was given, so nothing was done')
     expect(readdirSync(folder)).toEqual([])
   })
 })

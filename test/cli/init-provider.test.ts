@@ -105,7 +105,7 @@ test('the values of variables are neither printed nor copied, and those that are
   put('.env', 'GROQ_API_KEY=gsk-in-the-file\nMISTRAL_API_KEY=\n')
   const args = ['init', '--provider', 'openai,groq,mistral']
   const { out, err } = await runCommand(folder, args, { env: { OPENAI_API_KEY: 'sk-in-the-environment' } })
-  expect(out).toContain('Set already, in the environment or in .env: OPENAI_API_KEY, GROQ_API_KEY\n')
+  expect(out).toContain('Already set in the environment or in .env: OPENAI_API_KEY, GROQ_API_KEY\n')
   expect(out).toContain('Put MISTRAL_API_KEY into .env')
   const texts = [out, err, ...files().flatMap(name => (name === '.env' ? [] : [read(name)]))]
   for (const text of texts) expect(text).not.toMatch(/gsk-in|sk-in/)
@@ -115,7 +115,7 @@ test.each(['.env.example', 'gateway.yaml'])('nothing is written where there is %
   put(name, 'mine\n')
   expect(await init('--provider', 'openai')).toMatchObject({
     code: 1,
-    err: expect.stringContaining(`error: ${name} is there already; nothing was written.`),
+    err: expect.stringContaining(`error: ${name} is already there; nothing was written.`),
   })
   expect(files()).toEqual([name])
 })
@@ -123,7 +123,7 @@ test.each(['.env.example', 'gateway.yaml'])('nothing is written where there is %
 test.each([
   ['openia', 'The provider "openia" is unknown. Did you mean "openai"? The names are: openai, anthropic, '],
   ['openai,zzz', 'The provider "zzz" is unknown. The names are: openai, anthropic, '],
-  ['openai,', 'It must be names with commas between them'],
+  ['openai,', 'It must be names separated by commas:'],
 ])('--provider %s is a mistake in the command line', async (names, message) => {
   expect(await init('--provider', names)).toMatchObject({ code: 2, err: expect.stringContaining(message) })
   expect(files()).toEqual([])

@@ -44,7 +44,7 @@ describe('nothing is written', () => {
     const { code, out, err } = await runCommand(folder, ['init'])
     expect({ code, out }).toEqual({ code: 1, out: '' })
     expect(err).toBe(
-      `error: ${name} is there already; nothing was written. Move it away, or name another folder: tollgate init FOLDER\n`,
+      `error: ${name} is already there; nothing was written. Move it away, or name another folder: tollgate init FOLDER\n`,
     )
     expect(filesBelow(folder)).toEqual([name])
     expect(read(name)).toBe('mine\n')
@@ -55,7 +55,7 @@ describe('nothing is written', () => {
     const { code, err } = await runCommand(folder, ['init', 'gate'])
     expect(code).toBe(1)
     expect(err).toContain(
-      'error: gate/gateway.yaml, gate/plugins/package.json are there already; nothing was written. Move them',
+      'error: gate/gateway.yaml, gate/plugins/package.json are already there; nothing was written. Move them',
     )
   })
 
@@ -74,7 +74,7 @@ describe('nothing is written', () => {
     put('gate')
     const { code, err } = await runCommand(folder, ['init', 'gate/inner'])
     expect(code).toBe(1)
-    expect(err).toBe(`error: The folder ${join(folder, 'gate/inner')} cannot be made: ENOTDIR\n`)
+    expect(err).toBe(`error: The folder ${join(folder, 'gate/inner')} cannot be created: ENOTDIR\n`)
   })
 
   // Node's own mkdir, recursive, never comes back from there.
@@ -132,7 +132,7 @@ describe('what is written', () => {
     name => {
       const [, path] = /^# yaml-language-server: \$schema=(\S+)\n/.exec(read(name)) ?? []
       const schema = readFileSync(join(folder, dirname(name), path!), 'utf8')
-      expect(schema).toContain('So many messages a request may have.')
+      expect(schema).toContain('The maximum number of messages in a request.')
     },
   )
 
@@ -179,7 +179,7 @@ test.each([
   const { code, out } = await runCommand(folder, ['init', 'gate'])
   expect(code).toBe(0)
   expect(out.includes('need the package')).toBe(isSaid)
-  expect(out.includes('PACKAGE is the tollgate-VERSION.tgz that npm pack makes')).toBe(isSaid)
+  expect(out.includes('PACKAGE is tollgate-VERSION.tgz, which npm pack creates')).toBe(isSaid)
 })
 
 test('its help has examples', async () => {

@@ -129,8 +129,8 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     [['account', 'credit', 'acme', '--amount', '-5e1', '--note', 'n'], 'not an amount of dollars'],
     [['key', 'create'], "required option '--account <account>'"],
     [['key', 'create', '--account', 'acme', '--expires', '2001-01-01'], 'not in the future'],
-    [['key', 'rotate', 'key_1', '--grace', '169h'], '168h at most'],
-    [['key', 'update', 'key_1'], 'say what to change: --name, --models'],
+    [['key', 'rotate', 'key_1', '--grace', '169h'], 'at most 168h;'],
+    [['key', 'update', 'key_1'], 'nothing to change: add --name, --models,'],
     [['key', 'update', 'key_1', '--cap', '0'], 'more than $0'],
     [
       ['key', 'update', 'key_1', '--cap', '1000000000'],
@@ -138,11 +138,11 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     ],
     [['key', 'update', 'key_1', '--models', 'a', '--all-models'], 'cannot be used with'],
     [['key', 'create', '--acount=acme'], '(Did you mean --account instead of --acount?)'],
-    [['demo', '-c', 'a.yaml'], 'error: demo reads no configuration: leave out -c, --config'],
+    [['demo', '-c', 'a.yaml'], 'error: demo reads no configuration: remove -c, --config'],
     [['init', '--config=a.yaml'], 'error: init reads no configuration'],
     [['-c', 'a.yaml', 'build'], 'error: build reads no configuration'],
     [['import', 'litellm', 'b.yaml', '-c', 'a.yaml'], 'error: import litellm reads no configuration'],
-    [['import', 'litellm', 'b.yaml', '--force'], 'error: --force is for --out: without --out no file is written'],
+    [['import', 'litellm', 'b.yaml', '--force'], 'error: --force needs --out: without --out no file is written'],
     [['store', 'copy', '--from', 'a', '--to', 'b', '-c', 'a.yaml'], 'error: store copy reads no configuration'],
     [['check', '--format', 'html'], 'Allowed choices are text, json, sarif, github'],
     [['account'], 'Usage: tollgate account'],
@@ -217,7 +217,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect((await place.tollgate(credit)).out).toContain('Gave $5.25 to account acme.')
     const again = await place.tollgate(credit)
     expect(again.code).toBe(0)
-    expect(again.out).toContain('Changed nothing')
+    expect(again.out).toContain('Nothing changed: the reference "')
     expect(again.out).toContain('$15.25')
     const other = await place.tollgate(['account', 'credit', 'acme', '--amount', '1', '--reference', 'invoice-1'])
     expect(other.code).toBe(1)
@@ -347,7 +347,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect(nobody).toMatchObject({ code: 1, out: '' })
     expect(nobody.err).toContain('the account "nobody" does not exist')
     expect((await place.tollgate(['account', 'plan', 'acme', 'gold'])).out).toBe(
-      'Account acme has the plan gold now.\n',
+      'Account acme now has the plan gold.\n',
     )
     expect((await place.json('account.plan', 'acme', 'pro')).account).toMatchObject({ name: 'acme', plan: 'pro' })
     expect((await place.json('account.show', 'acme')).account.plan).toBe('pro')
@@ -374,7 +374,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   test('the ledger: fine, then with a balance that somebody changed', async () => {
     await place.json('account.create', 'acme', '--credit', '1')
     const fine = await place.tollgate(['ledger', 'verify'])
-    expect(fine).toEqual({ code: 0, out: 'OK: 1 account, 1 event, 0 open holds; every balance adds up\n', err: '' })
+    expect(fine).toEqual({ code: 0, out: 'OK: 1 account, 1 event, 0 open holds; all balances are correct\n', err: '' })
 
     const hand = connect(place.database)
     hand.exec('UPDATE balance SET posted = posted + 1')
@@ -426,7 +426,7 @@ describe('the store that a command opens itself', () => {
   test('verifying one that is not there says so and creates nothing', async () => {
     const { code, err } = await place.tollgate(['ledger', 'verify'])
     expect(code).toBe(1)
-    expect(err).toContain('There is no store at')
+    expect(err).toContain('The store')
     expect(existsSync(join(place.folder, 'data'))).toBe(false)
   })
 

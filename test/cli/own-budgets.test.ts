@@ -12,7 +12,7 @@ afterEach(() => place.remove())
 test.each<[options: string, sentence: string]>([
   ['--amount 5', '--amount needs --every: hour, day, week, month, life'],
   ['--every day', '--every needs --amount or --remove'],
-  ['--remove', '--remove needs --every: which budget is removed'],
+  ['--remove', '--remove needs --every, the period of the budget'],
   ['--every day --zone UTC', '--zone needs --amount, the limit of the budget'],
   ['--every day --then m', '--then needs --amount'],
   ['--every day --amount 5 --remove', "option '--remove' cannot be used with option '--amount <dollars>'"],

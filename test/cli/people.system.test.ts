@@ -206,7 +206,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
 
   test('links: who has one, and how one is taken back', async () => {
     const say = async (...line: string[]) => (await place.tollgate(['person', ...line])).out
-    expect(await say('links')).toBe('No link works now.\n')
+    expect(await say('links')).toBe('No valid links.\n')
     await place.json('account.create', 'acme')
     const first = await say('invite', '--role', 'operator', '--credit', '2.5')
     await say('invite', '--account', 'acme', '--email', 'bo@example.com')
@@ -218,7 +218,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect(list).toMatch(/^lnk_\w+ +a member +bo@example\.com +acme +\d{4}-/m)
     expect(list).not.toContain(linkOf(first).hash.slice(1))
 
-    expect(await say('revoke-link', id)).toBe(`Link ${id} is taken back: it does not work any more.\n`)
+    expect(await say('revoke-link', id)).toBe(`Link ${id} is revoked.\n`)
     await expect(join(linkOf(first), 'ada@example.com')).rejects.toThrow('does not work')
     const { links } = await place.json('person.links')
     expect(links).toMatchObject([{ role: 'member', email: 'bo@example.com', account: 'acme' }])
@@ -229,13 +229,13 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
 
   test('roles, and who is removed', async () => {
     expect((await place.tollgate(['person', 'list'])).out).toBe(
-      'Nobody yet. Invite an operator: tollgate person invite --role operator\n',
+      'No people yet. Invite an operator: tollgate person invite --role operator\n',
     )
     await adaAndBo()
     const say = async (...line: string[]) => (await place.tollgate(['person', ...line])).out
     expect(await say('role', 'bo@example.com', 'operator')).toBe('bo@example.com is an operator now.\n')
     expect(await say('role', 'ada@example.com', 'member')).toBe('ada@example.com is a member now.\n')
-    expect(await say('remove', 'ada@example.com')).toBe('ada@example.com is removed; the account stays.\n')
+    expect(await say('remove', 'ada@example.com')).toBe('ada@example.com is removed; the account remains.\n')
     const { people } = await place.json('person.list')
     expect(people).toMatchObject([{ email: 'bo@example.com', role: 'operator', account: 'bo@example.com' }])
     expect((await place.json('account.list')).accounts).toHaveLength(2)
@@ -271,7 +271,9 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
 test('a token that nothing would take is made, and that is said', async () => {
   const without = await place.tollgate(['token', 'create', 'payments'])
   expect(without).toMatchObject({ code: 0, out: expect.stringContaining('tg_oper_') })
-  expect(without.err).toBe('Nothing takes this token yet: ./gateway.yaml has no admin. Write admin: 127.0.0.1:8082.\n')
+  expect(without.err).toBe(
+    'This token cannot be used yet: ./gateway.yaml has no admin listener. Write admin: 127.0.0.1:8082.\n',
+  )
   place.write('gateway.yaml', `${DASHBOARD}admin: 127.0.0.1:8082\n`)
   expect((await place.tollgate(['token', 'create', 'invoices'])).err).toBe('')
 })
@@ -282,7 +284,7 @@ test('a second token of a name is made, and that is said; one that has expired i
   expect((await place.tollgate(['token', 'create', 'payments', '--expires', soon])).err).toBe('')
   const again = await place.tollgate(['token', 'create', 'payments'])
   expect(again).toMatchObject({ code: 0, out: expect.stringContaining('tg_oper_') })
-  expect(again.err).toBe('Another token has the name "payments" too: revoke one by its id (token list shows them).\n')
+  expect(again.err).toBe('Another token has the name "payments": revoke one by its id (token list shows the ids).\n')
   const list = async () => (await place.tollgate(['token', 'list'])).out
   await expect.poll(list).toMatch(/ payments .* expired \d{4}-.* UTC +cli:/)
   expect(await list()).toMatch(/ payments .* never /)

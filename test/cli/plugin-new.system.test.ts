@@ -21,9 +21,15 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 test.each([
-  ['Office', 'is no name for a plugin'],
-  ['../escape', 'is no name for a plugin'],
-  ['credits', 'is a plugin of the gateway itself'],
+  [
+    'Office',
+    '" is not a valid plugin name: use up to 40 lower-case letters, digits and dashes, beginning with a letter',
+  ],
+  [
+    '../escape',
+    '" is not a valid plugin name: use up to 40 lower-case letters, digits and dashes, beginning with a letter',
+  ],
+  ['credits', '" is a built-in plugin; use another name'],
 ])('the name %s is refused, and nothing is written', async (name, sentence) => {
   const { code, err } = await runCommand(folder, ['plugin', 'new', name])
   expect(code).toBe(1)
@@ -37,7 +43,7 @@ test('what is there is not overwritten', async () => {
   const before = readFileSync(file, 'utf8')
   const again = await runCommand(folder, ['plugin', 'new', 'short-talks'])
   expect(again.code).toBe(1)
-  expect(again.err).toContain('is there already')
+  expect(again.err).toContain('already exists; nothing was written')
   expect(readFileSync(file, 'utf8')).toBe(before)
 })
 
@@ -68,7 +74,7 @@ test('below a package.json that says CommonJS, it says itself that it is a modul
     '-c',
     'gate/gateway.yaml',
   ])
-  expect(made.out).toContain('ours/office-hours/index.ts, index.test.ts, README.md and package.json are written.')
+  expect(made.out).toContain('ours/office-hours/index.ts, index.test.ts, README.md and package.json were written.')
   const [program, ...args] = testCommand('ours/office-hours/index.test.ts', folder).split(' ')
   const { stdout } = await run(program!, ['--test-skip-pattern=every ending', ...args])
   expect(stdout).toMatch(/pass 2\b/)
@@ -83,7 +89,7 @@ test('it is written beside the gateway.yaml that -c names, and a policy there ca
   const { code, out } = await runCommand(folder, ['plugin', 'new', 'office-hours', ...config])
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual(['gate'])
-  expect(out).toContain('gate/plugins/office-hours/index.ts, index.test.ts and README.md are written.')
+  expect(out).toContain('gate/plugins/office-hours/index.ts, index.test.ts and README.md were written.')
   expect(out).toContain(testCommand('gate/plugins/office-hours/index.test.ts', folder))
   expect(out).toContain('Use it, in a file of gate/policies/:\n')
   const policy = join(folder, 'gate/policies/standard.yaml')

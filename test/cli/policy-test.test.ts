@@ -153,7 +153,7 @@ test('it is about the configuration that is named', async () => {
 })
 
 test('without any file, and with a name that no test has', async () => {
-  expect(await run()).toMatchObject({ code: 1, err: expect.stringContaining('there is no policies/*.test.yaml') })
+  expect(await run()).toMatchObject({ code: 1, err: expect.stringContaining('no policies/*.test.yaml in') })
   write('tests:\n  - { name: x, expect: { status: 200 } }\n')
   const none = await run('--name', 'y')
   expect(none).toMatchObject({ code: 1, err: expect.stringContaining('no test has a name with "y"') })
@@ -465,7 +465,7 @@ describe('a policy that takes tokens', () => {
   test.each([
     ['request: { key: revoked }', '3:21', 'a token of an identity provider cannot be revoked'],
     ['given: { key: { spending_cap: $1 } }', '3:21', 'a token has no spending cap'],
-    ['given: { key: { models: [demo-small] } }', '3:21', 'without models_claim a token is for every public model'],
+    ['given: { key: { models: [demo-small] } }', '3:21', 'without models_claim a token is for all public models'],
   ])('%s says nothing', async (line, place, sentence) => {
     policy('account: staff')
     write(`tests:\n  - name: x\n    ${line}\n    expect: { status: 401 }\n`)

@@ -184,12 +184,12 @@ describe('a list that cannot be used', () => {
     [
       'that is older than the one in use',
       { ...LIST, _tollgate: { date: '2026-01-04', from: 'x' } },
-      'new.json:3:13: the price list is of 2026-01-04, and prices.json, which is in use, of 2026-01-05; take a newer list',
+      'new.json:3:13: the date of the price list (2026-01-04, and prices.json, which is in use, of 2026-01-05; take a newer list',
     ],
     [
       'of the future',
       { ...LIST, _tollgate: { date: '2999-01-04', from: 'x' } },
-      'new.json:3:13: the price list is of 2999-01-04, which is in the future',
+      'new.json:3:13: the date of the price list (2999-01-04) is in the future',
     ],
   ])('%s', async (_name, list, says) => {
     writeList(place, list)
@@ -224,7 +224,7 @@ describe('a list that cannot be used', () => {
     const { code, err } = await diff()
     expect(code).toBe(1)
     expect(err).toContain('gateway.yaml:9:45: no price list has the model "acme/old" of DeepInfra')
-    expect(err).toContain('The gateway would refuse this price list.')
+    expect(err).toContain('The gateway would reject this price list.')
   })
 })
 
@@ -262,7 +262,7 @@ describe('recorded traffic', () => {
     expect(out).toMatch(/^account acme +\$4 +\$4\.90 +\+\$0\.90 +\+22\.5 %$/m)
     expect(out).toMatch(/^account zenith +\$1\.80 +\$2 +\+\$0\.20 +\+11\.11 %$/m)
     expect(out).not.toContain('model hand')
-    expect(out).toContain('1 line without usage left out.\n1 line of models that are not here left out.\n')
+    expect(out).toContain('1 line without usage omitted.\n1 line with unknown models omitted.\n')
     expect(out).toMatch(/1 line skipped:\n {2}.*usage\.jsonl:7: it is not JSON/)
   })
 

@@ -117,7 +117,7 @@ describe('the models of the configuration', () => {
     expect(out).toMatch(/^input \(flex\) +\$0\.50 +1M tokens$/m)
     expect(out).toContain('not counted  input_cost_per_wink (the list has a price)')
     expect(out).toContain('max output   8192 tokens (default)')
-    expect((await show()).out).toContain('Other rates for long prompts or classes of service: infra/acme/small, both.')
+    expect((await show()).out).toContain('Other rates for long prompts or service tiers: infra/acme/small, both.')
   })
 
   test('a free model with a cost has no price', async () => {

@@ -42,7 +42,7 @@ describe('the list that is written', () => {
 `)
     expect(out).toMatch(/^infra\/acme\/small +input +\$1 +\$1\.50 /m)
     expect(out).toContain(`Written: prices.json, 4 models of 2026-02-03 from new.json.
-Review prices.json, run tollgate check, and reload the gateway. No price changes before that.
+Review prices.json, run tollgate check, and reload the gateway. Until then, no price changes.
 `)
     const shown = await place.tollgate(['prices', 'show', 'infra/acme/small', '--json'])
     expect(JSON.parse(shown.out).models[0].price_from).toBe('prices.json of 2026-02-03')
@@ -120,7 +120,7 @@ describe('a configuration', () => {
     const refused = await update('new.json')
     expect(refused).toMatchObject({ code: 1, out: '' })
     expect(refused.err).toContain(
-      'prices.json is there, and the configuration does not name it. Write "catalog: prices',
+      'prices.json exists, but is not the catalog of the configuration. Add "catalog: prices',
     )
     expect(written()).toBe(before)
     rmSync(join(place.folder, 'prices.json'))
@@ -159,7 +159,7 @@ describe('a configuration', () => {
       writeList(place, { ...ROWS, 'deepinfra/acme/small': row(2, 4) })
       const { code, err } = await update('new.json')
       expect(code).toBe(1)
-      expect(err).toContain('A gateway runs with ./gateway.yaml, and would use prices.json at once.')
+      expect(err).toContain('A gateway runs with ./gateway.yaml and would use prices.json at once.')
       symlinkSync('prices.json', join(place.folder, 'link.json'))
       const linked = await update('new.json', '--out', 'link.json')
       expect(linked.code).toBe(1)
@@ -197,10 +197,14 @@ describe('nothing is written', () => {
   })
 
   test.each<[name: string, out: string, says: string]>([
-    ['the configuration', 'gateway.yaml', 'gateway.yaml is not replaced: this price list is not JSON ('],
-    ['other JSON', 'other.json', 'other.json is not replaced: this price list has no model. Remove the file, or write'],
-    ['a link to one of them', 'link.json', 'link.json is not replaced: this price list has no model.'],
-    ['a folder', 'policies', 'policies cannot be read, so it is not replaced: '],
+    ['the configuration', 'gateway.yaml', 'gateway.yaml was not replaced: this price list is not JSON ('],
+    [
+      'other JSON',
+      'other.json',
+      'other.json was not replaced: this price list has no model. Remove the file, or write',
+    ],
+    ['a link to one of them', 'link.json', 'link.json was not replaced: this price list has no model.'],
+    ['a folder', 'policies', 'policies cannot be read and was not replaced: '],
   ])('in the place of %s', async (_name, out, says) => {
     place.write('other.json', '{ "name": "app" }')
     symlinkSync('other.json', join(place.folder, 'link.json'))
@@ -218,7 +222,7 @@ describe('nothing is written', () => {
     const { code, err } = await update('new.json')
     expect(code).toBe(1)
     expect(err).toContain(
-      'new.json:1:1: the price list is of 2025-12-31, and prices.json, which is in use, of 2026-01-05',
+      'new.json:1:1: the date of the price list (2025-12-31, and prices.json, which is in use, of 2026-01-05',
     )
     expect(written()).toBe(before)
   })
@@ -288,7 +292,11 @@ describe('a list on the web', () => {
       (_, response) => response.writeHead(302, { location: 'https://example.com/list.json?token=x' }).end(),
       'leads to another address: https://example.com/list.json. Name that one.',
     ],
-    ['that is a page', (_, response) => response.end('<html>'), 'is a page of HTML, not a price list in JSON.'],
+    [
+      'that is a page',
+      (_, response) => response.end('<html>'),
+      'is an HTML page, not a price list in JSON. Use the address of the file itself.',
+    ],
     ['that breaks off', (_, response) => response.write('{', () => response.destroy()), 'cannot be read: '],
     [
       'that is not UTF-8',
@@ -307,7 +315,7 @@ describe('a list on the web', () => {
     ['http://prices.example/list.json', 'http://prices.example/list.json is not https: others could change the prices'],
     ['ftp://prices.example/list.json', 'ftp://prices.example/list.json is not an https address.'],
     ['file:///srv/list.json', 'file:///srv/list.json is not an https address. Write a file as its path.'],
-    ['https://me:secret@prices.example/list.json', 'The address at prices.example has a password in it. Leave it out.'],
+    ['https://me:secret@prices.example/list.json', 'The address at prices.example contains a password. Remove it.'],
     ['https://me:secret@', 'The address of the price list is malformed.'],
   ])('%s is not asked for', async (from, says) => {
     const { code, err } = await update(from)
@@ -320,7 +328,7 @@ describe('a list on the web', () => {
   test('that never ends is given up', async () => {
     answer = (_request, response) => response.write('{')
     await expect(readListInput(terminal, address, new Date(0), { ms: 50, bytes: 1000 })).rejects.toThrow(
-      `${address} sent no whole list within 0.05 s.`,
+      `${address} did not send the whole list within 0.05 s.`,
     )
   })
 

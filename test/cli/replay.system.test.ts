@@ -63,7 +63,7 @@ describe('what cannot be done', () => {
     ['no such balances', ['replay', 'usage.jsonl', '--balances', 'none.json'], 1, 'none.json'],
     ['balances that are none', ['replay', 'usage.jsonl', '--balances', 'usage.jsonl'], 1, 'it is not JSON'],
     ['a balance of words', ['replay', 'usage.jsonl', '--balances', 'words.json'], 1, 'the balance of "acme": "lots"'],
-    ['a log without lines', ['replay', 'gateway.yaml'], 1, 'there is no line to replay'],
+    ['a log without lines', ['replay', 'gateway.yaml'], 1, 'the log has no line to replay'],
     [
       'a mistyped account',
       ['replay', 'usage.jsonl', '--account', 'acne'],
@@ -72,7 +72,7 @@ describe('what cannot be done', () => {
     ],
     ['a mistyped id', ['replay', 'usage.jsonl', '--account', 'acc_11'], 1, 'did you mean "acc_1"?'],
     ['another account', ['replay', 'usage.jsonl', '--account', 'somebody'], 1, 'it has "zenith", "acme"\n'],
-    ['an account of nobody', ['replay', 'nobody.jsonl', '--account', 'acme'], 1, 'its lines are of nobody'],
+    ['an account of nobody', ['replay', 'nobody.jsonl', '--account', 'acme'], 1, 'its lines have no account'],
     ['no such other configuration', ['replay', 'usage.jsonl', '--against', 'older.yaml'], 1, 'older.yaml:1:1'],
   ])('%s', async (_name, args, code, sentence) => {
     place.write('words.json', '{"acme": "lots"}')
@@ -102,7 +102,7 @@ describe('what cannot be done', () => {
 test('what changes, for whom, and what it costs', async () => {
   const { code, out, err } = await tollgate('replay', 'usage.jsonl')
   expect({ code, err }).toEqual({ code: 0, err: '' })
-  expect(out).toBe(`9 exchanges, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC, compared with what the log says.
+  expect(out).toBe(`9 exchanges, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC, compared with the log.
 5 of 9 verdicts change (55.56 %): 5 refused now.
 
 LINES  BEFORE  AFTER                            ACCOUNTS  KEYS
@@ -260,7 +260,7 @@ test('prompts that grow are told as an estimate', async () => {
     limited(3).replace('  - use: credits', '  - { use: prompt, with: { system: Be kind. } }\n$&'),
   )
   const { out } = await tollgate('replay', 'usage.jsonl', '--against', 'old.yaml')
-  expect(out).toContain('6 prompts are longer or shorter by what steps do to them: estimated, a token for 4 bytes.\n')
+  expect(out).toContain('6 prompts are changed by steps: their sizes are estimated, with one token for 4 bytes.\n')
 })
 
 /** The program itself: an error that nobody catches is the process's. */

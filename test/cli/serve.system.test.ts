@@ -92,7 +92,7 @@ describe('serve does not start', () => {
     const { code, err } = await tollgate(['serve']).ended
     expect(code).toBe(1)
     expect(err).toMatch(/^gateway\.yaml:5:5: .*dialekt/m)
-    expect(err).toContain('nothing was started')
+    expect(err).toContain('has problems, so the gateway was not started.')
     expect(existsSync(join(place.folder, '.tollgate'))).toBe(false)
   })
 

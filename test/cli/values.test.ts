@@ -38,10 +38,10 @@ describe('money', () => {
 
 describe('when a key expires', () => {
   test.each([
-    ['2027-02-31', 'no such date'],
-    ['2027-13-01', 'no such date'],
-    ['2027-04-31T10:00:00Z', 'no such date'],
-    ['2027-01-01T25:00:00Z', 'no such date'],
+    ['2027-02-31', 'does not exist.'],
+    ['2027-13-01', 'does not exist.'],
+    ['2027-04-31T10:00:00Z', 'does not exist.'],
+    ['2027-01-01T25:00:00Z', 'does not exist.'],
     ['2026-11-21', 'not in the future'],
     ['2026-11-21T12:00:00Z', 'not in the future'],
     ['0s', 'not in the future'],

@@ -1,6 +1,6 @@
 /**
- * `tollgate explain req_…`: an exchange that took place, whole. `tollgate explain --shadow`: what steps in shadow would have
- * refused, from the gateway that runs or from an exchange log.
+ * `tollgate explain req_…`: shows a past exchange. `tollgate explain --shadow`: shows what steps in shadow mode would have
+ * refused, from the running gateway or from an exchange log.
  */
 import { statSync } from 'node:fs'
 import { visible } from '#contract'
@@ -19,7 +19,7 @@ interface LiveOptions {
   readonly json: boolean
 }
 
-/** Prints one exchange: of the last ones of the gateway that runs, else what its receipt says. */
+/** Prints one exchange, from the running gateway's memory or else from its receipt. */
 export async function explainLive(id: string, { config, json }: LiveOptions, terminal: Terminal): Promise<ExitCode> {
   const exchange = await operate(terminal, config, 'exchange.show', { exchange: id })
   terminal.out(json ? jsonText(exchange) : exchangeText(exchange))
@@ -27,15 +27,15 @@ export async function explainLive(id: string, { config, json }: LiveOptions, ter
 }
 
 export interface ShadowOptions extends LiveOptions {
-  /** An exchange log; left out: the gateway that runs is asked. */
+  /** An exchange log; undefined: the running gateway. */
   readonly log?: string
 }
 
-/** Prints what steps in shadow would have refused, and whom. */
+/** Prints what steps in shadow mode would have refused, with accounts and keys. */
 export async function explainShadow({ config, json, log }: ShadowOptions, terminal: Terminal): Promise<ExitCode> {
   if (log !== undefined) {
-    const found = await readShadowLog(terminal, log)
-    terminal.out(json ? jsonText(found) : logText(found))
+    const result = await readShadowLog(terminal, log)
+    terminal.out(json ? jsonText(result) : logText(result))
     return 0
   }
   const view = await operate(terminal, config, 'shadow.show', {})
@@ -43,11 +43,11 @@ export async function explainShadow({ config, json, log }: ShadowOptions, termin
   return 0
 }
 
-/** An exchange for people: how it ended, whose it was, what each step did, the attempts, the money. */
+/** An exchange as text: outcome, account and key, steps, attempts, money. */
 export function exchangeText(exchange: PastExchangeView): string {
   const { trail, attempts, receipt, kept } = exchange
   const parts = [`${headline(exchange)}\n`, aboutText(exchange)]
-  if (kept === 'receipt') parts.push('This is what its receipt says; the gateway does not remember the rest.\n')
+  if (kept === 'receipt') parts.push('This is from its receipt; the gateway no longer has the rest.\n')
   parts.push(trail.length === 0 ? 'No step ran.\n' : `Steps\n${trailText(trail)}`)
   if (attempts.length > 0) parts.push(`Attempts\n${attemptsText(attempts)}`)
   parts.push(
@@ -57,19 +57,19 @@ export function exchangeText(exchange: PastExchangeView): string {
 }
 
 function headline({ id, outcome, status, code, decided_by: decider }: PastExchangeView): string {
-  const told = [status, code].filter(each => each !== null).join(' ')
-  const what = told === '' ? '' : `: ${told}`
+  const answer = [status, code].filter(each => each !== null).join(' ')
+  const what = answer === '' ? '' : `: ${answer}`
   switch (outcome) {
     case null:
-      return `${id} is under way.`
+      return `${id} is in progress.`
     case 'answered':
       return decider === null
         ? `${id} was answered${what}.`
         : `${id} was answered by the step ${visible(decider)}${what}.`
     case 'client_left':
-      return `${id} ended when the client left.`
+      return `${id} ended when the client disconnected.`
     case 'cut':
-      return `${id} was cut: the gateway was stopped.`
+      return `${id} was cut off: the gateway was stopped.`
     default:
       return `${id} ${outcome === 'refused' ? 'was refused' : 'failed'}${what}.${decidedText(decider)}`
   }
@@ -77,8 +77,8 @@ function headline({ id, outcome, status, code, decided_by: decider }: PastExchan
 
 function decidedText(decider: string | null): string {
   if (decider === null) return ''
-  if (decider === 'gateway') return ' The gateway itself decided, outside of the steps.'
-  if (decider === 'send') return ' It came from behind the steps, where the request is sent.'
+  if (decider === 'gateway') return ' The gateway itself decided, outside the steps.'
+  if (decider === 'send') return ' It came from the upstream call, after the steps.'
   return ` The step ${visible(decider)} decided.`
 }
 
@@ -86,8 +86,7 @@ function aboutText(exchange: PastExchangeView): string {
   const { started_at: at, ms, method, route, policy, account_id: account, key_id: key, model, stream } = exchange
   const { trace_id: trace, tags } = exchange
   const tagged = Object.entries(tags).map(([name, value]) => `${name}=${visible(value)}`)
-  const named = (name: string | null, id: string | null) =>
-    id === null ? 'not known' : `${visible(name ?? '')} (${id})`
+  const named = (name: string | null, id: string | null) => (id === null ? 'unknown' : `${visible(name ?? '')} (${id})`)
   return pairs([
     ['at', `${at.replace('T', ' ').replace('Z', ' UTC')}${ms === null ? '' : `, ${ms} ms`}`],
     ...(route === null ? [] : ([['request', `${visible(method ?? '')} ${route}, policy ${policy}`]] as const)),
@@ -95,18 +94,18 @@ function aboutText(exchange: PastExchangeView): string {
     ['key', named(exchange.key, key)],
     ...(tagged.length === 0 ? [] : ([['tags', tagged.join(', ')]] as const)),
     ...(trace === null ? [] : ([['trace', trace]] as const)),
-    ...(model === null ? [] : ([['model', `${visible(model)}${stream ? ', as a stream' : ''}`]] as const)),
+    ...(model === null ? [] : ([['model', `${visible(model)}${stream ? ', streamed' : ''}`]] as const)),
   ])
 }
 
-/** Each step in a line, and what else there is to say of it beneath. */
+/** A line for each step, with its remarks below. */
 function trailText(trail: PastExchangeView['trail']): string {
   const rows = trail.map(({ step, verdict, code = '' }, index) => [`  ${index + 1}`, visible(step), verdict, code])
   const text = table([{ title: '  NR' }, { title: 'STEP' }, { title: 'VERDICT' }, { title: 'CODE' }], rows)
   return withRemarks(text, index => remarksOf(trail[index]!).join('; '))
 }
 
-/** A table with what there is to say of a row beneath it. */
+/** A table with remarks below its rows. */
 function withRemarks(text: string, remarkOf: (index: number) => string): string {
   const [head = '', ...lines] = text.trimEnd().split('\n')
   const noted = lines.flatMap((line, index) => {
@@ -162,21 +161,21 @@ type ShownStep = Omit<ShadowStep, 'since'> & { readonly now?: boolean; readonly 
 
 function gatewayText({ since, steps }: GatewayShadow): string {
   if (steps.length === 0) {
-    return 'No step of the configuration that runs is in shadow. One that says "mode: shadow" runs without effect.\n'
+    return 'No step of the running configuration is in shadow mode. A step with "mode: shadow" runs without effect.\n'
   }
-  return `What steps in shadow would have refused since the gateway's start, ${showTime(since)}\n\n${shadowText(steps)}`
+  return `Refusals of steps in shadow mode since the gateway's start, ${showTime(since)}\n\n${shadowText(steps)}`
 }
 
 function logText({ file, exchanges, first, last, skipped, steps }: ShadowLog): string {
   const span = first === null || last === null ? '' : ` from ${showTime(first)} to ${showTime(last)}`
-  const left = skipped === null ? '' : `\n${count(skipped.lines, 'line')} left out, the first is ${skipped.first}.\n`
+  const left = skipped === null ? '' : `\n${count(skipped.lines, 'line')} omitted; the first is ${skipped.first}.\n`
   const read = `${file}: ${count(exchanges, 'exchange')}${span}`
-  if (steps.length === 0) return `${read}. No step in shadow would have refused any of them.\n${left}`
-  const title = wrapped(`What steps in shadow would have refused in ${read}`, '')
+  if (steps.length === 0) return `${read}. No step in shadow mode would have refused any of them.\n${left}`
+  const title = wrapped(`Refusals of steps in shadow mode in ${read}`, '')
   return `${title}\n\n${shadowText(steps)}${left}`
 }
 
-/** The table, and under it for each step and code whom it would have refused. */
+/** The table, followed by the accounts and keys of each step and code. */
 function shadowText(steps: readonly ShownStep[]): string {
   const right = true
   const columns = [
@@ -202,13 +201,15 @@ function shadowText(steps: readonly ShownStep[]): string {
       distinct(keys),
     ])
   })
-  const whom = steps.flatMap(({ policy, step, refusals }) =>
-    refusals.map(refusal => `\n${visible(policy)}, ${visible(step)}: ${visible(refusal.code)}\n${whomText(refusal)}`),
+  const clients = steps.flatMap(({ policy, step, refusals }) =>
+    refusals.map(
+      refusal => `\n${visible(policy)}, ${visible(step)}: ${visible(refusal.code)}\n${clientsText(refusal)}`,
+    ),
   )
-  return table(columns, rows) + whom.join('')
+  return table(columns, rows) + clients.join('')
 }
 
-function whomText({ accounts, keys, examples }: ShadowStep['refusals'][number]): string {
+function clientsText({ accounts, keys, examples }: ShadowStep['refusals'][number]): string {
   const lines = [
     ...(accounts.top.length > 0 ? [`accounts: ${topText(accounts)}`] : []),
     ...(keys.top.length > 0 ? [`keys: ${topText(keys)}`] : []),
@@ -232,23 +233,23 @@ function share(part: number, whole: number): string {
   return `${percent.toFixed(percent < 10 ? 1 : 0)} %`
 }
 
-/** What was found in an exchange log. */
+/** The contents of an exchange log. */
 interface ShadowLog {
   readonly file: string
   readonly exchanges: number
   readonly first: string | null
   readonly last: string | null
-  /** Lines that are not exchanges; `first` says where and why. */
+  /** Lines that are not exchanges; `first` describes the first of them. */
   readonly skipped: { readonly lines: number; readonly first: string } | null
   readonly steps: readonly ShadowStep[]
 }
 
-/** A command has more room than a gateway at work. */
+/** Higher than in a running gateway: a command can use more memory. */
 const MAX_TOUCHED = 100_000
 
 /**
- * Reads an exchange log. It does not say which steps were in shadow: those are counted that would have refused at least
- * once, each in all the exchanges in which it ran.
+ * Reads an exchange log, which does not show which steps were in shadow mode. It counts the steps that would have refused at
+ * least once, in all exchanges in which they ran.
  */
 async function readShadowLog(terminal: Terminal, file: string): Promise<ShadowLog> {
   const [{ createShadowFigures, shadowRun }, { readLogs }, { parseLogged }] = await Promise.all([
@@ -292,7 +293,7 @@ async function readShadowLog(terminal: Terminal, file: string): Promise<ShadowLo
     progress.end()
   }
   if (exchanges === 0 && skipped) {
-    throw new CommandError(`${file} is not an exchange log, as the plugin usage-log writes it: ${skipped.first}`)
+    throw new CommandError(`${file} is not an exchange log of the plugin usage-log: ${skipped.first}`)
   }
   return { file, exchanges, ...span, skipped, steps: figures.steps().filter(({ would_refuse: some }) => some > 0) }
 }

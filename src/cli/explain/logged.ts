@@ -1,8 +1,8 @@
-/** What `explain --shadow` reads of a line of a usage log: whose it was, and what the steps did. */
+/** Parses lines of a usage log for `explain --shadow`: account, key and trail. */
 import type { TrailEntry } from '#contract'
 import { LineError, parseObject } from '../../replay/line.ts'
 
-/** An exchange of the log, as far as it is read. */
+/** An exchange of the log, with the fields that are used. */
 export interface LoggedExchange {
   readonly id: string
   /** Milliseconds since the epoch. */
@@ -13,14 +13,14 @@ export interface LoggedExchange {
   readonly trail: readonly Pick<TrailEntry, 'step' | 'verdict' | 'code'>[]
 }
 
-/** Throws a `LineError` for a text that is no line of this version. */
+/** Throws a `LineError` if the text is not a line of this version. */
 export function parseLogged(text: string): LoggedExchange {
   const { id, at, policy, account, key, trail } = parseObject(text)
   if (typeof id !== 'string') throw new LineError('`id` is missing')
   const atMs = typeof at === 'string' ? Date.parse(at) : Number.NaN
-  if (Number.isNaN(atMs)) throw new LineError('`at` is no time')
+  if (Number.isNaN(atMs)) throw new LineError('`at` is not a time')
   if (typeof policy !== 'string') throw new LineError('`policy` is missing')
-  if (!Array.isArray(trail) || !trail.every(isEntry)) throw new LineError('`trail` is no list of steps')
+  if (!Array.isArray(trail) || !trail.every(isEntry)) throw new LineError('`trail` is not a list of steps')
   return { id, at: atMs, policy, account: named(account), key: named(key), trail }
 }
 

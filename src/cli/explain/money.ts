@@ -1,4 +1,4 @@
-/** How a hold and a charge came about: the sums of the step that made them, written out. Shown only when they come out even. */
+/** The formulas of a hold and a charge. A formula is shown only if its result equals the amount. */
 
 import {
   type Budget,
@@ -18,21 +18,21 @@ import {
 import { count, showNano } from '../format.ts'
 import type { SeenHold } from './recorder.ts'
 
-/** An amount, and what it is made of; the formula is null where it is not known. */
+/** An amount with its formula; null if unknown. */
 export interface Sum {
   readonly amount: NanoUsd
   readonly formula: string | null
 }
 
-/** What was set aside before anything was sent. */
+/** The hold before the request was sent. */
 export interface HoldStory extends Sum {
   readonly price: Price
-  /** The most tokens that the prompt can have; null on routes without a request to a model. */
+  /** The maximum number of prompt tokens; null on routes without a model. */
   readonly inputCeiling: number | null
-  /** Tokens of all choices together. */
+  /** The output cap of all choices together, in tokens. */
   readonly outputCap: number
   readonly available: NanoUsd
-  /** Those in which it counts. */
+  /** The budgets in which it counts. */
   readonly budgets: readonly BudgetStory[]
 }
 
@@ -47,12 +47,12 @@ export interface BudgetStory {
   readonly then: string
 }
 
-/** What was charged when it was over. */
+/** The charge at the end. */
 export interface ChargeStory extends Sum {
   readonly source: Receipt['source']
 }
 
-/** The hold that was made; null when none was. */
+/** The hold of an exchange; null without one. */
 export function holdStory(holds: readonly SeenHold[], exchange: Exchange | null): HoldStory | null {
   const last = holds.at(-1)
   if (!last?.result.held) return null
@@ -73,24 +73,24 @@ export function holdStory(holds: readonly SeenHold[], exchange: Exchange | null)
 
 function holdFormula({ request: { amount, price, bound } }: SeenHold, exchange: Exchange): string | null {
   const { lines, total } = ceiling(bound, price)
-  if (exchange.route.hold === amount && !exchange.chat) return 'what the route says under hold'
+  if (exchange.route.hold === amount && !exchange.chat) return 'the hold of the route'
   if (total !== amount) return null
   const priced = lines.filter(({ rate }) => rate > 0n)
   return priced.map(line => lineText(line, boundText(line, exchange))).join(' + ') || null
 }
 
 function boundText({ unit, quantity }: CostLine, exchange: Exchange): string {
-  if (unit === 'input') return `input ceiling ${quantity} tokens${ceilingWhy(quantity, exchange)}`
-  if (unit === 'output' && exchange.chat) return `output cap ${quantity} tokens${capWhy(quantity, exchange.chat)}`
+  if (unit === 'input') return `input ceiling ${quantity} tokens${ceilingReason(quantity, exchange)}`
+  if (unit === 'output' && exchange.chat) return `output cap ${quantity} tokens${capReason(quantity, exchange.chat)}`
   return unitsText(quantity, unit)
 }
 
-/** Where a ceiling comes from, when one of the known ways leads to it. */
-function ceilingWhy(ceiling: number, { chat, model, bytes }: Exchange): string {
+/** Explains a ceiling if a known formula gives it. */
+function ceilingReason(ceiling: number, { chat, model, bytes }: Exchange): string {
   if (!chat || !model) return ceiling === bytes.length ? ` (${ceiling} bytes)` : ''
   const { passes } = searchingOf(chat.body)
   if (passes > 1) return ceiling === passes * model.context ? ` (${passes} passes of a search x the whole context)` : ''
-  if (ceiling === model.context) return ' (the whole context: not to be told from its bytes)'
+  if (ceiling === model.context) return ' (the whole context: its bytes do not show the number of tokens)'
   const messages = chat.body.messages.length
   const own = chat.bytes.length + 16 * messages
   const counted = `${chat.bytes.length} bytes + 16 for each of ${count(messages, 'message')}`
@@ -98,16 +98,16 @@ function ceilingWhy(ceiling: number, { chat, model, bytes }: Exchange): string {
   return ceiling === own + model.inputOverhead ? ` (${counted} + ${model.inputOverhead} for tools)` : ''
 }
 
-function capWhy(capTokens: number, { choices, cap, body }: Chat): string {
+function capReason(capTokens: number, { choices, cap, body }: Chat): string {
   const { passes } = searchingOf(body)
   const outside = capTokens / (choices * passes) - cap
   if (choices === 1 && passes === 1 && outside === 0) return ''
-  const thinking = outside > 0 ? ` + ${outside} of thinking outside of it` : ''
+  const reasoning = outside > 0 ? ` + ${outside} of reasoning outside the cap` : ''
   const times = passes === 1 ? `${choices} choices` : `${choices * passes} passes of a search`
-  return ` (${times} x ${cap}${thinking})`
+  return ` (${times} x ${cap}${reasoning})`
 }
 
-/** What the receipt says; null when there was nothing to charge. */
+/** The charge of the receipt; null if nothing was charged. */
 export function chargeStory(receipt: Receipt | undefined): ChargeStory | null {
   if (!receipt || receipt.charged === null) return null
   return { amount: receipt.charged, formula: chargeFormula(receipt, receipt.charged), source: receipt.source }

@@ -1,4 +1,4 @@
-/** The plan of each route as people read it: the steps in their order, what stands behind them, and what is known there. */
+/** `tollgate explain`: the plan of each route with its steps in order, the upstream call or lookup, and the facts. */
 import { resolve } from 'node:path'
 import { parse } from 'yaml'
 import { asksModel, type FactName, type RouteKind } from '#contract'
@@ -20,11 +20,11 @@ export interface StepPlan {
   readonly when: string | null
   readonly needs: readonly FactName[]
   readonly gives: readonly FactName[]
-  /** As the policy says it: what stands for a secret stays that. */
+  /** As written in the policy: references to secrets stay references. */
   readonly settings: unknown
 }
 
-/** One route, from its path to what stands behind its steps. */
+/** The plan of one route. */
 export interface RoutePlan {
   readonly path: string
   readonly methods: readonly string[]
@@ -32,13 +32,13 @@ export interface RoutePlan {
   readonly policy: string
   readonly public: boolean
   readonly unmetered: boolean
-  /** Whether traces have the words of its prompts and answers. */
+  /** Whether traces contain the text of prompts and answers. */
   readonly content: boolean
   readonly steps: readonly StepPlan[]
-  /** What is done when every step has let the request pass. */
+  /** The upstream call or lookup after the last step, in words. */
   readonly behind: string
   readonly facts: readonly FactName[]
-  /** Facts that are there only when the step that gives them takes part. */
+  /** Facts that exist only if the step that gives them runs. */
   readonly perhaps: readonly FactName[]
 }
 
@@ -58,24 +58,24 @@ export async function explainPlans(
   return 0
 }
 
-/** The route of a path. Throws with those that there are. */
+/** The route of a path. Throws a `CommandError` with the existing paths if the path is unknown. */
 function routeAt({ routes }: Configuration, path: string): RouteConfig {
   const found = findRoute(routes, path)
   if (found) return found
   throw new CommandError(`no route has the path ${path}; ${otherPaths(routes, path)}`)
 }
 
-/** The route of a path, also of one that fits its `{id}`, whatever its query says. */
+/** The route of a path. Matches `{id}` and ignores the query. */
 export function findRoute(routes: readonly RouteConfig[], target: string): RouteConfig | undefined {
   const [path = ''] = target.split('?', 1)
   return routes.find(route => route.path === path) ?? routes.find(route => fits(route.path, path))
 }
 
-/** What there is instead of an unknown path. */
+/** A suggestion for an unknown path. */
 export function otherPaths(routes: readonly RouteConfig[], path: string): string {
   const paths = routes.map(route => route.path)
   const near = paths.find(each => each === `/v1${path}`) ?? nearest(path, paths)
-  return near ? `did you mean ${near}?` : `there are ${listed(paths, 'and')}`
+  return near ? `did you mean ${near}?` : `the paths are ${listed(paths, 'and')}`
 }
 
 function fits(pattern: string, path: string): boolean {
@@ -120,12 +120,12 @@ function stepPlan(step: StepConfig, at: number, kind: RouteKind, settings: unkno
   }
 }
 
-/** Whether a step always runs, and to its end: only then what it gives is surely there. */
+/** Whether a step always runs and finishes, so that its facts always exist. */
 function isSure({ when, mode, onError, plugin }: StepConfig): boolean {
   return when === null && mode === 'enforce' && (onError === 'refuse' || plugin.critical === true)
 }
 
-/** As the policy's file says them; what the loader made of them are numbers without their units. */
+/** The settings as written in the policy's file: loaded settings are numbers without units. */
 function settingsIn(sources: ReadonlyMap<string, string>, { position }: StepConfig, at: number): unknown {
   const text = sources.get(resolve(position.file))
   const policy = text === undefined ? null : (parse(text) as { steps?: readonly { with?: unknown }[] } | null)
@@ -135,13 +135,13 @@ function settingsIn(sources: ReadonlyMap<string, string>, { position }: StepConf
 function behindSteps({ kind, raw, path }: RouteConfig): string {
   if (raw) {
     const models = raw.models ? `, for ${listed(raw.models, 'and')} only` : ''
-    return `the bytes go to the provider "${raw.provider.name}" as they are (${raw.path || path})${models}`
+    return `the bytes go to the provider "${raw.provider.name}" unchanged (${raw.path || path})${models}`
   }
-  if (asksModel(kind)) return 'the request is sent to the first of the targets that can take it'
-  if (kind === 'receipt') return 'the receipt is looked up in the ledger; no provider is asked'
-  if (kind === 'budgets') return 'the budgets are looked up in the ledger; no provider is asked'
-  if (kind === 'response') return 'the response is looked up in the store; no provider is asked'
-  return 'the catalog answers from this configuration; no provider is asked'
+  if (asksModel(kind)) return 'the request is sent to the first available target'
+  if (kind === 'receipt') return 'the receipt is looked up in the ledger, without a provider'
+  if (kind === 'budgets') return 'the budgets are looked up in the ledger, without a provider'
+  if (kind === 'response') return 'the response is looked up in the store, without a provider'
+  return 'the catalog answers from this configuration, without a provider'
 }
 
 function planJson(plan: RoutePlan): object {
@@ -158,7 +158,7 @@ const COLUMNS = [
   { title: 'GIVES' },
 ]
 
-/** Routes of one policy nearly always have one plan: it is shown once. */
+/** Routes of one policy usually have the same plan, which is shown once. */
 function plansText(plans: readonly RoutePlan[]): string {
   const shown = new Map<string, string>()
   return plans
@@ -177,8 +177,8 @@ function headText({ path, methods, kind, policy, ...plan }: RoutePlan): string {
     plan.unmetered ? 'unmetered (no charge)' : '',
     plan.content ? 'content in traces' : '',
   ]
-  const said = marks.filter(mark => mark !== '')
-  return wrapped([`${methods.join(', ')} ${path}`, kind, `policy ${policy}`, ...said].join(' · '), '')
+  const shown = marks.filter(mark => mark !== '')
+  return wrapped([`${methods.join(', ')} ${path}`, kind, `policy ${policy}`, ...shown].join(' · '), '')
 }
 
 function stepsText(plan: RoutePlan): string {
@@ -196,7 +196,7 @@ function stepsText(plan: RoutePlan): string {
   return [titles, ...body, ...behindText(plan), ''].join('\n')
 }
 
-/** What is too long for a column stands below its step. */
+/** Texts that are too long for a column are below their step. */
 function detailsOf({ when, settings }: StepPlan): string[] {
   return [
     ...(when === null ? [] : [wrapped(`when ${oneLine(when)}`, '      ')]),
@@ -206,7 +206,7 @@ function detailsOf({ when, settings }: StepPlan): string[] {
 
 function behindText({ behind, facts, perhaps }: RoutePlan): string[] {
   const known = facts.length > 0 ? facts.join(', ') : 'none'
-  const unsure = perhaps.length > 0 ? ` (${perhaps.join(', ')} only where the step takes part)` : ''
+  const unsure = perhaps.length > 0 ? ` (${perhaps.join(', ')} only if the step runs)` : ''
   return [wrapped(`then  ${behind}`, '  '), wrapped(`facts there: ${known}${unsure}`, '        ')]
 }
 

@@ -1,7 +1,6 @@
 /**
- * Looks over the shoulder of the steps of a policy while one request passes: what their conditions were evaluated on, what
- * buckets and the ledger told them, what they changed. Each step is wrapped in one that sees and passes on, so nothing of
- * what is seen here costs anything where a gateway serves.
+ * Records the steps of a policy during one request: values in conditions, answers of buckets and the ledger, and changes. Each
+ * step is wrapped in a recording step, so a serving gateway has no cost from this.
  */
 import type { Context } from 'koa'
 import {
@@ -27,7 +26,7 @@ import { middlewareOf } from '../../loader/middleware-of.ts'
 import { identify, passOn, roleOf } from '../../simulate/steps.ts'
 import { type NamedValue, namedValues } from './when.ts'
 
-/** What a bucket was asked, and what it said. */
+/** A call of a bucket with its result. */
 export interface SeenGrant {
   readonly bucket: string
   readonly shape: BucketShape
@@ -35,53 +34,53 @@ export interface SeenGrant {
   readonly grant: Grant
 }
 
-/** A hold that was asked for, and what became of it. */
+/** A request for a hold with its result. */
 export interface SeenHold {
   readonly request: HoldRequest
   readonly result: HoldResult
 }
 
-/** What was seen of one step. */
+/** The record of one step. */
 export interface SeenStep {
-  /** What its condition names, as it was then; null: none was evaluated. */
+  /** The values in its condition when it was evaluated; null: none was. */
   values: readonly NamedValue[] | null
   readonly grants: SeenGrant[]
   readonly holds: SeenHold[]
-  /** Headers of the answer that it had set when it went on. */
+  /** Response headers that it set before the next step. */
   headers: Readonly<Record<string, string>>
-  /** The output cap when it began and when it went on; null where no request is known. */
+  /** The output cap at its start and before the next step; null without a chat request. */
   cap: readonly [before: number | null, after: number | null]
-  /** Its own refusal or error, as a sentence; also in shadow. */
+  /** Its own refusal or error, as a sentence; also in shadow mode. */
   said: string | null
 }
 
-/** What was seen of the request. */
+/** The record of the request. */
 export interface Seen {
   /** By policy and step: `standard/api-key`. */
   readonly steps: Map<string, SeenStep>
   exchange: Exchange | null
 }
 
-/** Whose request it is; known when the test gateway is open, which is after the steps were made. */
+/** The client of the request. It is set when the test gateway is open, after the steps were created. */
 export interface Caller {
   account: string
   key: Key | null
 }
 
-/** What runs in place of a step, and why; null: the step itself. */
+/** Returns the replacement of a step; null: the step itself runs. */
 export type StandIn = (step: StepConfig) => StepMiddleware | null
 
 export interface RecorderParts {
   readonly seen: Seen
   readonly standIn: StandIn
-  /** Runs when every step has let the request pass, before it is sent. */
+  /** Runs after the last step, before the request is sent. */
   readonly beforeSend: StepMiddleware
 }
 
-/** The step behind all others, through which the request goes on its way out; called as what stands behind the steps is. */
+/** An added last step, with the same name as the upstream call. */
 const SEND = 'send'
 
-/** The same configuration with recorders around the steps of every policy. */
+/** A copy of the configuration with recorders around all steps. */
 export function recorded(configuration: Configuration, parts: RecorderParts): Configuration {
   const policies = new Map<PolicyConfig, PolicyConfig>()
   const watched = ({ steps, kind }: RouteConfig): PolicyConfig => {
@@ -123,7 +122,7 @@ function watchedStep(step: StepConfig, policyName: string, { seen, standIn }: Re
   const create: AnyPlugin['create'] = (settings, services, place) => {
     const made = instead ?? plugin.create(settings, watchedServices(services, mine) as never, place)
     const handle = middlewareOf(made)
-    // The plan says what is wrong with it.
+    // The plan reports the invalid step.
     if (handle === undefined) return made
     const dispose = () => (typeof made === 'function' ? undefined : made.dispose?.())
     return { handle: watchedHandle(handle, mine, seen), dispose }
@@ -153,7 +152,7 @@ function watchedHandle(handle: StepMiddleware<never>, mine: SeenStep, seen: Seen
       mine.cap = [capBefore, ctx.exchange.chat?.cap ?? null]
       mine.headers = newHeaders(headersBefore, ctx.response.headers)
       const going = next()
-      // The step may leave it unobserved, and that is for the runner to say.
+      // The step may not await it, which the runner reports.
       going.catch((error: unknown) => {
         inner = { error }
       })
@@ -162,7 +161,7 @@ function watchedHandle(handle: StepMiddleware<never>, mine: SeenStep, seen: Seen
     try {
       await handle(context, goOn)
     } catch (error) {
-      // `inner` is set in a callback, where the compiler does not look.
+      // `inner` is set in a callback, which the compiler's flow analysis ignores.
       const theirs = inner as { readonly error: unknown } | null
       if (theirs === null || theirs.error !== error) mine.said = sentenceOf(error)
       throw error
@@ -177,13 +176,13 @@ function newHeaders(before: Readonly<Record<string, unknown>>, now: Readonly<Rec
 
 function sentenceOf(error: unknown): string {
   if (isRefusal(error)) return error.message
-  return `it broke: ${firstLineOf(error)}`
+  return `it failed: ${firstLineOf(error)}`
 }
 
-type Given = Partial<Services>
+type StepServices = Partial<Services>
 
-/** The services of a step; those that decide about it are listened to. */
-function watchedServices(services: Given, mine: SeenStep): Given {
+/** The services of a step, with recorders around buckets and the ledger. */
+function watchedServices(services: StepServices, mine: SeenStep): StepServices {
   const { buckets, ledger } = services
   return {
     ...services,
@@ -218,14 +217,13 @@ function watchedLedger(ledger: Ledger, { holds }: SeenStep): Ledger {
 }
 
 /**
- * In place of steps that would ask or tell somebody outside of this process: nothing is sent anywhere here. Who has a
- * token of an identity provider is let in as the account that is asked about; so is everybody by a plugin of somebody's own
- * that says who asks.
+ * Replacements for steps that would contact other systems: nothing leaves this process. Any token of an identity provider is
+ * accepted as the account of the trial request. External plugins that identify clients accept any request.
  */
 export function standInsFor(caller: Caller, accounts: (id: string) => Exchange['account']): StandIn {
   return step => {
     const { plugin } = step
-    // One of somebody's own may have the same name.
+    // An external plugin may have the same name.
     if (plugin.name === 'jwt' && BUILT_IN.includes(plugin)) return asCaller(plugin, caller, accounts, SIGNED)
     switch (roleOf(step)) {
       case 'records':
@@ -240,23 +238,23 @@ export function standInsFor(caller: Caller, accounts: (id: string) => Exchange['
   }
 }
 
-/** Whether nobody knows what a step would have said, because something else runs in its place. */
+/** Whether a replacement runs instead of the step, so that its decision is unknown. */
 export function isNotRun(step: StepConfig): boolean {
   return !BUILT_IN.includes(step.plugin) && ['identifies', 'decides'].includes(roleOf(step))
 }
 
 const passNoted: StepMiddleware = async ({ exchange }, next) => {
-  exchange.note('not run here: it writes outside of this process')
+  exchange.note('not run here: it writes outside this process')
   await next()
 }
 
 const cannotGoOn: StepMiddleware = async () => {
-  throw refuse('internal_error', { detail: 'it was not run, and later steps need what it gives' })
+  throw refuse('internal_error', { detail: 'it was not run, and later steps need its facts' })
 }
 
-const SIGNED = 'taken as signed by the identity provider, which is not asked here'
+const SIGNED = 'assumed to be signed by the identity provider, which is not contacted here'
 
-/** @param signed the note on a token; null: whoever asks is let in */
+/** @param signed the note on a token; null: every request is accepted */
 function asCaller(
   plugin: AnyPlugin,
   caller: Caller,
@@ -266,7 +264,7 @@ function asCaller(
   return async ({ req, exchange }, next) => {
     if (signed !== null && !req.headers.authorization) throw refuse('missing_api_key')
     const account = accounts(caller.account)
-    if (!account || !caller.key) throw new Error('nobody is there yet')
+    if (!account || !caller.key) throw new Error('the client of the request is not set')
     if (signed !== null) exchange.note(signed)
     identify(plugin, exchange, caller.key, account)
     await next()

@@ -1,4 +1,4 @@
-/** What would happen to one request, with the real configuration and nothing of the world: it is read here, run and told. */
+/** `tollgate explain --request`: reads a trial request, runs it with the real configuration but without a network, and prints the result. */
 
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
@@ -24,9 +24,9 @@ export interface ExplainOptions {
   readonly run: RunOptions
 }
 
-/** Runs the request of a file (or of stdin) and tells what became of it. Exit code 0 whatever that is. */
+/** Runs the request of a file (or of stdin) and prints the result. The exit code is 0 for any result. */
 export async function explainRequest(file: string, options: ExplainOptions, terminal: Terminal): Promise<ExitCode> {
-  // From before a plugin is loaded: what it breaks in a later turn must not keep the report.
+  // Watch before a plugin is loaded: its unhandled errors must not prevent the report.
   return keepUnhandled(terminal, unhandled => explainKept(file, options, { terminal, unhandled }))
 }
 
@@ -39,9 +39,9 @@ async function explainKept(
   if (loaded === null) return 1
   const { configuration } = loaded
   checkModels(configuration, run.models)
-  const said = await readRequest(terminal, file)
-  if (said === null) return 1
-  const request = requestOf(configuration, said, run)
+  const written = await readRequest(terminal, file)
+  if (written === null) return 1
+  const request = requestOf(configuration, written, run)
   const [{ runRequest }, { story }, { storyJson }, { storyText }] = await Promise.all([
     import('./run.ts'),
     import('./story.ts'),
@@ -49,8 +49,8 @@ async function explainKept(
     import('./story-text.ts'),
   ])
   const held = await runRequest(configuration, request, run, async ran => {
-    const told = story({ ...ran, mistakes: [...ran.mistakes, ...unhandled.take()] }, { configuration, request, run })
-    terminal.out(asJson ? storyJson(told) : storyText(told))
+    const result = story({ ...ran, mistakes: [...ran.mistakes, ...unhandled.take()] }, { configuration, request, run })
+    terminal.out(asJson ? storyJson(result) : storyText(result))
   })
   if (held !== null) terminal.err(`${held}\n`)
   return 0
@@ -59,13 +59,13 @@ async function explainKept(
 function checkModels({ models }: Configuration, wanted: readonly string[] | null): void {
   for (const id of wanted ?? []) {
     if (models.has(id) || [...models.keys()].some(each => fitsPattern(id, each))) continue
-    const known = didYouMean(id, models.keys()) ?? `there are ${listed([...models.keys()], 'and')}`
+    const known = didYouMean(id, models.keys()) ?? `the models are ${listed([...models.keys()], 'and')}`
     throw new CommandError(`--models: unknown model "${id}"; ${known}`)
   }
 }
 
-/** A request as a file says it; what is left out is found in the configuration. */
-interface Said {
+/** A request in a file. Omitted parts come from the configuration. */
+interface WrittenRequest {
   readonly method?: string
   readonly path?: string
   readonly headers?: Readonly<Record<string, string | null>>
@@ -85,24 +85,24 @@ const SHAPE = {
       additionalProperties: {
         type: ['string', 'null'],
         pattern: '^[\\t -~\\u0080-\\u00ff]*$',
-        sentence: 'must be one line of text, or null to leave the header out',
+        sentence: 'must be one line of text, or null to omit the header',
       },
     },
     body: {},
   },
 }
 
-/** Prints what is wrong with the file and answers null. */
-async function readRequest(terminal: Terminal, file: string): Promise<Said | null> {
+/** Null if the file has problems, which are printed. */
+async function readRequest(terminal: Terminal, file: string): Promise<WrittenRequest | null> {
   const name = file === '-' ? 'stdin' : shownPath(terminal, file)
   const text = file === '-' ? await readAll(process.stdin) : await readText(pathOf(terminal, file), name)
   if (!isEnvelope(text, file)) return { body: text }
   const source = await readSource(name, text, { env: {}, readFile: async () => '' })
-  // What looks like a reference is the client's own text here.
+  // Text that looks like a reference is the client's own text here.
   const value: unknown = source.usable ? parse(text) : undefined
   if (source.usable) checkShape(source, '', value, SHAPE)
   const problems = source.problems.filter(({ rule }) => !REFERENCES.includes(rule))
-  if (problems.length === 0) return value as Said
+  if (problems.length === 0) return value as WrittenRequest
   terminal.err(await problemText(terminal, { problems, sources: new Map([[name, text]]) }))
   return null
 }
@@ -120,7 +120,7 @@ async function readText(path: string, name: string): Promise<string> {
   }
 }
 
-/** Whether a text is a request with its method and path around its body, and not the body itself. */
+/** Whether a text is a request with method and path around a body, not the body itself. */
 function isEnvelope(text: string, file: string): boolean {
   if (['.yaml', '.yml'].includes(extname(file))) return true
   let value: unknown
@@ -134,20 +134,20 @@ function isEnvelope(text: string, file: string): boolean {
   return names.length > 0 && names.every(name => Object.hasOwn(SHAPE.properties, name))
 }
 
-function requestOf(configuration: Configuration, said: Said, run: RunOptions): TriedRequest {
-  const path = run.path ?? said.path ?? likelyRoute(configuration.routes, said.body).path
+function requestOf(configuration: Configuration, written: WrittenRequest, run: RunOptions): TriedRequest {
+  const path = run.path ?? written.path ?? likelyRoute(configuration.routes, written.body).path
   const route = findRoute(configuration.routes, path)
-  const method = said.method ?? route?.methods[0] ?? (said.body === undefined ? 'GET' : 'POST')
-  const headers = { ...said.headers, ...Object.fromEntries(run.headers.map(({ name, value }) => [name, value])) }
-  return { method, path, headers, body: said.body }
+  const method = written.method ?? route?.methods[0] ?? (written.body === undefined ? 'GET' : 'POST')
+  const headers = { ...written.headers, ...Object.fromEntries(run.headers.map(({ name, value }) => [name, value])) }
+  return { method, path, headers, body: written.body }
 }
 
-/** Where such a body would be sent: `input` is what clients of the Responses format say. */
+/** The probable route of a body: `input` means the Responses format. */
 function likelyRoute(routes: readonly RouteConfig[], body: unknown): RouteConfig {
   const kind = isResponses(body) ? 'responses' : 'chat'
   const asking = routes.filter(route => asksModel(route.kind))
   const found = asking.find(route => route.kind === kind) ?? asking[0] ?? routes[0]
-  if (!found) throw new CommandError('this configuration has no route; say one with --path')
+  if (!found) throw new CommandError('this configuration has no route; set a path with --path')
   return found
 }
 

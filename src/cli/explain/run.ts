@@ -1,4 +1,4 @@
-/** Runs one request through the real gateway in this process: its own time, money and people, scripted providers, no network. */
+/** Runs one request through the real gateway in this process, with simulated time, money and clients, scripted providers and no network. */
 import type { Exchange, NanoUsd, Receipt, StepMiddleware } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import type { ScriptedAnswer } from '../../simulate/answers.ts'
@@ -11,62 +11,62 @@ import { CommandError } from '../terminal.ts'
 import { type Caller, recorded, type Seen, standInsFor } from './recorder.ts'
 import { type Fit, fitsOf } from './targets.ts'
 
-/** A header of the command line; null leaves out one that is sent by default. */
+/** A header of the command line; null removes a default header. */
 export interface HeaderText {
   readonly name: string
   readonly value: string | null
 }
 
-/** What the command line says about the request, and about whose it is. */
+/** The options for the request and its client. */
 export interface RunOptions {
   readonly path: string | null
   readonly account: string
   readonly plan: string
   readonly balance: NanoUsd
-  /** Null: every public one. */
+  /** Null: all public models. */
   readonly models: readonly string[] | null
   readonly atMs: number
   readonly headers: readonly HeaderText[]
-  /** Answers of the provider in their order; none: it answers well. */
+  /** The provider's answers in order; empty: it succeeds. */
   readonly upstream: readonly string[]
 }
 
-/** A request as it is tried. */
+/** The request to try. */
 export interface TriedRequest {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string | null>>
-  /** What becomes JSON, or the text as it is; undefined: none. */
+  /** A value to encode as JSON, or a text; undefined: no body. */
   readonly body: unknown
 }
 
-/** What became of the request, and what was seen on the way. */
+/** The result of the request with the recordings. */
 export interface Ran {
   readonly answer: BenchAnswer
-  /** Undefined when no step was reached: no route, a wrong method, a head that is refused. */
+  /** Undefined if no step was reached: no route, a wrong method, a refused head. */
   readonly record: BenchRecord | undefined
   readonly seen: Seen
   readonly exchange: Exchange | null
-  /** Empty when it did not come so far. */
+  /** Empty if the request did not get that far. */
   readonly fits: readonly Fit[]
   readonly calls: readonly UpstreamCall[]
   readonly receipt: Receipt | undefined
-  /** What steps did wrong. */
+  /** Errors of steps. */
   readonly mistakes: readonly string[]
 }
 
-/** A step of one's own may wait for something real; nobody waits for it for long here. */
+/** How long to wait for an external step, which may wait for something outside. */
 const STEP_GRACE_MS = 1_000
 
 /**
- * Tells what became of the request before the steps are let go of, which one of somebody's own may not do. Answers with a
- * sentence about those that did not, or null.
+ * Reports the result before the steps are disposed, because an external step may not end. Returns a sentence about steps that
+ * did not, or null.
  */
 export async function runRequest(
   configuration: Configuration,
   request: TriedRequest,
   run: RunOptions,
-  tell: (ran: Ran) => Promise<void>,
+  report: (ran: Ran) => Promise<void>,
 ): Promise<string | null> {
   const time = createTime(run.atMs)
   const seen: Seen = { steps: new Map(), exchange: null }
@@ -98,7 +98,7 @@ export async function runRequest(
     caller.key = people.key
     testGateway.upstream.script(run.upstream.map(answerOf))
     const answer = await send(testGateway, configuration, request, people.good)
-    await tell({
+    await report({
       answer,
       record: testGateway.records.get(answer.id ?? ''),
       seen,
@@ -123,16 +123,16 @@ async function send(
   token: string,
 ): Promise<BenchAnswer> {
   const { method, path, headers, body } = request
-  const asked = { method, path, headers, ...(body === undefined ? {} : { body }) }
+  const sent = { method, path, headers, ...(body === undefined ? {} : { body }) }
   try {
-    return await testGateway.send(asked, headersOf(asked, token, configuration))
+    return await testGateway.send(sent, headersOf(sent, token, configuration))
   } catch (error) {
     if (error instanceof StuckError) throw new CommandError(error.message)
     throw error
   }
 }
 
-/** A target that cannot be asked this is passed over; where none can, the request is refused as the sender does it. */
+/** Removes targets that do not support the request. Without any left, the request is refused, as in a running gateway. */
 function keepFitting(exchange: Exchange, fits: readonly Fit[]): void {
   const fitting = fits.filter(({ refusal }) => refusal === null).map(({ target }) => target)
   const unfit = fits.at(-1)?.refusal
@@ -142,12 +142,12 @@ function keepFitting(exchange: Exchange, fits: readonly Fit[]): void {
 
 const FAULTS = ['unreachable', 'reset', 'silent', 'garbage'] as const
 
-/** `503`, `unreachable`, or what it says. */
+/** Parses `503`, `unreachable`, or the text of an answer. */
 function answerOf(text: string): ScriptedAnswer {
   const fault = FAULTS.find(each => each === text)
   if (fault) return { fault }
   if (!/^\d{3}$/.test(text)) return { content: text }
   const status = Number(text)
-  if (status < 200 || status > 599) throw new CommandError(`--upstream: ${text} is no status; there are 200 to 599`)
+  if (status < 200 || status > 599) throw new CommandError(`--upstream: ${text} is not a status from 200 to 599`)
   return { status }
 }

@@ -1,4 +1,4 @@
-/** A story for machines: snake case, money as dollars with 9 decimals. */
+/** Formats a story as JSON: snake case, money as dollars with 9 decimals. */
 import { formatMoney, priceFields } from '#contract'
 import { json } from '../format.ts'
 import type { Story } from './story.ts'

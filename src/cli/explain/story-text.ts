@@ -1,4 +1,4 @@
-/** A story as people read it on a terminal. */
+/** Formats a story for a terminal. */
 
 import { pairs, showNano, table } from '../format.ts'
 import type { BudgetStory, HoldStory } from './money.ts'
@@ -16,46 +16,46 @@ export function storyText(story: Story): string {
 
 const lines = (texts: readonly string[]) => texts.map(text => `${text}\n`).join('')
 
-/** What steps of one's own do, only their authors know. */
+/** Whether anything was sent. Only the author of an external step knows what it does. */
 function reachText({ ownSteps }: Story): string {
-  if (ownSteps.length === 0) return 'nothing was sent anywhere.'
-  const [which, are] = ownSteps.length === 1 ? ['the step', 'it is'] : ['the steps', 'they are']
-  return `no provider was asked. But ${which} ${ownSteps.join(', ')} of your own ran as ${are}, with whatever is sent or written there.`
+  if (ownSteps.length === 0) return 'nothing was sent.'
+  const which = ownSteps.length === 1 ? 'your own step' : 'your own steps'
+  return `no provider was called. But ${which} ${ownSteps.join(', ')} ran and may have sent or written something.`
 }
 
 function headText(story: Story): string {
   const { method, path, policy, given } = story
   const { account, plan, balance, models, atMs } = given
-  const key = `its key may use ${models?.join(', ') ?? 'every public model'}`
+  const key = `its key can use ${models?.join(', ') ?? 'all public models'}`
   return lines([
     `${method} ${path}${policy === null ? '' : ` · policy ${policy}`}`,
-    wrapped(`Tried in this process, with scripted providers and made-up people: ${reachText(story)}`, '  '),
+    wrapped(`Run in this process, with scripted providers and a simulated client: ${reachText(story)}`, '  '),
     wrapped(`account ${account}, plan ${plan}, balance ${showNano(balance)}; ${key}`, '  '),
     `  at ${new Date(atMs).toISOString()}`,
   ])
 }
 
 function verdictText({ status, code, outcome, decidedBy, message, detail, headers, notRun }: Story): string {
-  const who = decidedBy === null ? '' : `, decided by ${decidedBy}`
-  const what = `${[status ?? 'no answer', code ?? outcome ?? ''].join(' ').trim()}${who}`
+  const decider = decidedBy === null ? '' : `, decided by ${decidedBy}`
+  const what = `${[status ?? 'no answer', code ?? outcome ?? ''].join(' ').trim()}${decider}`
   const [were, lets] =
     notRun.length === 1 ? ['the step was not run', 'If it lets'] : ['these steps were not run', 'If they let']
   const head =
     notRun.length === 0
       ? `VERDICT  ${what}`
-      : `VERDICT  not known, because ${were}: ${notRun.join(', ')}. ${lets} the request pass: ${what}`
+      : `VERDICT  unknown, because ${were}: ${notRun.join(', ')}. ${lets} the request pass: ${what}`
   return lines([
     wrapped(head, ''),
-    ...(message === null ? [] : [wrapped(`the client is told: ${message}`, '  ')]),
+    ...(message === null ? [] : [wrapped(`message to the client: ${message}`, '  ')]),
     ...(retryText(headers) === null ? [] : [wrapped(retryText(headers)!, '  ')]),
     ...(detail === null ? [] : [wrapped(`for operators: ${detail}`, '  ')]),
   ])
 }
 
 function retryText(headers: Story['headers']): string | null {
-  if (headers['x-should-retry'] === 'false') return 'client libraries are told not to try again'
+  if (headers['x-should-retry'] === 'false') return 'client libraries do not retry (x-should-retry: false)'
   const after = headers['retry-after']
-  return after === undefined ? null : `client libraries are told to try again in ${after} s`
+  return after === undefined ? null : `client libraries retry after ${after} s`
 }
 
 function stepsText(steps: readonly StepStory[]): string {
@@ -88,11 +88,11 @@ function moneyText({ hold, charge }: Story): string {
         ]
       : []),
     ...(charge ? [wrapped(`charge  ${showNano(charge.amount)}${made(charge.formula)} (${charge.source})`, '  ')] : []),
-    ...(charge?.source === 'reported' ? ['  Its tokens are those that the scripted provider reports.'] : []),
+    ...(charge?.source === 'reported' ? ['  The scripted provider reported these tokens.'] : []),
   ])
 }
 
-const leftText = ({ available }: HoldStory) => `          ${showNano(available)} stays available meanwhile`
+const leftText = ({ available }: HoldStory) => `          ${showNano(available)} remains available`
 
 function budgetText({ name, whose, every, zone, amount, then }: BudgetStory): string {
   const period = every === 'life' ? 'in all' : `each ${every}, ${zone}`
@@ -101,8 +101,8 @@ function budgetText({ name, whose, every, zone, amount, then }: BudgetStory): st
 }
 
 function upstreamText({ targets, sent }: Story): string[] {
-  const asked = targets.length === 0 ? [] : [lines(['TARGETS', ...targets.map(targetText)])]
-  return [...asked, ...sent.map(sentText)]
+  const list = targets.length === 0 ? [] : [lines(['TARGETS', ...targets.map(targetText)])]
+  return [...list, ...sent.map(sentText)]
 }
 
 function targetText({ id, verdict, why }: TargetStory): string {
@@ -110,21 +110,21 @@ function targetText({ id, verdict, why }: TargetStory): string {
 }
 
 function sentText({ to, dialect, path, changes, dropped }: SentStory): string {
-  if (dialect === 'raw') return lines([`WOULD BE SENT to ${to}, ${path}`, '  the body as it is'])
+  if (dialect === 'raw') return lines([`WOULD BE SENT to ${to}, ${path}`, '  the unchanged body'])
   return lines([
     `WOULD BE SENT to ${to}, dialect ${dialect}, POST ${path}`,
-    ...(changes.length === 0 ? ['  the body as it is'] : changes.map(change => wrapped(changeText(change), '  '))),
-    ...(dropped.length === 0 ? [] : [wrapped(`not carried (x-tollgate-dropped): ${dropped.join(', ')}`, '  ')]),
+    ...(changes.length === 0 ? ['  the unchanged body'] : changes.map(change => wrapped(changeText(change), '  '))),
+    ...(dropped.length === 0 ? [] : [wrapped(`dropped parameters (x-tollgate-dropped): ${dropped.join(', ')}`, '  ')]),
   ])
 }
 
 function changeText({ name, from, to }: Change): string {
-  if (from === undefined) return `${name}: ${short(to)} is added`
-  if (to === undefined) return `${name}: ${short(from)} is left out`
+  if (from === undefined) return `${name}: ${short(to)} was added`
+  if (to === undefined) return `${name}: ${short(from)} was removed`
   return `${name}: ${short(to)} in place of ${short(from)}`
 }
 
-/** A value as a line can carry it. */
+/** A value in at most 60 characters. */
 function short(value: unknown): string {
   const text = JSON.stringify(value)
   return text.length > 60 ? `${text.slice(0, 57)}...` : text

@@ -1,4 +1,4 @@
-/** What became of a request, put together from what was seen: the same for people and for machines. */
+/** The story of a request: the recordings as one result, for text and for JSON. */
 
 import type { Attempt, Exchange, NanoUsd, TrailEntry } from '#contract'
 import type { Configuration, StepConfig } from '../../config/configuration.ts'
@@ -11,7 +11,7 @@ import type { Ran, RunOptions, TriedRequest } from './run.ts'
 import { type Change, changesOf, type Fit } from './targets.ts'
 import { otherwiseOf, reasonOf, shortText } from './why.ts'
 
-/** What one step did, why, and when it would have done otherwise. */
+/** The verdict of one step, its reason, and when it would differ. */
 export interface StepStory {
   readonly nr: number
   readonly id: string
@@ -22,7 +22,7 @@ export interface StepStory {
   readonly otherwise: string | null
 }
 
-/** A target of the model: asked, kept for a failure, or passed over. */
+/** A target of the model: asked, in reserve for failures, or passed over. */
 export interface TargetStory {
   readonly id: string
   readonly dialect: string
@@ -32,7 +32,7 @@ export interface TargetStory {
   readonly why: string
 }
 
-/** What a provider gets in place of what the client has sent. */
+/** The request to a provider, compared with the client's request. */
 export interface SentStory {
   readonly to: string
   readonly dialect: string
@@ -56,16 +56,16 @@ export interface Story {
   readonly status: number | null
   readonly code: string | null
   readonly outcome: string | null
-  /** The step; `send` for what stands behind the steps, `gateway` for what stands before them; null when it was answered. */
+  /** The step; `send` for the upstream call, `gateway` for checks before the steps; null if it was answered. */
   readonly decidedBy: string | null
-  /** What the client is told of an error. */
+  /** The error message to the client. */
   readonly message: string | null
-  /** What only operators may know. */
+  /** Details for operators only. */
   readonly detail: string | null
   readonly steps: readonly StepStory[]
-  /** Steps that the request came to and that were not run: the verdict is what there is if they let it pass. */
+  /** Reached steps that were not run: the verdict assumes that they let the request pass. */
   readonly notRun: readonly string[]
-  /** Steps that ran and do not come with the gateway: what they sent or wrote is not known here. */
+  /** External steps that ran: it is unknown what they sent or wrote. */
   readonly ownSteps: readonly string[]
   readonly hold: HoldStory | null
   readonly charge: ChargeStory | null
@@ -91,8 +91,8 @@ export function story(ran: Ran, { configuration, request, run }: StoryParts): St
   const seenOf = (step: StepConfig) => seen.steps.get(`${route?.policy}/${step.id}`)!
   const holds = steps.flatMap(step => seenOf(step).holds)
   const { account, plan, balance, models, atMs } = run
-  const took = ({ verdict }: TrailEntry) => verdict !== 'skipped' && verdict !== 'off'
-  const reached = steps.filter(({ id }) => trail.some(entry => entry.step === id && took(entry)))
+  const hasRun = ({ verdict }: TrailEntry) => verdict !== 'skipped' && verdict !== 'off'
+  const reached = steps.filter(({ id }) => trail.some(entry => entry.step === id && hasRun(entry)))
   return {
     method: request.method,
     path: request.path,
@@ -117,7 +117,7 @@ export function story(ran: Ran, { configuration, request, run }: StoryParts): St
   }
 }
 
-const NOT_RUN = 'a plugin of your own runs here only when it says dryRun: true; what it would say is not known'
+const NOT_RUN = 'an external plugin runs here only with dryRun: true, so its decision is unknown'
 
 interface StepParts {
   readonly trail: readonly TrailEntry[]
@@ -148,72 +148,72 @@ interface DetailParts {
   readonly models: readonly string[] | null
 }
 
-/** What the client is not told, so that nobody learns what there is. */
+/** Details that clients do not get, so that they cannot find out which models and paths exist. */
 function detailOf(code: string | null, { configuration, request, exchange, models }: DetailParts): string | null {
   if (code === 'unknown_url') return otherPaths(configuration.routes, request.path.split('?', 1)[0]!)
   if (code !== 'model_not_found' || exchange === null || exchange.model) return null
   const id =
-    exchange.route.kind === 'model' ? request.path.split('?', 1)[0]!.split('/models/')[1] : askedModel(exchange)
+    exchange.route.kind === 'model' ? request.path.split('?', 1)[0]!.split('/models/')[1] : requestedModel(exchange)
   if (typeof id !== 'string') return null
   const model = configuration.models.get(configuration.aliases.get(id) ?? id)
   if (!model) {
     const names = [...configuration.models.keys(), ...configuration.aliases.keys()]
-    return `there is no such model; ${didYouMean(id, names) ?? `there are ${listed(names, 'and')}`}`
+    return `this model does not exist; ${didYouMean(id, names) ?? `the models are ${listed(names, 'and')}`}`
   }
-  if (!model.enabled) return 'the model is there, and says enabled: false'
-  if (models) return `the model is there, and the key may use ${listed(models, 'and')} only`
-  return model.public ? null : 'the model is there, and not public: a key has to name it'
+  if (!model.enabled) return 'the model exists, but has enabled: false'
+  if (models) return `the model exists, but the key can only use ${listed(models, 'and')}`
+  return model.public ? null : 'the model exists, but is not public: a key must list it'
 }
 
-function askedModel(exchange: Exchange): unknown {
+function requestedModel(exchange: Exchange): unknown {
   try {
     return (exchange.json() as { readonly model?: unknown }).model
   } catch {
-    // It was no JSON, which has been told.
+    // Invalid JSON was reported.
     return null
   }
 }
 
-/** In the order in which they would be asked, those that cannot be asked last. */
+/** The targets in the order of attempts, with unsuitable ones last. */
 function targetsOf({ fits, exchange }: Ran, steps: readonly StepConfig[]): readonly TargetStory[] {
   const attempts = exchange?.attempts ?? []
   const fitting = fits.filter(({ refusal }) => refusal === null)
   const unfit = fits.filter(({ refusal }) => refusal !== null)
   return [...fitting, ...unfit].map(fit => {
     const { target, dialect } = fit
-    const tries = attempts.filter(attempt => attempt.target === target.id)
-    const isAsked = tries.length > 0
+    const own = attempts.filter(attempt => attempt.target === target.id)
+    const isAsked = own.length > 0
     const verdict = fit.refusal ? 'passed over' : isAsked ? 'asked' : 'in reserve'
     const why = fit.refusal
       ? `${dialect}: ${fit.refusal.message}`
       : isAsked
-        ? triesText(tries)
+        ? attemptsText(own)
         : reserveText(fit, fitting, steps)
     return { id: target.id, dialect, priority: target.priority, weight: target.weight, verdict, why }
   })
 }
 
-const triesText = (tries: readonly Attempt[]) =>
-  tries.map(({ status, code }) => [status ?? 'no status', code ?? ''].join(' ').trim()).join(', then ')
+const attemptsText = (attempts: readonly Attempt[]) =>
+  attempts.map(({ status, code }) => [status ?? 'no status', code ?? ''].join(' ').trim()).join(', then ')
 
-/** Why a target was not the first. */
+/** Explains why a target was not the first. */
 function reserveText({ target }: Fit, fitting: readonly Fit[], steps: readonly StepConfig[]): string {
   const first = fitting[0]!.target
-  if (target.priority !== first.priority) return `priority ${target.priority}, and ${first.id} has ${first.priority}`
+  if (target.priority !== first.priority) return `priority ${target.priority}, but ${first.id} has ${first.priority}`
   const giver = steps.find(({ plugin }) => plugin.gives?.includes('targets'))
   const { order, sticky = 'none' } = (giver?.plugin.name === 'route' ? giver.settings : {}) as {
     order?: string
     sticky?: string
   }
-  if (order === 'listed') return `it is written behind ${first.id} (order: listed)`
-  if (order === 'latency') return `no target was measured in here, so they stay as written (order: latency)`
-  if (order !== 'weights') return `the step "${giver?.id}" put it behind ${first.id}`
+  if (order === 'listed') return `it is listed after ${first.id} (order: listed)`
+  if (order === 'latency') return `no latency was measured here, so the written order is used (order: latency)`
+  if (order !== 'weights') return `the step "${giver?.id}" put it after ${first.id}`
   const group = fitting.filter(fit => fit.target.priority === first.priority)
   const total = group.reduce((sum, fit) => sum + fit.target.weight, 0)
   const share = total === 0 ? 0 : Math.round((target.weight / total) * 100)
   if (sticky !== 'none')
-    return `weight ${target.weight} of ${total}, and this ${sticky} belongs to ${first.id} (sticky)`
-  return `weight ${target.weight} of ${total}: first for ${share} % of requests; here the lot fell on ${first.id}`
+    return `weight ${target.weight} of ${total}, but this ${sticky} is bound to ${first.id} (sticky)`
+  return `weight ${target.weight} of ${total}: first for ${share} % of requests; here the choice was ${first.id}`
 }
 
 function sentOf({ fits, calls, exchange }: Ran): readonly SentStory[] {
@@ -231,10 +231,10 @@ function sentOf({ fits, calls, exchange }: Ran): readonly SentStory[] {
   })
 }
 
-/** Those that say something about the decision. */
+/** The headers about the decision. */
 function headersOf(headers: Readonly<Record<string, string>>): Record<string, string> {
   const kept = /^(x-tollgate-|x-ratelimit-|x-should-retry$|retry-after|allow$|www-authenticate$)/
-  // Worked out with the canonical format here; what is said of it stands with what was sent.
+  // This header was computed with the canonical format. The correct value is shown with the sent requests.
   return Object.fromEntries(
     Object.entries(headers).filter(([name]) => kept.test(name) && name !== 'x-tollgate-dropped'),
   )

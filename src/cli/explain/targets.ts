@@ -1,6 +1,6 @@
 /**
- * What each target of a request would be sent, by the dialect that its provider speaks, or why it cannot be asked. The
- * scripted providers all speak the canonical format, so it is worked out beside them.
+ * The request that each target would get in its provider's dialect, or the reason why the target is unsuitable. The scripted
+ * providers use the canonical format, so this is computed separately.
  */
 import {
   type Chat,
@@ -15,33 +15,33 @@ import type { Configuration, Provider } from '../../config/configuration.ts'
 import { createDialect } from '../../providers/dialects/index.ts'
 import { refusalOfLost } from '../../providers/dialects/lost.ts'
 
-/** A target of the request, and what its dialect makes of it. */
+/** A target with the request in its dialect, or a refusal. */
 export interface Fit {
   readonly target: Target
   readonly dialect: string
-  /** Null where the dialect cannot say what was asked. */
+  /** Null if the dialect cannot represent the request. */
   readonly request: EncodedRequest | null
   readonly refusal: Refusal | null
 }
 
-/** A member of the body that differs between what the client has sent and what the provider gets. */
+/** A difference between the client's body and the provider's. */
 export interface Change {
   readonly name: string
-  /** Undefined: it was not there. */
+  /** Undefined: it was missing. */
   readonly from: unknown
-  /** Undefined: it is left out. */
+  /** Undefined: it was removed. */
   readonly to: unknown
 }
 
-/** Each target in the order in which the policy wants them asked. */
+/** The targets in the policy's order. */
 export function fitsOf({ providers }: Configuration, exchange: Exchange, now: () => number): readonly Fit[] {
   const { chat, targets = [] } = exchange
   if (!chat) return []
   return targets.map(target => {
     const provider = providers.get(target.provider)!
-    const found = encoded(provider, { chat, target, onDropped: exchange.onDropped, now })
-    const fits = !isRefusal(found)
-    return { target, dialect: provider.dialect, request: fits ? found : null, refusal: fits ? null : found }
+    const result = encoded(provider, { chat, target, onDropped: exchange.onDropped, now })
+    const fits = !isRefusal(result)
+    return { target, dialect: provider.dialect, request: fits ? result : null, refusal: fits ? null : result }
   })
 }
 
@@ -54,11 +54,11 @@ interface Wanted {
 
 function encoded(provider: Provider, { chat, target, onDropped, now }: Wanted): EncodedRequest | Refusal {
   const { dialect, azure, baseUrl, profile } = provider
-  // The embedded demo speaks the canonical format.
+  // The embedded demo uses the canonical format.
   const name = dialect === 'demo' ? 'openai' : dialect
   const host = URL.parse(baseUrl)?.hostname ?? ''
-  const unread = refusalOfMedia(chat.body, target)
-  if (unread) return unread
+  const refusal = refusalOfMedia(chat.body, target)
+  if (refusal) return refusal
   try {
     const request = createDialect(name, now, text => text, azure, host, profile).dialect.encodeRequest(chat, target)
     return refusalOfLost(chat, request, onDropped) ?? request
@@ -68,7 +68,7 @@ function encoded(provider: Provider, { chat, target, onDropped, now }: Wanted): 
   }
 }
 
-/** The outermost members that are not what the client has sent, in the order in which they stand there. */
+/** The top-level members that differ from the client's body, in the client's order. */
 export function changesOf(from: unknown, to: unknown): readonly Change[] {
   const [ours, theirs] = [objectOf(to), objectOf(from)]
   const names = new Set([...Object.keys(theirs), ...Object.keys(ours)])

@@ -1,9 +1,9 @@
-/** Lines that stay readable on a terminal of a hundred columns. */
+/** Wraps text for terminals. */
 import { visible } from '#contract'
 
 const WIDTH = 100
 
-/** A text in lines of at most a hundred columns; those after the first stand a little further in. */
+/** Wraps a text at 100 columns by default; lines after the first are indented by two more. */
 export function wrapped(text: string, indent: string, width = WIDTH): string {
   const lines: string[] = []
   let line = ''

@@ -1,15 +1,15 @@
-/** What a condition names, with the values that it had: `account.plan` is "default". */
+/** The names in a condition with their values: `account.plan` is "default". */
 
 import { isNode } from '../../config/conditions/condition-error.ts'
 import { parseWhen } from '../../config/conditions/when.ts'
 
-/** A field of a fact, or a header, as the condition writes it. */
+/** A field of a fact, or a header, as written in the condition. */
 export interface NamedValue {
   readonly name: string
   readonly value: string | number | boolean
 }
 
-/** @param facts the argument of the condition's evaluation; a fact that cannot be read is left out */
+/** @param facts the argument of the condition's evaluation; unreadable facts are omitted */
 export function namedValues(source: string, facts: Record<string, unknown>): readonly NamedValue[] {
   const found = new Map<string, NamedValue>()
   walk(parseWhen(source), node => {
@@ -19,7 +19,7 @@ export function namedValues(source: string, facts: Record<string, unknown>): rea
   return [...found.values()]
 }
 
-/** As a sentence reads: `account.plan is "free", chat.stream is false`. */
+/** Formats values as `account.plan is "free", chat.stream is false`. */
 export function valuesText(values: readonly NamedValue[]): string {
   return values.map(({ name, value }) => `${name} is ${JSON.stringify(value)}`).join(', ')
 }
@@ -58,7 +58,7 @@ function headerOf({ op, args: [name, args] }: Parts, facts: Record<string, unkno
   return value === null ? null : { name: `header(${JSON.stringify(header.args)})`, value }
 }
 
-/** A fact that is not there makes its getter throw, and the condition with it; the runner says so. */
+/** The getter of a missing fact throws, as the condition does; the runner reports it. */
 function valueFrom(get: () => unknown): unknown {
   try {
     return get() ?? null

@@ -1,4 +1,4 @@
-/** Azure, Bedrock and Vertex AI: where their addresses are put together from, and who we are there. */
+/** Converts providers on Azure, Bedrock and Vertex AI: base URLs and credentials. */
 import { generateKeyPairSync } from 'node:crypto'
 import type { Fields, TextValue } from './read.ts'
 import { hasReference } from './references.ts'
@@ -7,19 +7,19 @@ import type { Variables } from './secrets.ts'
 
 export interface CloudParts {
   readonly fields: Fields
-  /** The name behind the prefix. */
+  /** The name after the prefix. */
   readonly name: string
   readonly variables: Variables
   readonly remarks: Remarks
 }
 
-/** What the caller makes a provider of; `model` is the target's name there. Null: it cannot be carried, and was said. */
+/** A provider, and the target's model name there. Converters return null if it cannot be converted, after a remark. */
 export interface Cloud {
   readonly model: string
   readonly provider: Record<string, unknown>
 }
 
-/** By the vendor's name. */
+/** Converters by the vendor's name. */
 export const CLOUDS: Readonly<Record<string, (parts: CloudParts) => Cloud | null>> = {
   azure: azureOf,
   'azure-foundry': foundryOf,
@@ -32,17 +32,17 @@ const AZURE_SAMPLE = 'https://sample.openai.azure.com'
 function azureOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   const base = fields.text('api_base')
   const version = fields.text('api_version')
-  const said = base === null ? variables.reference('AZURE_API_BASE', AZURE_SAMPLE) : variables.plain(base, AZURE_SAMPLE)
+  const url = base === null ? variables.reference('AZURE_API_BASE', AZURE_SAMPLE) : variables.plain(base, AZURE_SAMPLE)
   if (base === null)
     remarks.add('yours', fields, 'api_base is not in the file', 'set AZURE_API_BASE: https://RESOURCE.openai.azure.com')
-  const host = said.replace(/\/+$/, '').replace(/\/openai(\/(deployments(\/.*)?|v1))?$/, '')
+  const host = url.replace(/\/+$/, '').replace(/\/openai(\/(deployments(\/.*)?|v1))?$/, '')
   const provider: Record<string, unknown> = { dialect: 'azure' }
   if (version === null) {
     provider['base_url'] = `${host}/openai/v1`
     remarks.add(
       'changed',
       fields,
-      'api_version is not in the file: the API without versions (/openai/v1) is asked',
+      'api_version is not in the file: the API without versions (/openai/v1) is used',
       'add api_version to the provider, and end its base_url with the host, for the classic one',
     )
   } else {
@@ -60,13 +60,13 @@ function foundryOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   if (name.startsWith('claude') || (base && !hasReference(base) && !/\.services\.ai\.azure\.com(\/|$)/.test(base.text)))
     return elsewhereOf({ fields, name, variables, remarks }, base)
   const sample = 'https://sample.services.ai.azure.com'
-  const said = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
+  const url = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
   const version = fields.text('api_version')
-  const host = said.replace(/\/+$/, '').replace(/\/(models|chat\/completions|models\/chat\/completions)$/, '')
+  const host = url.replace(/\/+$/, '').replace(/\/(models|chat\/completions|models\/chat\/completions)$/, '')
   remarks.add(
     'changed',
     fields.peek('model') ?? fields,
-    'azure_ai is taken to be a Foundry resource: its models are at /models',
+    'azure_ai is assumed to be a Foundry resource, with its models at /models',
     'for another kind of deployment change the base_url of the provider',
   )
   return {
@@ -80,21 +80,21 @@ function foundryOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   }
 }
 
-/** Claude speaks its own format there, and an endpoint of one model that of OpenAI. */
+/** Claude uses its own format there, and an endpoint of one model uses OpenAI's. */
 function elsewhereOf({ fields, name, variables, remarks }: CloudParts, base: TextValue | null): Cloud {
   const claude = name.startsWith('claude')
   const sample = 'https://sample.services.ai.azure.com/anthropic'
-  const said = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
-  const host = said.replace(/\/+$/, '').replace(/\/(v1\/)?(chat\/completions|messages)$/, '')
+  const url = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
+  const host = url.replace(/\/+$/, '').replace(/\/(v1\/)?(chat\/completions|messages)$/, '')
   const isWhole = base === null || hasReference(base) || /\/anthropic(\/v1)?$/.test(host)
   const foundry = isWhole ? host.replace(/\/v1$/, '') : `${host}/anthropic`
   remarks.add(
     'changed',
     fields.peek('model') ?? fields,
     claude
-      ? 'Claude on Azure is asked in the format of Anthropic'
-      : 'azure_ai at such an address is taken to be an endpoint of one model, in the format of OpenAI',
-    'see that the base_url of the provider is right',
+      ? "Claude on Azure is called in Anthropic's format"
+      : "azure_ai at this address is assumed to be an endpoint of one model, in OpenAI's format",
+    'check the base_url of the provider',
   )
   return {
     model: name,
@@ -115,15 +115,15 @@ function bedrockOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   const inPath = path.find(part => REGION.test(part))
   const id = fields.text('model_id')
   const plain = path.filter(part => part !== way && part !== inPath).join('/')
-  // Before an ARN may stand what LiteLLM takes the format of the model from.
+  // An ARN may be preceded by a part from which LiteLLM derives the model's format.
   const model = id ? id.text : plain.slice(Math.max(0, plain.indexOf('arn:')))
-  const said = fields.text('aws_region_name')
+  const named = fields.text('aws_region_name')
   const region =
-    inPath ?? (said ? variables.plain(said, 'us-east-1') : variables.reference('AWS_REGION_NAME', 'us-east-1'))
+    inPath ?? (named ? variables.plain(named, 'us-east-1') : variables.reference('AWS_REGION_NAME', 'us-east-1'))
   const endpoint = fields.text('aws_bedrock_runtime_endpoint')
   const isClaude = /anthropic\.claude/.test(name)
   if (way === 'invoke' && !isClaude)
-    remarks.add('changed', fields.peek('model')!, 'invoke is for Claude here: Converse is asked')
+    remarks.add('changed', fields.peek('model')!, 'invoke is only for Claude: Converse is used')
   const provider: Record<string, unknown> = {
     dialect: way === 'invoke' && isClaude ? 'bedrock-invoke' : 'bedrock',
     base_url: endpoint
@@ -139,7 +139,7 @@ function bedrockOf({ fields, name, variables, remarks }: CloudParts): Cloud {
     remarks.add(
       'yours',
       fields,
-      'the file names no AWS keys',
+      'the file has no AWS keys',
       'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: roles and profiles are not looked up',
     )
   const aws = {
@@ -159,8 +159,8 @@ function vertexOf({ fields, name, variables, remarks }: CloudParts): Cloud | nul
     remarks.add(
       'lost',
       fields.peek('model') ?? fields,
-      'of Vertex AI only Gemini and Claude are spoken',
-      'add it as another provider that serves it in the format of OpenAI',
+      'on Vertex AI, only Gemini and Claude are supported',
+      "add another provider that serves it in OpenAI's format",
     )
     return null
   }
@@ -168,13 +168,14 @@ function vertexOf({ fields, name, variables, remarks }: CloudParts): Cloud | nul
     key => fields.text(`vertex_${key}`) ?? fields.text(`vertex_ai_${key}`),
   )
   const place = location ? variables.plain(location, 'us-central1') : 'us-central1'
-  if (!location) remarks.add('changed', fields, 'vertex_location is not in the file: us-central1, as LiteLLM has it')
+  if (!location)
+    remarks.add('changed', fields, 'vertex_location is not in the file: us-central1 is used, as in LiteLLM')
   if (location && hasReference(location))
     remarks.add(
       'changed',
       location,
-      'the host is put together from the location',
-      'for "global" take the location and its dash out of the host',
+      'the host is built from the location',
+      'for "global", remove the location and its dash from the host',
     )
   const host = place === 'global' ? '' : `${place}-`
   const where = project
@@ -217,20 +218,20 @@ function serviceAccount(
     remarks.add(
       'yours',
       credentials,
-      'the variable must hold the text of the JSON file, not its path',
+      'the variable must contain the text of the JSON file, not its path',
       'for a path write ${file:PATH}',
     )
     return reference
   }
-  // No path is as long as a key, in base64 or in another form.
+  // A text as long as a key is not a path.
   if (!credentials.text.trim().startsWith('{') && credentials.text.length < 256) return `\${file:${credentials.text}}`
   return inlineAccount(credentials, credentials.text, variables, remarks)
 }
 
 function inlineAccount(at: TextValue | Fields, secret: string, variables: Variables, remarks: Remarks): string {
   const name = variables.nameFor(secret, 'GOOGLE_SERVICE_ACCOUNT', sampleAccount())
-  const why = "a service account's key stands in the file; it is not copied"
-  remarks.add('yours', at, why, `set ${name} to that JSON`)
+  const message = "the file contains a service account's key, which is not copied"
+  remarks.add('yours', at, message, `set ${name} to that JSON`)
   return `\${${name}}`
 }
 
@@ -241,7 +242,7 @@ function keyOf(fields: Fields, variables: Variables, name: string): string | nul
 
 let sample: string | null = null
 
-/** Passes the checks and opens nothing: for checking what was written. */
+/** A service account without access, for checking the converted files. */
 export function sampleAccount(): string {
   if (sample !== null) return sample
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })

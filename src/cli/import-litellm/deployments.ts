@@ -1,4 +1,4 @@
-/** The rows of `model_list`: the provider of each, the provider's name for the model, and the limits. */
+/** Converts the rows of `model_list`: provider, the provider's model name, and limits. */
 import { wholeOf } from '../../catalog/decimal.ts'
 import type { Vendor } from '../../providers/dialects/vendors.ts'
 import { MAKERS, makerOf } from './litellm-names.ts'
@@ -8,24 +8,24 @@ import { hasReference, referenceIn } from './references.ts'
 import type { Remarks } from './remarks.ts'
 import { type DeploymentParts, providerOf } from './row-providers.ts'
 
-/** The requests that a deployment answers: chats, or those of a raw route. Others are not carried. */
+/** The kind of requests to a deployment: chat, or those of a raw route. Others are not converted. */
 type Use = 'chat' | RawUse
 
-/** A deployment, as LiteLLM calls it. */
+/** A row of `model_list` (LiteLLM's term). */
 export interface Deployment {
   /** `model_name`: the model that clients send. Several rows may have the same. */
   readonly group: string
-  /** Another name for it, from a variable: as gateway.yaml has it. */
+  /** Another name for it, from a variable, as written in gateway.yaml. */
   readonly alias: string | null
   readonly use: Use
   readonly provider: string
-  /** As gateway.yaml has it. */
+  /** As written in gateway.yaml. */
   readonly model: string
   /** The whole of `litellm_params.model`. */
   readonly source: string
-  /** The vendor by LiteLLM's prefix, whose prices LiteLLM counts; undefined: the table of vendors has none. */
+  /** The vendor by LiteLLM's prefix, whose prices LiteLLM uses; undefined: not in the table of vendors. */
   readonly maker: Vendor | undefined
-  /** The name behind the prefix. */
+  /** The name after the prefix. */
   readonly name: string
   readonly cap: 'max_tokens' | null
   readonly weight: string | null
@@ -33,24 +33,24 @@ export interface Deployment {
   readonly rpm: number | null
   readonly tpm: number | null
   readonly maxInflight: number | null
-  /** Whether a row `*` is the reason for it: a row with its name takes its place. */
+  /** Whether it comes from a row `*`. A row with its name replaces it. */
   readonly isImplied: boolean
-  /** Both hold prices and limits of tokens, which models read there. */
+  /** Both contain prices and token limits, which `models.ts` reads. */
   readonly params: Fields
   readonly info: Fields
 }
 
-/** A model `*` is for all vendors; the vendors whose models most clients ask for have wildcards. */
+/** A model `*` covers all vendors. Only these most common vendors get wildcards. */
 const VENDORS_OF_ALL = ['openai', 'anthropic', 'gemini']
 
-/** The deployments of a row: one, several for a model `*`, or none, and a remark says why. */
+/** The deployments of a row: one, several for a model `*`, or none, with a remark. */
 export function readDeployments(row: Fields, parts: DeploymentParts): Deployment[] {
   const source = row.map('litellm_params')?.text('model')
   const deployment = (prefix: string | null) => readDeployment(row, prefix, parts) ?? []
   if (source?.text !== '*' || row.map('litellm_params')?.text('custom_llm_provider')) return [deployment(null)].flat()
-  const why = 'a wildcard for all vendors is for those with the most clients'
-  parts.remarks.add('yours', source, why, 'remove those that you have no key for', VENDORS_OF_ALL.join(', '))
-  // Clients send the names of models with the vendor, and without it.
+  const message = 'a wildcard for all vendors is converted for the most common ones only'
+  parts.remarks.add('yours', source, message, 'remove the vendors for which you have no key', VENDORS_OF_ALL.join(', '))
+  // Clients send model names with or without the vendor.
   const all = VENDORS_OF_ALL.flatMap(deployment)
   return [
     ...all,
@@ -58,30 +58,36 @@ export function readDeployments(row: Fields, parts: DeploymentParts): Deployment
   ]
 }
 
-/** Null: it cannot be carried, and a remark says why. @param ofAll the vendor of a model `*` */
+/** Null if it cannot be converted, after a remark. @param ofAll the vendor for a model `*` */
 function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentParts): Deployment | null {
   const { remarks, variables } = parts
-  const said = row.text('model_name')
+  const name = row.text('model_name')
   const info = row.map('model_info') ?? new Fields(row.line, `${row.path}.model_info`, new Map())
   const params = paramsOf(row, parts)
   const written = params?.text('model') ?? null
   const source = written && ofAll ? { ...written, text: `${ofAll}/*` } : written
-  if (!said || !params || !source) {
-    remarks.add('lost', row, 'a row of model_list has model_name and litellm_params.model')
+  if (!name || !params || !source) {
+    remarks.add('lost', row, 'a row of model_list needs model_name and litellm_params.model')
     return null
   }
-  const named = referenceIn(said)
-  const group = named ?? said.text
+  const named = referenceIn(name)
+  const group = named ?? name.text
   if (named !== null)
-    remarks.add('changed', said, "a model's id is not a variable: its value is an alias", 'write the id', named)
+    remarks.add('changed', name, "a model's id cannot be a variable: its value becomes an alias", 'write the id', named)
   const use = useOf(group, source, info, remarks)
   if (use === null) return null
   const isPlaced = params.peek('api_base') !== null || params.peek('base_url') !== null
   const maker = makerOf(source.text, params.text('custom_llm_provider')?.text ?? null, isPlaced)
   const vendor = maker === null ? undefined : MAKERS.get(maker.prefix)
   if (maker === null || (vendor === undefined && !isPlaced && !parts.asksUnknown)) {
-    const why = 'the importer does not know the provider, and the row has no api_base'
-    remarks.add('lost', source, why, 'write api_base, or a provider such as openai/NAME, and import again', source.text)
+    const message = 'the provider is unknown to the importer, and the row has no api_base'
+    remarks.add(
+      'lost',
+      source,
+      message,
+      'write api_base, or a provider such as openai/NAME, and import again',
+      source.text,
+    )
     return null
   }
   if (maker.name === '') {
@@ -96,8 +102,8 @@ function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentPart
       'set it to the name alone, without a prefix such as openai/',
       referenceIn(source) ?? source.text,
     )
-  const found = providerOf(maker, vendor, params, parts)
-  if (found === null) return null
+  const result = providerOf(maker, vendor, params, parts)
+  if (result === null) return null
   row.take('litellm_params')
   remarks.rest(row, 'row')
   return {
@@ -105,10 +111,10 @@ function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentPart
     alias: named === null ? null : variables.reference(named, `sample-${named.toLowerCase()}`),
     use,
     source: source.text,
-    provider: register(found.provider, maker.prefix, parts.providers),
-    model: variables.written(found.model, 'sample-model'),
+    provider: register(result.provider, maker.prefix, parts.providers),
+    model: variables.written(result.model, 'sample-model'),
     maker: vendor,
-    name: found.model,
+    name: result.model,
     cap: vendor === undefined ? 'max_tokens' : (vendor.cap ?? null),
     ...readLimits(params, remarks),
     isImplied: false,
@@ -117,7 +123,7 @@ function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentPart
   }
 }
 
-/** The parameters of a row over those of its credential. */
+/** The parameters of a row, which have precedence over those of its credential. */
 function paramsOf(row: Fields, { remarks, credentials }: DeploymentParts): Fields | null {
   const own = row.map('litellm_params')
   const credential = own?.text('litellm_credential_name') ?? null
@@ -130,7 +136,7 @@ function paramsOf(row: Fields, { remarks, credentials }: DeploymentParts): Field
   return params
 }
 
-/** The use of a model by its name, where the row does not say its mode. */
+/** The use of a model by its name, if the row has no mode. */
 const BY_NAME: readonly (readonly [RegExp, string])[] = (
   [
     ['text-embedding|embed|embedding|embeddings', 'embedding'],
@@ -147,15 +153,15 @@ const BY_NAME: readonly (readonly [RegExp, string])[] = (
 function useOf(group: string, source: TextValue, info: Fields, remarks: Remarks): Use | null {
   const mode = info.text('mode')
   const named = BY_NAME.find(([words]) => words.test(source.text))?.[1]
-  // Some files have "audio" and "image" for all such models; the vision of a chat model is one of these too.
-  const said = mode && !/^(audio|image)$/.test(mode.text) ? mode.text : (named ?? 'chat')
-  if (/^(chat|completion|responses)$/.test(said)) return 'chat'
-  if (Object.hasOwn(RAW_PATHS, said)) return said as RawUse
-  const isLive = said === 'realtime'
+  // Some files have "audio" and "image" for all models of this kind, including chat models with vision.
+  const use = mode && !/^(audio|image)$/.test(mode.text) ? mode.text : (named ?? 'chat')
+  if (/^(chat|completion|responses)$/.test(use)) return 'chat'
+  if (Object.hasOwn(RAW_PATHS, use)) return use as RawUse
+  const isLive = use === 'realtime'
   const instead = isLive
-    ? 'the gateway carries no WebSocket: clients ask the provider'
+    ? 'the gateway does not support WebSockets: clients must call the provider'
     : `add a raw route: kind: raw, provider, price, models${mode ? '' : '; or write mode: chat into its model_info'}`
-  remarks.add('lost', mode ?? source, 'the model is not for chats', instead, `${group}: ${said}`)
+  remarks.add('lost', mode ?? source, 'the model is not a chat model', instead, `${group}: ${use}`)
   return null
 }
 
@@ -180,7 +186,7 @@ function readLimits(params: Fields, remarks: Remarks) {
   }
 }
 
-/** The provider's name: equal providers share it. */
+/** Adds a provider and returns its name. Equal providers share one. */
 function register(provider: Record<string, unknown>, prefix: string, providers: DeploymentParts['providers']): string {
   const mark = JSON.stringify(provider)
   const base =
@@ -190,17 +196,18 @@ function register(provider: Record<string, unknown>, prefix: string, providers: 
       .replace(/^[^A-Za-z]+/, '') || 'provider'
   for (let count = 1; ; count++) {
     const name = count === 1 ? base : `${base}-${count}`
-    const there = providers.get(name)
-    if (there === undefined) providers.set(name, provider)
-    if (there === undefined || JSON.stringify(there) === mark) return name
+    const existing = providers.get(name)
+    if (existing === undefined) providers.set(name, provider)
+    if (existing === undefined || JSON.stringify(existing) === mark) return name
   }
 }
 
-/** Whether LiteLLM leaves out a parameter that a provider does not take. */
+/** Whether LiteLLM drops parameters that a provider does not support. */
 export function dropsParams(settings: Fields | null, remarks: Remarks): boolean {
-  const said = settings?.text('drop_params') ?? null
-  if (said === null) return false
-  const drops = isTrue(said) || hasReference(said)
-  if (!drops) remarks.add('changed', said, 'a target that does not take a parameter is passed over', 'on_dropped: tell')
+  const setting = settings?.text('drop_params') ?? null
+  if (setting === null) return false
+  const drops = isTrue(setting) || hasReference(setting)
+  if (!drops)
+    remarks.add('changed', setting, 'a target that does not support a parameter is passed over', 'on_dropped: tell')
   return drops
 }

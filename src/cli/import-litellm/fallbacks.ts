@@ -1,12 +1,12 @@
-/** Fallbacks and aliases: what LiteLLM keeps beside the list of models, and the gateway in the models themselves. */
+/** Converts fallbacks and aliases, which LiteLLM keeps beside the list of models and Tollgate in the models. */
 import { isWildcard } from '../../config/wildcards.ts'
 import type { ModelYaml } from './models.ts'
 import { type Fields, isTrue, type ListValue, type Value } from './read.ts'
 import type { Remarks } from './remarks.ts'
 
 /**
- * `fallbacks: [{chat: [other]}]` and `default_fallbacks: [other]`: the models that each falls back on, by id.
- * @param groups the names of models, with those of wildcards
+ * Reads `fallbacks: [{chat: [other]}]` and `default_fallbacks: [other]`. Returns the fallback models by id.
+ * @param groups the names of models, including wildcards
  */
 export function fallbacksOf(
   groups: readonly string[],
@@ -20,7 +20,13 @@ export function fallbacksOf(
     const own = found.get(id)!
     if (to.kind !== 'text') remarks.add('lost', to, 'a fallback is the name of a model', 'name the model only')
     else if (wildcards.includes(to.text))
-      remarks.add('lost', to, 'a fallback is one model, and a wildcard is many', 'name one of its models', to.text)
+      remarks.add(
+        'lost',
+        to,
+        'a fallback is one model, but a wildcard means several',
+        'name one of its models',
+        to.text,
+      )
     else if (!ids.has(to.text)) remarks.add('lost', to, 'a fallback has no model', 'add it as a later target', to.text)
     else if (id !== to.text && !own.includes(to.text)) own.push(to.text)
   }
@@ -29,9 +35,9 @@ export function fallbacksOf(
   for (const { from, at, to } of named) {
     if (ids.has(from)) for (const each of to) later(from, each)
     else if (wildcards.includes(from)) remarks.add('lost', at, NO_FALLBACKS, 'name one of its models', from)
-    else remarks.add('lost', at, 'fallbacks are for a model that is not carried', null, from)
+    else remarks.add('lost', at, 'these fallbacks are for a model that was not converted', null, from)
   }
-  // LiteLLM's router looks there only for a model without a chain of its own, and takes the last that there is.
+  // LiteLLM's router uses these only for a model without its own chain, and only the last of them.
   const defaults = [
     ...chains.filter(({ from }) => from === ANY),
     ...sources.flatMap(source => {
@@ -39,7 +45,7 @@ export function fallbacksOf(
       return at && at.items.length > 0 ? [{ at, to: at.items }] : []
     }),
   ]
-  for (const { at } of defaults.slice(0, -1)) remarks.add('lost', at, 'later fallbacks for all models take its place')
+  for (const { at } of defaults.slice(0, -1)) remarks.add('lost', at, 'later fallbacks for all models replace these')
   const last = defaults.at(-1)
   for (const id of last ? wildcards : []) remarks.add('lost', last!.at, NO_FALLBACKS, 'name one of its models', id)
   const own = new Set(named.map(({ from }) => from))
@@ -74,13 +80,13 @@ function chainsOf(list: ListValue | null, remarks: Remarks): Chain[] {
   })
 }
 
-/** The id of a model; null: a name that no id can have. */
+/** The id for a model's name; null if no valid id is possible. */
 export function idOf(name: string): string | null {
   const id = name.trim().replaceAll(/\s+/g, '-')
   return /^[!-~]{1,200}$/.test(id) ? id : null
 }
 
-/** `model_group_alias`: another id for a model. */
+/** Converts `model_group_alias`: other ids for models. */
 export function addAliases(models: ReadonlyMap<string, ModelYaml>, alias: Fields | null, remarks: Remarks): void {
   for (const name of alias?.keys() ?? []) {
     const value = alias!.take(name)!
@@ -93,7 +99,8 @@ export function addAliases(models: ReadonlyMap<string, ModelYaml>, alias: Fields
     if (!/^[!-~]{1,200}$/.test(name))
       remarks.add('lost', value, 'an alias is 1 to 200 printable characters without blanks', 'rename it')
     else if (!target || !model) remarks.add('lost', value, 'an alias has no model', null, name)
-    else if (models.has(name)) remarks.add('lost', value, 'an alias is the id of a model too, which counts', null, name)
+    else if (models.has(name))
+      remarks.add('lost', value, 'an alias is also the id of a model, which has precedence', null, name)
     else model['aliases'] = [...((model['aliases'] as string[] | undefined) ?? []), name]
   }
 }

@@ -1,4 +1,4 @@
-/** `headers` and `extra_headers` of a row, as the headers of its provider. */
+/** Converts `headers` and `extra_headers` of a row to the headers of its provider. */
 
 import { isBuiltHeader, isKeyHeader } from '../../config/providers.ts'
 import type { DialectName } from '../../providers/dialects/dialect-names.ts'
@@ -6,11 +6,11 @@ import type { Fields } from './read.ts'
 import type { Remarks } from './remarks.ts'
 import type { Variables } from './secrets.ts'
 
-/** Rather one too many: what is no secret can be written back. */
+/** Deliberately broad: the operator can write back a value that is not a secret. */
 const SECRET_HEADER = /auth|cookie|key|token|secret|pass|credential|signature|session/i
 const SECRET_VALUE = /\b(Bearer|Basic) |[A-Za-z0-9+/_-]{20,}/
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i
-/** @param prefix of the provider: what a secret's variable begins with */
+/** @param prefix of the provider, with which the variable of a secret begins */
 export function headersOf(
   fields: Fields,
   prefix: string,
@@ -24,16 +24,16 @@ export function headersOf(
       const value = map!.text(name)
       const at = map!.peek(name)!
       if (value === null) remarks.add('lost', at, 'a header is a text')
-      else if (!NAME.test(name)) remarks.add('lost', at, 'this is no name of a header')
+      else if (!NAME.test(name)) remarks.add('lost', at, 'this is not a valid header name')
       else if (isBuiltHeader(name.toLowerCase())) remarks.add('lost', at, 'the gateway builds this header itself')
       else if (!/^[\x20-\x7e\x80-\xff]*$/.test(value.text))
         remarks.add('lost', at, 'it contains a line break or a character that is not allowed in a header')
       else {
-        if (headers.has(name.toLowerCase())) remarks.add('changed', at, 'the header is here already: this one counts')
+        if (headers.has(name.toLowerCase())) remarks.add('changed', at, 'the header is duplicated: this one counts')
         const variable = `${prefix}_${name}`.toUpperCase().replace(/[^A-Z0-9]/g, '_')
         const isSecret = SECRET_HEADER.test(name) || SECRET_VALUE.test(value.text)
-        const said = isSecret ? variables.secret(value, variable) : variables.plain(value)
-        if (said !== null) headers.set(name.toLowerCase(), [name, said])
+        const text = isSecret ? variables.secret(value, variable) : variables.plain(value)
+        if (text !== null) headers.set(name.toLowerCase(), [name, text])
       }
     }
   }
@@ -41,8 +41,8 @@ export function headersOf(
 }
 
 /**
- * The provider with one of the two that say who the gateway is: a header of the row beats its key there.
- * @param fields the row, for what is said
+ * The provider with a single credential: in LiteLLM, a header of the row has precedence over its key.
+ * @param fields the row, for remarks
  */
 export function withOneSelf(
   provider: Record<string, unknown>,

@@ -1,6 +1,6 @@
 /**
- * LiteLLM's config.yaml to gateway.yaml, its policy, and the list of what could not be carried. Pure: nothing is read or
- * written here, and no secret gets from one side to the other.
+ * Converts LiteLLM's config.yaml to gateway.yaml, its policies, and a list of unconverted settings. Pure: it does no I/O and
+ * copies no secrets.
  */
 
 import { wholeOf } from '../../catalog/decimal.ts'
@@ -21,22 +21,22 @@ import { timeoutsOf } from './timeouts.ts'
 import { deploymentsOfWildcard, textsIn, withModelsNamed } from './wildcard-rows.ts'
 
 export interface ImportOptions extends Pick<ModelParts, 'catalog' | 'unpriced'> {
-  /** The price list that gateway.yaml names; null: none. */
+  /** The price list of gateway.yaml; null: none. */
   readonly list: string | null
 }
 
 export interface Imported {
   readonly gateway: Record<string, unknown>
-  /** By the name of the file that each stands in. */
+  /** By file name. */
   readonly policies: Readonly<Record<string, object>>
   readonly remarks: readonly Remark[]
-  /** What the environment has to hold, each with a value that passes the checks. */
+  /** The required environment variables, each with a value that passes the checks. */
   readonly variables: ReadonlyMap<string, string>
-  /** Command lines that make accounts and keys like those that LiteLLM would have made. */
+  /** Commands that create accounts and keys with the same defaults as LiteLLM. */
   readonly commands: readonly string[]
 }
 
-/** @param file its name, for errors */
+/** @param file the file's name, for errors */
 export function importLitellm(text: string, file: string, options: ImportOptions): Imported {
   let round: Round = { reserved: new Set(), asksUnknown: false, isForeignFree: false }
   let imported = importWith(text, file, options, round)
@@ -45,17 +45,17 @@ export function importLitellm(text: string, file: string, options: ImportOptions
     imported = importWith(text, file, options, round)
   }
   const isOff = () => Object.values(imported.gateway['models'] as object).map(({ enabled }) => enabled === false)
-  // A file of unknown providers alone would leave nothing to start: they are asked in OpenAI's format, free if need be.
+  // With unknown providers only, no model would be left: use them in OpenAI's format, free if necessary.
   if (isOff().length === 0) again({ asksUnknown: true })
   if (isOff().length > 0 && !isOff().includes(false)) again({ isForeignFree: true })
-  // A row may refer to a variable after another one has its secret in the file. Had both the same name, the key of one
-  // provider would go to another; the names are known at the end only, so the file is read once more.
+  // A row may use a variable with the name that an earlier secret got. One provider's key would then be sent to another. The
+  // names are known only at the end, so the file is converted again.
   if (imported.areNamesMixed) again({ reserved: imported.referred })
   return imported
 }
 
 interface Round extends Pick<ModelParts, 'isForeignFree'> {
-  /** Names that no secret of the file may get. */
+  /** Names that must not be used for secrets of the file. */
   readonly reserved: ReadonlySet<string>
   readonly asksUnknown: boolean
 }
@@ -67,11 +67,11 @@ function importWith(
   { reserved, asksUnknown, isForeignFree }: Round,
 ): Imported & { readonly referred: ReadonlySet<string>; readonly areNamesMixed: boolean } {
   const whole = readYaml(text, file)
-  // Values of LiteLLM's Helm chart have the file below proxy_config.
+  // The values of LiteLLM's Helm chart contain the file under proxy_config.
   const top = whole.peek('model_list') === null ? (whole.map('proxy_config') ?? whole) : whole
   if (top.peek('model_list')?.kind !== 'list') {
     throw new UnreadableYaml(
-      `${file}:${top.peek('model_list')?.line ?? 1}: this is no configuration of LiteLLM with models: it has no list model_list`,
+      `${file}:${top.peek('model_list')?.line ?? 1}: this is not a LiteLLM configuration with models: it has no list model_list`,
     )
   }
   const remarks = new Remarks()
@@ -154,7 +154,7 @@ function deploymentsOf(top: Fields, parts: DeploymentParts): Deployment[] {
   return all.filter(({ group, isImplied }) => !isImplied || !written.has(group))
 }
 
-/** The deployments for chats by the model that each is of. @param names those that may be of a wildcard */
+/** The chat deployments by model. @param names names that a wildcard may cover */
 function groupsOf(all: readonly Deployment[], names: readonly string[], parts: ModelParts) {
   const chats = all.filter(({ use }) => use === 'chat')
   return withModelsNamed(
@@ -164,7 +164,7 @@ function groupsOf(all: readonly Deployment[], names: readonly string[], parts: M
   )
 }
 
-/** The models that aliases and fallbacks name. */
+/** The models in aliases and fallbacks. */
 function namesIn(aliases: Fields | null, sources: readonly (Fields | null)[]): string[] {
   return [
     ...(aliases?.keys() ?? []).flatMap(name => textsIn(aliases!.peek(name))),
@@ -172,14 +172,14 @@ function namesIn(aliases: Fields | null, sources: readonly (Fields | null)[]): s
   ]
 }
 
-/** What no row has named is not carried. */
+/** Adds a remark for each unused credential, which is not converted. */
 function sayCredentials(credentials: ReadonlyMap<string, Credential>, remarks: Remarks): void {
   for (const [name, { values, isUsed }] of credentials) {
-    if (!isUsed) remarks.add('changed', values, 'no row of model_list names the credential', null, name)
+    if (!isUsed) remarks.add('changed', values, 'no row of model_list uses the credential', null, name)
   }
 }
 
-/** `credential_list`: what rows name with `litellm_credential_name`. */
+/** `credential_list`: the credentials that rows use by `litellm_credential_name`. */
 function credentialsOf(top: Fields, remarks: Remarks): Map<string, Credential> {
   const credentials = new Map<string, Credential>()
   for (const item of top.list('credential_list')?.items ?? []) {
@@ -190,9 +190,9 @@ function credentialsOf(top: Fields, remarks: Remarks): Map<string, Credential> {
     const name = item.text('credential_name')
     const values = item.map('credential_values')
     if (!name || !values)
-      remarks.add('lost', item, 'a row of credential_list has to have credential_name and a map credential_values')
+      remarks.add('lost', item, 'a row of credential_list needs credential_name and a map credential_values')
     else {
-      if (credentials.has(name.text)) remarks.add('changed', name, 'the name is here already: this one counts')
+      if (credentials.has(name.text)) remarks.add('changed', name, 'the name is duplicated: this one counts')
       credentials.set(name.text, { values, isUsed: false })
     }
     remarks.rest(item, 'credential')
@@ -209,22 +209,22 @@ function limitsOf(general: Fields | null, remarks: Remarks): Record<string, unkn
   const megabytes = size && wholeOf(size.text)
   if (most && !limits['max_inflight']) remarks.wrongNumber(most, 'it is not a whole number from 1 to 1000000')
   if (megabytes && megabytes <= 32) limits['body'] = `${megabytes}MiB`
-  else if (size) remarks.add('lost', size, 'a request body is 32 MiB at most', 'limits.body')
+  else if (size) remarks.add('lost', size, 'a request body has at most 32 MiB', 'limits.body')
   return limits
 }
 
-/** A setting of LiteLLM's own that the router's one takes the place of. */
+/** Adds a remark for a setting of `litellm_settings` that `router_settings` overrides. */
 function sayBeaten(settings: Fields | null, key: string, by: Value | null | undefined, remarks: Remarks): void {
   const value = settings?.peek(key)
-  if (value && by) remarks.add('changed', value, 'the same setting of router_settings counts in its place')
+  if (value && by) remarks.add('changed', value, 'the same setting of router_settings has precedence')
 }
 
-/** What clients notice first. */
+/** Adds a remark about the changed address. */
 function sayAddress(top: Fields, remarks: Remarks): void {
   remarks.add(
     'changed',
     top,
-    'the gateway listens on 127.0.0.1:4000 alone, and its paths begin with /v1',
+    'the gateway listens on 127.0.0.1:4000 only, and its paths begin with /v1',
     'write listen: ":4000" for other machines; give clients a base URL that ends in /v1',
   )
 }
@@ -235,14 +235,14 @@ function sayGeneral(general: Fields | null, remarks: Remarks): void {
     remarks.add(
       'lost',
       master,
-      'no key may do everything',
-      'clients get keys of their own; operators use npx tollgate, or admin: 127.0.0.1:8082 and token create',
+      'the gateway has no master key',
+      'clients get their own keys; operators use npx tollgate, or admin: 127.0.0.1:8082 and token create',
       hasReference(master) ? undefined : 'a key in the file, which is not copied',
     )
   general?.take('salt_key')
 }
 
-/** The models of gateway.yaml by their ids: one for each group of deployments that has an id for it. */
+/** The models of gateway.yaml by id: one for each group of deployments with a valid id. */
 function modelsOf(
   groups: ReadonlyMap<string, readonly Deployment[]>,
   fallbackSources: readonly (Fields | null)[],
@@ -253,12 +253,12 @@ function modelsOf(
   for (const [id, own] of groups) {
     const name = idOf(id)
     if (name === null || (name !== id && groups.has(name)) || models.has(name)) {
-      const why = 'an id is 1 to 200 printable characters of ASCII, without blanks'
-      parts.remarks.add('lost', own[0]!.params, why, 'rename it', id)
+      const message = 'an id has 1 to 200 printable ASCII characters without blanks'
+      parts.remarks.add('lost', own[0]!.params, message, 'rename it', id)
       continue
     }
-    const why = 'blanks in an id are dashes now: clients send the new one'
-    if (name !== id) parts.remarks.add('changed', own[0]!.params, why, null, name)
+    const message = 'blanks in an id became dashes: clients must send the new id'
+    if (name !== id) parts.remarks.add('changed', own[0]!.params, message, null, name)
     const model = modelOf(id, { own, fallbacks: (fallbacks.get(id) ?? []).map(each => groups.get(each)!) }, parts)
     if (model !== null) models.set(name, model)
   }

@@ -1,4 +1,4 @@
-/** What keys are made with by default in LiteLLM, as the command lines that make such ones here. */
+/** Converts LiteLLM's defaults for keys to commands that create such keys. */
 
 import { quoted } from '../shell.ts'
 import { budgetOptions, type ImportedBudgets } from './litellm-budgets.ts'
@@ -7,14 +7,14 @@ import type { Fields, ListValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 
 interface Parts extends Pick<ImportedBudgets, 'cap' | 'ofAccounts'> {
-  /** Those that the import has made. */
+  /** The converted models. */
   readonly models: ReadonlyMap<string, ModelYaml>
-  /** Whether one of them is a wildcard that serves a model of this name. */
+  /** Whether a wildcard covers a model of this name. */
   readonly isOfWildcard: (name: string) => boolean
 }
 
 /**
- * For a POSIX shell: what stands in the file is quoted.
+ * Returns commands for a POSIX shell, with quoted values.
  * @param defaults `litellm_settings.default_key_generate_params`
  */
 export function keyCommands(defaults: Fields | null, parts: Parts, remarks: Remarks): string[] {
@@ -38,13 +38,13 @@ export function keyCommands(defaults: Fields | null, parts: Parts, remarks: Rema
   ]
 }
 
-/** LiteLLM's words in place of models. */
+/** LiteLLM's special words in lists of models. */
 const WORDS: Readonly<Record<string, string>> = {
-  'all-team-models': 'it stands for the models of a team, and accounts have no list of models',
-  'no-default-models': 'it stands for no model, and a key here may use some',
+  'all-team-models': 'it means the models of a team, but accounts have no list of models',
+  'no-default-models': 'it means no model, but a key here needs at least one',
 }
 
-/** Null: all models. None: there were some, and no key may have more than those, so somebody has to say which. */
+/** Null: all models. Empty: the listed models were not converted, so the operator must choose. */
 function modelsOf(list: ListValue | null, { models, isOfWildcard }: Parts, remarks: Remarks): readonly string[] | null {
   if (list === null || list.items.length === 0) return null
   const aliases = new Set([...models.values()].flatMap(({ aliases: names }) => (names as string[] | undefined) ?? []))
@@ -54,20 +54,15 @@ function modelsOf(list: ListValue | null, { models, isOfWildcard }: Parts, remar
     const name = item.kind === 'text' ? item.text : null
     if (name === 'all-proxy-models') {
       hasAll = true
-      remarks.add('changed', item, 'a key without --models may use every public model')
-    } else if (name === null) remarks.add('lost', item, 'it is no name of a model', 'key create --models')
+      remarks.add('changed', item, 'a key without --models can use all public models')
+    } else if (name === null) remarks.add('lost', item, 'it is not the name of a model', 'key create --models')
     else if (Object.hasOwn(WORDS, name)) remarks.add('lost', item, WORDS[name]!, 'key create --models')
     else if (name.includes(',') || !(models.has(name) || aliases.has(name) || isOfWildcard(name)))
-      remarks.add('lost', item, 'a key is for a model that is not carried', 'key create --models', name)
+      remarks.add('lost', item, 'a key has a model that was not converted', 'key create --models', name)
     else known.push(name)
   }
   if (hasAll) return null
   if (known.length === 0)
-    remarks.add(
-      'yours',
-      list,
-      'none of these models was carried',
-      'put those that a key may use in the place of MODELS',
-    )
+    remarks.add('yours', list, 'none of these models was converted', 'replace MODELS by the models that a key can use')
   return known
 }

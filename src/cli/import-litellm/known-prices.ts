@@ -1,4 +1,4 @@
-/** The cost and the sizes of a deployment: by the file, else by the price catalog. */
+/** The cost and the sizes of a deployment, from the file or else from the price catalog. */
 import { type Price, rateOf } from '#contract'
 import { wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
@@ -17,26 +17,26 @@ export interface ModelParts {
   readonly providers: DeploymentParts['providers']
   /** The treatment of a model at a paid provider without a known price. */
   readonly unpriced: 'disable' | 'free'
-  /** Whether a server at a public address that no vendor has is free, as the operator's own are: else nothing would serve. */
+  /** Whether a server at a public address of no known vendor is free, like the operator's own. Set if no model would be left. */
   readonly isForeignFree: boolean
 }
 
-/** Prices and sizes of a deployment. A size is null where nothing has it. */
+/** Prices and sizes of a deployment. A size is null if unknown. */
 export interface Known {
   /**
-   * Where its price is from: the file; the catalog, for the provider that is asked; the catalog, for the vendor that LiteLLM
-   * names; the catalog, for another vendor of the same model; a server of the operator's own, which is free. Null: a paid
-   * provider, and nothing has the price.
+   * The source of the price. `file`: the file. The price catalog: `catalog` for the provider, `maker` for the vendor that
+   * LiteLLM names, `elsewhere` for another vendor of the model. `own`: the operator's own server, which is free. Null: a paid
+   * provider without a known price.
    */
   readonly by: 'file' | 'catalog' | 'maker' | 'elsewhere' | 'own' | null
-  /** Whether its server has a public address that no vendor of the table has. */
+  /** Whether its server has a public address of no vendor in the table. */
   readonly isForeign: boolean
-  /** The vendor of the price, where it is another than the provider. */
+  /** The vendor of the price, if it is not the provider. */
   readonly vendor: string | null
   readonly price: Price | null
-  /** Whether the gateway finds the model in the catalog itself. */
+  /** Whether the gateway itself finds the model in the catalog. */
   readonly isListed: boolean
-  /** The catalog's name, where the provider's name for the model is another. */
+  /** The catalog's name, if the provider's name differs. */
   readonly baseModel: string | null
   readonly sizes: Readonly<Record<'context' | 'max_output', Size | null>>
   readonly reasoning: boolean | null
@@ -47,29 +47,29 @@ export interface Size {
   readonly isWritten: boolean
 }
 
-/** The vendor that the gateway buys from; undefined: a host that is not in the table. */
+/** The vendor of a provider; undefined: its host is not in the table. */
 export function vendorOfProvider(provider: Record<string, unknown>): Vendor | undefined {
   const { dialect, profile, base_url } = provider as { dialect: DialectName; profile?: ProfileName; base_url: string }
   return vendorOf({ dialect, profile, baseUrl: base_url })
 }
 
-/** Reads all that a deployment has, and the rest from the catalog. */
+/** Reads prices and sizes from a deployment, and the rest from the catalog. */
 export function knownOf(deployment: Deployment, parts: ModelParts): Known {
   const { params, info, name, maker } = deployment
   const { catalog, remarks } = parts
   const provider = parts.providers.get(deployment.provider)!
   const vendor = vendorOfProvider(provider)
   const listed = vendor ? listedAs(deployment, vendor, parts) : null
-  const said = baseModelOf(deployment)
-  const counted = !listed && maker ? (pricedIn(catalog, maker, said) ?? pricedIn(catalog, maker, name)) : null
+  const baseModel = baseModelOf(deployment)
+  const counted = !listed && maker ? (pricedIn(catalog, maker, baseModel) ?? pricedIn(catalog, maker, name)) : null
   const isOwn = isOwnServer(provider, vendor, maker, parts)
   const isForeign = isForeignHost(provider, vendor)
-  // A host that is not in the table of vendors may be one that sells models of others.
-  const elsewhere = listed || counted || (isOwn && !isForeign) ? null : modelElsewhere(said ?? name, catalog)
+  // A host that is not in the table may be a reseller of models.
+  const elsewhere = listed || counted || (isOwn && !isForeign) ? null : modelElsewhere(baseModel ?? name, catalog)
   const entry = listed?.model ?? counted ?? elsewhere?.model ?? null
   const written = pricesIn(params, info, remarks)
   const by = written ? 'file' : listed ? 'catalog' : counted ? 'maker' : elsewhere ? 'elsewhere' : isOwn ? 'own' : null
-  const thinks = info.text('supports_reasoning')
+  const reasoning = info.text('supports_reasoning')
   return {
     by,
     isForeign,
@@ -78,28 +78,30 @@ export function knownOf(deployment: Deployment, parts: ModelParts): Known {
     isListed: listed !== null,
     baseModel: listed?.baseModel ?? null,
     sizes: sizesOf(deployment, entry, remarks),
-    reasoning: thinks ? isTrue(thinks) : (entry?.reasoning.value ?? familyOf(said ?? name)?.reasoning ?? null),
+    reasoning: reasoning
+      ? isTrue(reasoning)
+      : (entry?.reasoning.value ?? familyOf(baseModel ?? name)?.reasoning ?? null),
   }
 }
 
 function baseModelOf({ params, info }: Deployment): string | null {
-  const said = params.text('base_model') ?? info.text('base_model')
-  return said === null ? null : (said.text.split('/').pop() ?? null)
+  const written = params.text('base_model') ?? info.text('base_model')
+  return written === null ? null : (written.text.split('/').pop() ?? null)
 }
 
-/** The model in the catalog: by `base_model`, by its name, or where names are free by the known name in it. */
+/** Finds the model in the catalog by `base_model`, by its name, or, if names are free, by a known name within it. */
 function listedAs(
   deployment: Deployment,
   vendor: Vendor,
   { catalog, providers, remarks }: ModelParts,
 ): { readonly model: CatalogModel; readonly baseModel: string | null } | null {
   const priced = (name: string) => pricedIn(catalog, vendor, name)
-  const said = baseModelOf(deployment)
-  const based = pricedIn(catalog, vendor, said)
-  if (based) return { model: based, baseModel: said === deployment.name ? null : said }
+  const base = baseModelOf(deployment)
+  const based = pricedIn(catalog, vendor, base)
+  if (based) return { model: based, baseModel: base === deployment.name ? null : base }
   const own = priced(deployment.name)
   if (own) return { model: own, baseModel: null }
-  // Deployments of Azure and profiles of Bedrock have names of the operator's own.
+  // The operator chooses the names of Azure deployments and Bedrock profiles.
   if (vendor.name !== 'azure' && !deployment.name.startsWith('arn:')) return null
   const { dialect } = providers.get(deployment.provider) as { dialect: DialectName }
   const ids = [...catalog.ids(vendor, dialect), ...catalog.ids(vendorNamed('openai')!, 'openai')]
@@ -110,19 +112,19 @@ function listedAs(
         .reduce<string | null>((longest, id) => (id.length > (longest?.length ?? 1) ? id : longest), null)
   const model = guess === null ? null : priced(guess)
   if (model === null) return null
-  const why = 'a deployment is taken for the known model in its name'
-  remarks.add('changed', deployment.params, why, 'write base_model of the target', `${deployment.name}: ${guess}`)
+  const message = 'a deployment is assumed to be the known model in its name'
+  remarks.add('changed', deployment.params, message, 'write base_model of the target', `${deployment.name}: ${guess}`)
   return { model, baseModel: guess }
 }
 
-/** A model with a price for chats; null: the catalog has none of this name. */
+/** A model of this name with a chat price; null: the catalog has none. */
 function pricedIn(catalog: ModelParts['catalog'], vendor: Vendor, name: string | null): CatalogModel | null {
-  const found = name === null ? null : catalog.find(vendor, name)
-  // A price that the operator has to accept stops the gateway.
-  return found !== null && found.problems.length === 0 && pricesOf(found.price) !== null ? found : null
+  const model = name === null ? null : catalog.find(vendor, name)
+  // A price that the operator must accept first would prevent a start.
+  return model !== null && model.problems.length === 0 && pricesOf(model.price) !== null ? model : null
 }
 
-/** The same model at the vendor that takes the most for it: a vendor without a price list sells models of others. */
+/** The same model at its most expensive vendor, for resellers without a price list. */
 function modelElsewhere(name: string, catalog: ModelParts['catalog']): Elsewhere | null {
   const both = ({ price }: CatalogModel) => rateOf(pricesOf(price)!, 'input') + rateOf(pricesOf(price)!, 'output')
   let most: Elsewhere | null = null
@@ -138,7 +140,7 @@ interface VendorsId {
   readonly id: string
 }
 
-/** Catalogs have 1500 ids, and a file many models without a price. */
+/** Indexed, because a catalog has 1500 ids and a file may have many models without a price. */
 const INDEXES = new WeakMap<ModelParts['catalog'], ReadonlyMap<string, readonly VendorsId[]>>()
 
 function idsByBareName(catalog: ModelParts['catalog']): ReadonlyMap<string, readonly VendorsId[]> {
@@ -157,7 +159,7 @@ interface Elsewhere {
 
 const ENDINGS = ['-maas', '-instruct', '-it', '-fp8', '-turbo', ':free', ':latest']
 
-/** Without its maker, and without endings that vendors add to the name of an open model. */
+/** The name without its vendor, and without endings that vendors add to names of open models. */
 function bareName(name: string): string {
   let bare = name
     .slice(name.lastIndexOf('/') + 1)
@@ -173,7 +175,7 @@ function isIn(id: string, name: string): boolean {
   return at >= 0 && !/[a-z0-9.]/i.test(name[at + id.length] ?? '') && !/[a-z0-9]/i.test(name[at - 1] ?? '')
 }
 
-/** Servers of vendors without a key (Ollama, vLLM, LM Studio), and others that can be the operator's own, where LiteLLM names no vendor. */
+/** Whether a server may be the operator's own: products without a key (Ollama, vLLM), or hosts where LiteLLM names no paid vendor. */
 function isOwnServer(
   provider: Record<string, unknown>,
   vendor: Vendor | undefined,
@@ -186,45 +188,50 @@ function isOwnServer(
   return !isPaid || isPrivate(provider)
 }
 
-/** Whether the server has a public address that no vendor of the table has: it may be one that is paid. */
+/** Whether the server has a public address of no vendor in the table: it may be a paid one. */
 function isForeignHost(provider: Record<string, unknown>, vendor: Vendor | undefined): boolean {
   return vendor === undefined && String(provider['base_url']).startsWith('https:') && !isPrivate(provider)
 }
 
-/** Loopback, RFC 1918, 169.254 and 100.64/10, and the same of IPv6. */
+/** Loopback, RFC 1918, 169.254 and 100.64/10, and the IPv6 equivalents. */
 const PRIVATE_ADDRESS =
   /^((127|10|192\.168|169\.254|172\.(1[6-9]|2\d|3[01])|100\.(6[4-9]|[789]\d|1[01]\d|12[0-7]))\.[\d.]+|\[(::1|f[cd][\da-f]{2}:.*|fe[89ab][\da-f]:.*)\])$/
 
-/** Whether the host can be of the operator's network alone. */
+/** Whether the host can only be in the operator's network. */
 function isPrivate({ base_url: url }: Record<string, unknown>): boolean {
   const host = URL.parse(String(url))?.hostname ?? ''
   const isNamed = /\.(local|internal|lan|localhost)$/.test(host) || (host !== '' && !/[.:]/.test(host))
   return isNamed || PRIVATE_ADDRESS.test(host)
 }
 
-/** The price of the row itself or of its model_info; null: it has none, or half of one. */
+/** The price in the row or its model_info; null: missing or incomplete. */
 function pricesIn(params: Fields, info: Fields, remarks: Remarks): Price | null {
   const price = rowPrices(params, info, remarks)
   if (price.length === 0 || isWhole(price)) return price.length === 0 ? null : price
-  remarks.add('lost', params, 'a price has one for input and one for output')
+  remarks.add('lost', params, 'a price needs both input and output')
   return null
 }
 
-/** A price from the catalog as the import writes it; null: it has none for chats. */
+/** A price from the catalog in the form that the import writes; null: it is not for chat. */
 function pricesOf(price: Price | null): Price | null {
   return price !== null && isWhole(price) ? plain(price) : null
 }
 
 const isWhole = (price: Price): boolean => ruleIn(price, 'input') !== undefined && ruleIn(price, 'output') !== undefined
 
-/** The price of a raw route; null: it is not known. Embeddings cost by their input; the catalog has no other price of raw routes. */
+/** The price of a raw route; null: unknown. The catalog has only embeddings, which are priced by input. */
 export function rawPriceOf(deployment: Deployment, parts: ModelParts): object | 'free' | null {
   const { remarks, catalog, providers } = parts
   const { params, info, maker, name, use } = deployment
   const prices = rowPrices(params, info, remarks)
   const written = ruleIn(prices, 'input')
   if (prices.some(({ unit, nanos }) => unit !== 'input' && nanos > 0n))
-    remarks.add('lost', params, 'a raw route has the price of the input alone', 'write others and hold at the route')
+    remarks.add(
+      'lost',
+      params,
+      'a raw route gets only the price of the input',
+      'write other prices and hold at the route',
+    )
   if (written) return priceYaml([written])
   const provider = providers.get(deployment.provider)!
   const vendor = vendorOfProvider(provider)
@@ -235,7 +242,7 @@ export function rawPriceOf(deployment: Deployment, parts: ModelParts): object | 
   return isOwnServer(provider, vendor, maker, parts) ? 'free' : null
 }
 
-/** Tokens that a configuration may say at most. */
+/** The maximum number of tokens in a configuration. */
 const MAX_TOKENS = 100_000_000
 
 function sizesOf({ params, info }: Deployment, entry: CatalogModel | null, remarks: Remarks): Known['sizes'] {

@@ -1,4 +1,4 @@
-/** LiteLLM's budgets, as budgets of the step `credits`, as the spending cap of a key, and as options of `account budget`. */
+/** Converts LiteLLM's budgets to budgets of the step `credits`, to the cap of a key, and to options of `account budget`. */
 import { type Budget, type Every, isZone } from '#contract'
 import { scaled } from '../../catalog/decimal.ts'
 import { formatMoney } from '../../contract/quantities.ts'
@@ -7,29 +7,29 @@ import type { Fields, TextValue } from './read.ts'
 import { hasReference } from './references.ts'
 import type { Remarks } from './remarks.ts'
 
-/** As gateway.yaml has it, without the subject. */
+/** A budget as in gateway.yaml, without `per`. */
 export interface Period extends Pick<Budget, 'every' | 'zone' | 'at'> {
   /** `$10`. */
   readonly amount: string
 }
 
-/** As the step `credits` has it. */
+/** A budget of the step `credits`. */
 export interface BudgetYaml extends Period {
   readonly per: 'account' | 'key' | 'caller'
 }
 
 /** All budgets of a file. */
 export interface ImportedBudgets {
-  /** Of the step `credits`. */
+  /** For the step `credits`. */
   readonly rules: readonly BudgetYaml[]
-  /** The limit of a key for its life, such as `$10`. */
+  /** The lifetime limit of a key, such as `$10`. */
   readonly cap: string | null
-  /** Of each account: a command sets them. */
+  /** For each account, set by a command. */
   readonly ofAccounts: readonly Period[]
 }
 
 interface Parts {
-  /** Where days begin; null: UTC. */
+  /** The time zone of days; null: UTC. */
   readonly zone: string | null
   readonly remarks: Remarks
 }
@@ -58,26 +58,26 @@ interface Sources {
 export function budgetsOf({ settings, defaults, hasRaw, remarks }: Sources): ImportedBudgets {
   const parts: Parts = { zone: zoneOf(settings, remarks), remarks }
   const keys = periodsOf(defaults, parts)
-  // A mark needs a budget, and a cap has none.
+  // An alert mark needs a budget; a cap cannot have one.
   const cap = keys.find(({ every, at }) => every === 'life' && at === undefined) ?? null
   const ofKeys = keys.filter(period => period !== cap)
   if (cap) {
-    const why = 'a default of keys is an option of key create: keys made elsewhere have no cap'
+    const message = 'a default of keys becomes an option of key create: keys created elsewhere have no cap'
     remarks.add(
       'changed',
       defaults!.peek(OF_KEYS.amount) ?? defaults!,
-      why,
+      message,
       'per: key, every: life at the step credits',
     )
   }
   if (ofKeys.length > 0) {
-    const why = 'the budget is for every key of the policy, and no key can have more'
-    remarks.add('changed', defaults!, why, 'for single keys remove it, and use key budget')
+    const message = 'the budget applies to every key of the policy, and no key can have more'
+    remarks.add('changed', defaults!, message, 'for single keys, remove it and use key budget')
   }
   const all = settings === null ? [] : [periodOf(settings, OF_ALL, parts) ?? []].flat()
   if (all.length > 0) {
-    const why = 'a budget cannot span accounts: each account has this one'
-    remarks.add('changed', settings!.peek(OF_ALL.amount)!, why, 'divide the amount by the number of accounts')
+    const message = 'a budget cannot span accounts: each account has this one'
+    remarks.add('changed', settings!.peek(OF_ALL.amount)!, message, 'divide the amount by the number of accounts')
   }
   const rules = [
     ...all.map(period => ({ per: 'account' as const, ...period })),
@@ -88,7 +88,7 @@ export function budgetsOf({ settings, defaults, hasRaw, remarks }: Sources): Imp
     remarks.add(
       'changed',
       settings!,
-      'chats and raw routes have two policies, and each counts its own budgets',
+      'chats and raw routes have two policies, each with its own budgets',
       'budgets of a plan count in all policies',
     )
   return { rules, cap: cap?.amount ?? null, ofAccounts: ofTeams(settings, parts) }
@@ -110,10 +110,9 @@ function ofUsers(settings: Fields | null, parts: Parts): Period[] {
   const found = own.length > 0 ? own : older ? [older] : []
   if (found.length === 0) return []
   const at = settings!.peek(OF_USERS.amount)
-  if (own.length > 0 && older)
-    remarks.add('changed', at!, 'the budget of default_internal_user_params counts in its place')
-  const why = 'a budget of a user is one of a caller: a key, or the subject of a token'
-  remarks.add('changed', own.length > 0 ? params! : at!, why, 'use the step jwt for users with several keys')
+  if (own.length > 0 && older) remarks.add('changed', at!, 'the budget of default_internal_user_params has precedence')
+  const message = 'a budget of a user becomes one of a caller: a key, or the subject of a token'
+  remarks.add('changed', own.length > 0 ? params! : at!, message, 'use the step jwt for users with several keys')
   return found
 }
 
@@ -126,20 +125,20 @@ function ofTeams(settings: Fields | null, parts: Parts): Period[] {
     remarks.add(
       'yours',
       params!,
-      'the budget of a team is one of its account',
-      'run account budget for each, or write it into the plan default in gateway.yaml',
+      'the budget of a team becomes one of its account',
+      'run account budget for each, or write it in the plan default in gateway.yaml',
     )
   return periods
 }
 
-/** The budget of a map, and those of its `budget_limits`: one for each period. */
+/** The budget of a map and its `budget_limits`, one for each period. */
 function periodsOf(fields: Fields | null, parts: Parts): Period[] {
   if (fields === null) return []
   const { remarks } = parts
   const periods = new Map<Every, Period>()
   const add = (of: Fields, period: Period | null): void => {
     const other = period && periods.get(period.every)
-    if (other) remarks.add('changed', of, 'of two budgets with one period the lower counts')
+    if (other) remarks.add('changed', of, 'of two budgets with the same period, the lower one is used')
     if (period && !(other && nanoOf(other.amount.slice(1)) <= nanoOf(period.amount.slice(1))))
       periods.set(period.every, period)
   }
@@ -154,13 +153,13 @@ function periodsOf(fields: Fields | null, parts: Parts): Period[] {
   return [...periods.values()]
 }
 
-/** Zero: the text is not an amount. */
+/** 0 if the text is not an amount. */
 const nanoOf = (text: string): bigint => scaled(text, 9)?.value ?? 0n
 
 /** The largest amount, in nano-dollars: a whole number of 64 bits. */
 const MOST = 2n ** 63n - 1n
 
-/** Null: the file has no such budget, or it cannot be carried, and a remark says why. */
+/** Null: the file has no such budget, or it cannot be converted, after a remark. */
 function periodOf(fields: Fields, names: Names, { zone, remarks }: Parts): Period | null {
   const amount = fields.text(names.amount)
   const length = fields.text(names.length)
@@ -172,7 +171,7 @@ function periodOf(fields: Fields, names: Names, { zone, remarks }: Parts): Perio
   }
   const nano = nanoOf(amount.text)
   const every = everyOf(length, remarks)
-  if (nano === 0n || nano > MOST) remarks.wrongNumber(amount, 'a budget is more than $0, and at most $9 billion')
+  if (nano === 0n || nano > MOST) remarks.wrongNumber(amount, 'a budget must be more than $0 and at most $9 billion')
   if (nano === 0n || nano > MOST || every === null) return null
   const hasDays = every !== 'hour' && every !== 'life'
   const mark = soft && markOf(soft, nano, remarks)
@@ -180,24 +179,24 @@ function periodOf(fields: Fields, names: Names, { zone, remarks }: Parts): Perio
     amount: showMoney(formatMoney(nano)),
     every,
     ...(zone !== null && hasDays ? { zone } : {}),
-    // LiteLLM sends an alert at the end of a budget too.
+    // LiteLLM also sends an alert when a budget is used up.
     ...(mark ? { at: [...new Set([mark, '100%'])] } : {}),
   }
 }
 
-/** A soft budget as a part of the hard one beside it. */
+/** A soft budget as a percentage of the hard one. */
 function markOf(soft: TextValue, nano: bigint, remarks: Remarks): string | null {
   const part = nanoOf(soft.text) * 100n
   const percent = part / nano
   if (percent < 1n || percent > 100n) {
-    remarks.wrongNumber(soft, 'a mark is from 1% to 100% of the budget')
+    remarks.wrongNumber(soft, 'a mark must be from 1% to 100% of the budget')
     return null
   }
   if (percent * nano !== part) remarks.add('changed', soft, 'a mark is a whole percentage', 'at: of the budget')
   return `${percent}%`
 }
 
-/** In seconds, as LiteLLM's letters mean them. */
+/** LiteLLM's units in seconds. */
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800, mo: 2_592_000 }
 const PERIODS = [
   ['hour', 3600],
@@ -206,22 +205,22 @@ const PERIODS = [
   ['month', 2_592_000],
 ] as const
 
-/** Null: no period here is as long. Without a duration a budget is never reset. */
+/** Null: no period has this length. Without a duration, a budget is never reset. */
 function everyOf(length: TextValue | null, remarks: Remarks): Every | null {
   if (length === null) return 'life'
   const [, many, unit] = /^([1-9]\d{0,8})(s|m|h|d|w|mo)$/.exec(length.text) ?? []
   if (unit === undefined) {
     const isVariable = hasReference(length)
-    const why = isVariable ? 'a period is a variable' : 'it is not a duration such as 30d'
-    remarks.add(isVariable ? 'yours' : 'lost', length, why, 'write it into the file, and import again')
+    const message = isVariable ? 'a period is a variable' : 'it is not a duration such as 30d'
+    remarks.add(isVariable ? 'yours' : 'lost', length, message, 'write the value in the file and import again')
     return null
   }
   const seconds = Number(many) * UNITS[unit]!
   const distance = (of: number): number => Math.abs(Math.log(seconds / of))
   const [every, exact] = PERIODS.toSorted(([, a], [, b]) => distance(a) - distance(b))[0]!
   if (seconds !== exact) {
-    const why = 'a budget is for an hour, a day, a week, a month or for life'
-    remarks.add('lost', length, why, 'write a budget of the nearest period at the step credits', `every: ${every}`)
+    const message = 'a budget is for an hour, a day, a week, a month or for life'
+    remarks.add('lost', length, message, 'write a budget of the nearest period at the step credits', `every: ${every}`)
     return null
   }
   if (every === 'hour')

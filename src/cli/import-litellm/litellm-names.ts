@@ -1,4 +1,4 @@
-/** LiteLLM's names of providers, by the table of vendors. */
+/** Maps LiteLLM's names of providers to the table of vendors. */
 import { VENDORS, type Vendor } from '../../providers/dialects/vendors.ts'
 
 /** By the prefix of `litellm_params.model`. Azure, Bedrock and Vertex AI need more than a row: `clouds.ts`. */
@@ -13,21 +13,22 @@ export interface ModelName {
   readonly route?: string | undefined
 }
 
-/** Before the name of a deployment or model of OpenAI. */
+/** LiteLLM's routes before the names of OpenAI models and deployments. */
 const ROUTE = /^(responses|o_series|gpt5_series)\/(.*)$/
 
-/** As LiteLLM spells providers. Other first parts, such as `meta-llama/` or `Qwen/`, belong to the name of a model. */
+/** The spelling of LiteLLM's providers. Other prefixes, such as `meta-llama/` or `Qwen/`, belong to the name of a model. */
 const PROVIDER = /^[a-z][a-z0-9_]*$/
 
 /**
- * The prefix and the name behind it; a bare name by its beginning, as LiteLLM does. Null: no provider is in the name.
- * @param said `custom_llm_provider`
- * @param isPlaced whether the row has an address: a server there takes names without a provider, in OpenAI's format
+ * Splits a model into prefix and name. A bare name gets its prefix by its beginning, as in LiteLLM. Null: the provider is
+ * unknown.
+ * @param custom `custom_llm_provider`
+ * @param isPlaced whether the row has an address: a server there accepts names without a provider, in OpenAI's format
  */
-export function makerOf(model: string, said: string | null, isPlaced: boolean): ModelName | null {
+export function makerOf(model: string, custom: string | null, isPlaced: boolean): ModelName | null {
   const slash = model.indexOf('/')
   const prefix = slash < 0 ? null : model.slice(0, slash)
-  if (said !== null) return named(said, prefix === said ? model.slice(slash + 1) : model)
+  if (custom !== null) return named(custom, prefix === custom ? model.slice(slash + 1) : model)
   if (prefix !== null && (MAKERS.has(prefix) || !isPlaced || PROVIDER.test(prefix)))
     return named(prefix, model.slice(slash + 1))
   const bare = BARE.find(([pattern]) => pattern.test(model))

@@ -1,4 +1,4 @@
-/** Deployments of one name to a model: its targets, price, sizes, and the targets of its fallbacks. */
+/** Converts the deployments of one name to a model, with targets, price, sizes, and the targets of its fallbacks. */
 
 import type { Price } from '#contract'
 import { fitsPattern } from '#contract'
@@ -12,7 +12,7 @@ import type { Remarks } from './remarks.ts'
 import { priceYaml, refusePrices, ruleIn } from './row-prices.ts'
 import { hasStar, idsAt } from './wildcard-rows.ts'
 
-/** A model as gateway.yaml has it. */
+/** A model in gateway.yaml. */
 export type ModelYaml = Record<string, unknown> & { targets: TargetYaml[] }
 export type TargetYaml = Record<string, unknown> & { provider: string; model: string; priority?: number }
 
@@ -33,10 +33,10 @@ interface Choice extends Placed {
   readonly known: Known
 }
 
-/** Priorities that gateway.yaml has. */
+/** The highest priority in gateway.yaml. */
 const MAX_PRIORITY = 100
 
-/** The model of a group; null: it cannot be carried, and a remark says why. */
+/** The model of a group; null if it cannot be converted, after a remark. */
 export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts): ModelYaml | null {
   const { remarks } = parts
   const [first] = own as [Deployment]
@@ -49,10 +49,10 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
   const price = isAuto ? 'auto' : priceOf(known)
   const cached = known.flatMap(each => (each.price ? [ruleIn(each.price, 'cached_input') !== undefined] : []))
   if (!isAuto && cached.includes(true) && cached.includes(false))
-    remarks.add('changed', first.params, 'cached tokens cost as much as at the target without a price for them')
+    remarks.add('changed', first.params, 'cached tokens are priced as at the target without a price for them')
   const isOff = price === null && parts.unpriced === 'disable'
   sayPrice(first, known, { isAuto, isOff }, parts)
-  // A target that the catalog does not have needs a cost of its own.
+  // A target that is not in the catalog needs its own cost.
   const isListed = known.every(each => each.isListed) && all.every(by => by !== null)
   const description = first.info.text('description')?.text
   const alias = first.alias
@@ -71,7 +71,7 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
   }
 }
 
-/** `openai/*`: all models that the catalog has for the provider. */
+/** `openai/*`: all models of the provider in the catalog. */
 function wildcardOf(id: string, own: readonly Deployment[], parts: ModelParts): ModelYaml | null {
   const { remarks } = parts
   const usable = own.filter(deployment => {
@@ -82,20 +82,20 @@ function wildcardOf(id: string, own: readonly Deployment[], parts: ModelParts): 
     remarks.rest(params, 'params')
     remarks.rest(info, 'info')
     if (isOne && ids?.some(each => fitsPattern(name, each))) return true
-    const why =
+    const message =
       ids === null
-        ? 'the catalog has no such vendor'
+        ? 'the catalog does not have this vendor'
         : isOne
-          ? 'no model of the catalog fits the wildcard'
-          : 'a wildcard has one * in its name and one in its model'
-    remarks.add('lost', params, why, 'list the models of the wildcard one by one', `${id}: ${source}`)
+          ? 'no model of the catalog matches the wildcard'
+          : 'a wildcard needs one * in its name and one in its model'
+    remarks.add('lost', params, message, 'list the models of the wildcard one by one', `${id}: ${source}`)
     return false
   })
   if (usable.length === 0) return null
   remarks.add(
     'changed',
     own[0]!.params,
-    'a wildcard is for the models of the price catalog',
+    'a wildcard covers the models of the price catalog',
     'add others one by one',
     id,
   )
@@ -113,8 +113,8 @@ function placedOf(id: string, { own, fallbacks }: Group, remarks: Remarks): Plac
     for (const [index, deployment] of group.entries()) {
       const { provider, model } = deployment
       if (placed.some(each => each.deployment.provider === provider && each.deployment.model === model)) {
-        const why = 'the same provider and model twice are one target'
-        if (!isFallback) remarks.add('changed', deployment.params, why, 'give the other one more weight')
+        const message = 'two rows with the same provider and model are one target'
+        if (!isFallback) remarks.add('changed', deployment.params, message, 'increase the weight of the other one')
         continue
       }
       const priority = Math.min(MAX_PRIORITY, last + orders.indexOf(deployment.order ?? Number.POSITIVE_INFINITY) + 1)
@@ -154,14 +154,14 @@ function limitsYaml({ deployment: { cap, maxInflight }, weight, priority }: Plac
 /** Null: no target has a known price. */
 type ModelPrice = Price | 'auto' | 'free' | null
 
-/** The price for customers, whichever target of the model's own answers. */
+/** The price for customers, for all of the model's own targets. */
 function priceOf(known: readonly Known[]): ModelPrice {
   const prices = known.flatMap(({ price }) => (price === null ? [] : [price]))
   if (prices.length > 0) return dearest(prices)
   return known.every(({ by }) => by === 'own') ? 'free' : null
 }
 
-const OFF = 'the model is off: its price is not known'
+const OFF = 'the model is off: its price is unknown'
 
 function sayPrice(
   { params, group }: Deployment,
@@ -175,25 +175,19 @@ function sayPrice(
     remarks.add('changed', params, 'price, context and longest answer are from the price catalog', null, group)
   else if (isOff) {
     const isForeign = known.some(each => each.by === null && each.isForeign)
-    const why = isForeign ? 'the model is off: its host is of an unknown vendor, and no list has its price' : OFF
-    remarks.add(
-      'yours',
-      params,
-      why,
-      'write its price (free on a server of your own), and take enabled: false away',
-      group,
-    )
+    const message = isForeign ? 'the model is off: its host belongs to no known vendor, and no list has its price' : OFF
+    remarks.add('yours', params, message, 'write its price (free on your own server), and remove enabled: false', group)
   } else if (known.every(({ by }) => by === 'own') && known.some(({ isForeign }) => isForeign))
-    remarks.add('yours', params, 'the model is free: its server is not a known vendor', 'write its price', group)
+    remarks.add('yours', params, 'the model is free: its server belongs to no known vendor', 'write its price', group)
   else if (known.every(({ by }) => by === 'own'))
-    remarks.add('changed', params, 'a model on a server of your own is free', 'write a price to charge for it', group)
+    remarks.add('changed', params, 'a model on your own server is free', 'write a price to charge for it', group)
   else if (has(null) && known.every(({ price }) => price === null))
-    remarks.add('yours', params, 'the model is free: its price is not known', 'write its price', group)
+    remarks.add('yours', params, 'the model is free: its price is unknown', 'write its price', group)
   else if (has(null))
     remarks.add(
       'yours',
       params,
-      'the price of a target is not known: that of the others counts',
+      'the price of a target is unknown: the price of the others is used',
       'write its cost',
       group,
     )
@@ -208,10 +202,10 @@ function sayPrice(
   else if (has('maker'))
     remarks.add('changed', params, 'the price is that of the vendor that LiteLLM names', 'write your own', vendors)
   if (!isAuto && unpriced === 'disable' && has('file'))
-    remarks.add('changed', params, 'customers pay the price that LiteLLM counts as cost', 'raise it for a margin')
+    remarks.add('changed', params, 'customers pay the price that LiteLLM treats as cost', 'raise it for a margin')
 }
 
-/** Shares as whole numbers from 1 to 1000; by `weight`, else by the limits of requests or tokens, as LiteLLM shuffles. */
+/** Weights from 1 to 1000: by `weight`, else by the limits of requests or tokens, as in LiteLLM's shuffle. */
 function weightsOf(id: string, group: readonly Deployment[], remarks: Remarks): number[] {
   const written = (['weight', 'rpm', 'tpm'] as const).find(key => group.every(each => each[key] !== null))
   const even = group.map(() => 1)
@@ -226,7 +220,8 @@ function weightsOf(id: string, group: readonly Deployment[], remarks: Remarks): 
   const most = least.reduce((a, b) => (a > b ? a : b))
   for (const [index, share] of shares.entries()) {
     const at = group[index]!.params.peek(written) ?? group[index]!.params
-    if (share === 0n) remarks.add('changed', at, 'a weight is above 0: the target has a small one', 'remove the target')
+    if (share === 0n)
+      remarks.add('changed', at, 'a weight must be above 0: the target gets a small one', 'remove the target')
   }
   return least.map(share => Math.max(1, Number(most > 1000n ? (share * 1000n) / most : share)))
 }
@@ -235,11 +230,11 @@ function greatestCommon(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestCommon(b, a % b)
 }
 
-/** Tokens, where nothing says them. */
+/** The sizes in tokens if they are unknown. */
 const ASSUMED = { context: 128 * 1024, max_output: 4096 }
 
 interface Sized {
-  /** Of the model's own targets. */
+  /** For the model's own targets. */
   readonly known: readonly Known[]
   readonly isAuto: boolean
   /** Whether the gateway finds all targets in the catalog. */
@@ -254,27 +249,27 @@ function sizesOf(id: string, own: readonly Deployment[], { known, isAuto, isList
   const [input, output] = [least('context'), least('max_output')]
   const cap = capOf(own, remarks)
   const isWritten = known.some(({ sizes }) => sizes.context?.isWritten || sizes.max_output?.isWritten)
-  const thinks = own.some(({ info }) => info.peek('supports_reasoning') !== null)
+  const setsReasoning = own.some(({ info }) => info.peek('supports_reasoning') !== null)
   const reasoning = known.some(each => each.reasoning === true)
   if (isListed && !isWritten && (cap === null || cap <= output!)) {
     const auto = isAuto ? {} : { context: 'auto', max_output: 'auto', reasoning: 'auto' }
-    return { ...auto, ...(cap === null ? {} : { default_output: cap }), ...(thinks ? { reasoning } : {}) }
+    return { ...auto, ...(cap === null ? {} : { default_output: cap }), ...(setsReasoning ? { reasoning } : {}) }
   }
   const hasOutput = known.some(({ sizes }) => sizes.max_output?.isWritten)
   const family = familyOf(own[0]!.name)?.maxOutput ?? ASSUMED.max_output
-  // The longest answer of a list may be that of a family; the cap in the file was sent by LiteLLM.
+  // The list's longest answer may be a guess from the family, but LiteLLM really sent the file's cap.
   const longest = hasOutput ? output! : Math.max(cap ?? 0, output ?? (cap === null ? family : 0))
-  // A window of another vendor, or an assumed one, is not below the answers that the file asks for.
+  // A window of another vendor, or an assumed one, must not be below the file's cap.
   const window = input === null || !isListed ? Math.max(input ?? ASSUMED.context, cap ?? 0) : input
   const context = Math.max(isWritten && input !== null ? input : window, hasOutput ? longest : 0)
   const maxOutput = Math.min(longest, context)
   if (input === null || (output === null && cap === null)) {
     const sizes = `${id}: ${context} and ${maxOutput} tokens`
-    const why = 'context and longest answer are assumed'
+    const message = 'context and longest answer are assumed'
     remarks.add(
       'yours',
       own[0]!.params,
-      why,
+      message,
       'write context and max_output of the provider: holds depend on them',
       sizes,
     )
@@ -289,14 +284,14 @@ function sizesOf(id: string, own: readonly Deployment[], { known, isAuto, isList
   }
 }
 
-/** `max_tokens` of the first deployment: the cap of requests without one; null: it has none. */
+/** `max_tokens` of the first deployment, the cap of requests without one; null: none. */
 function capOf(own: readonly Deployment[], remarks: Remarks): number | null {
   const caps = own.map(({ params }) => params.text('max_tokens') ?? params.text('max_completion_tokens'))
   const cap = caps[0] ? wholeOf(caps[0].text) : null
   for (const each of caps) {
     const tokens = each && wholeOf(each.text)
     if (each && (tokens === null || tokens < 1 || tokens !== cap))
-      remarks.wrongNumber(each, 'a model has one default_output, a whole number: that of its first deployment')
+      remarks.wrongNumber(each, 'a model has one default_output, the integer of its first deployment')
   }
   return cap !== null && cap >= 1 ? cap : null
 }

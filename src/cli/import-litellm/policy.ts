@@ -1,4 +1,4 @@
-/** The policy: limits of accounts and of models, credit, and how the targets are tried. */
+/** Builds the policy: limits of accounts and models, credit, and the order of targets. */
 import { fitsPattern } from '#contract'
 import { wholeOf } from '../../catalog/decimal.ts'
 import { isWildcard } from '../../config/wildcards.ts'
@@ -17,7 +17,7 @@ export interface PolicyParts {
   readonly settings: Fields | null
   /** `default_key_generate_params`. */
   readonly defaults: Fields | null
-  /** LiteLLM refuses what a provider does not take, unless it was told to drop it. */
+  /** LiteLLM rejects unsupported parameters unless `drop_params` is set. */
   readonly dropsParams: boolean
   readonly budgets: readonly BudgetYaml[]
   readonly remarks: Remarks
@@ -44,7 +44,7 @@ export function policyOf(parts: PolicyParts): { steps: Step[] } {
   }
 }
 
-/** LiteLLM gives each key a limit. Here an account's owner makes its keys, so that a limit of each key would bound nobody. */
+/** LiteLLM limits each key. Here, account owners can create keys, so a limit per key would have no effect on an account. */
 function accountLimits({ defaults, remarks }: PolicyParts): { readonly requests: Step[]; readonly tokens: Step[] } {
   const [rpm, tpm] = ['rpm_limit', 'tpm_limit'].map(key => defaults?.text(key) ?? null) as [
     TextValue | null,
@@ -57,7 +57,7 @@ function accountLimits({ defaults, remarks }: PolicyParts): { readonly requests:
   remarks.add(
     'changed',
     (rpm ?? tpm)!,
-    'the limit of a key is one of an account, for all of its keys',
+    'the limit of a key becomes one of an account, for all of its keys',
     'write per: key at the step rate-limit for keys',
   )
   return { requests, tokens }
@@ -69,7 +69,7 @@ function rate(kind: 'requests' | 'tokens', value: TextValue | null, remarks: Rem
   return amount && amount > 0 ? { [kind]: `${amount} per minute` } : {}
 }
 
-/** One step for each pair of limits: `per: model` gives every model that it is for a bucket of its own. */
+/** One step for each pair of limits: with `per: model`, each of its models has its own bucket. */
 function modelLimits({ groups, models, remarks }: PolicyParts): Step[] {
   const steps = new Map<string, { ids: string[]; rates: Record<string, string> }>()
   for (const [name, group] of groups) {
@@ -80,9 +80,9 @@ function modelLimits({ groups, models, remarks }: PolicyParts): Step[] {
       ['rpm', 'requests'],
       ['tpm', 'tokens'],
     ] as const) {
-      const said = group.flatMap(each => (each[key] === null ? [] : [each[key]]))
-      if (said.length === group.length) rates[kind] = `${said.reduce((a, b) => a + b)} per minute`
-      else if (said.length > 0)
+      const limits = group.flatMap(each => (each[key] === null ? [] : [each[key]]))
+      if (limits.length === group.length) rates[kind] = `${limits.reduce((a, b) => a + b)} per minute`
+      else if (limits.length > 0)
         remarks.add(
           'lost',
           group[0]!.params,
@@ -95,8 +95,8 @@ function modelLimits({ groups, models, remarks }: PolicyParts): Step[] {
     remarks.add(
       'changed',
       group[0]!.params,
-      'rpm and tpm of deployments are one limit of the model: beyond it clients are refused',
-      'write max_inflight of the targets for other targets to take over',
+      'rpm and tpm of deployments become one limit of the model: above it, clients are refused',
+      'write max_inflight of the targets, so that other targets take over',
       id,
     )
     const mark = JSON.stringify(rates)
@@ -112,7 +112,7 @@ function modelLimits({ groups, models, remarks }: PolicyParts): Step[] {
   }))
 }
 
-/** The condition of a step for these models; without one it is for all. */
+/** The condition of a step for these models; empty for all models. */
 function whenOf(ids: readonly string[], all: readonly string[]): { readonly when?: string } {
   const own = ids.filter(id => !isWildcard(id))
   const others = all.filter(id => !ids.includes(id))
@@ -126,7 +126,7 @@ function whenOf(ids: readonly string[], all: readonly string[]): { readonly when
 const isOne = (ids: readonly string[]): string =>
   ids.length === 1 ? `model.id == ${JSON.stringify(ids[0])}` : `model.id in ${JSON.stringify(ids)}`
 
-/** All of these hold for a model of the wildcard, and not for one with a row of its own or of a wildcard with more text. */
+/** Terms that are all true for a model of the wildcard, but not for one with its own row or with a longer wildcard. */
 function ofWildcard(id: string, all: readonly string[]): string[] {
   const others = all.filter(each => !isWildcard(each) && fitsPattern(id, each))
   const longer = all.filter(each => isWildcard(each) && each.length > id.length && areNested(id, each))
@@ -145,7 +145,7 @@ function fits(id: string): string[] {
   ]
 }
 
-/** Whether a name can fit both wildcards. */
+/** Whether a name can match both wildcards. */
 function areNested(a: string, b: string): boolean {
   const [[before, after], [start, end]] = [a.split('*'), b.split('*')] as [[string, string], [string, string]]
   const areStarts = before.startsWith(start) || start.startsWith(before)
@@ -164,7 +164,7 @@ function routeStep(parts: PolicyParts): Step {
     remarks.add(
       'lost',
       strategy,
-      'the routing strategy is not carried: targets are drawn by their weights',
+      'the routing strategy is not supported: targets are chosen by their weights',
       'order: latency, or listed, at the step route',
       strategy.text,
     )
@@ -179,27 +179,27 @@ function routeStep(parts: PolicyParts): Step {
   return { use: 'route', with: settingsOfStep }
 }
 
-/** What the step has when it says nothing, and the most that it may say. */
+/** The default and the maximum of `attempts` at the step `route`. */
 const STANDARD_ATTEMPTS = 3
 const MAX_ATTEMPTS = 10
 
 /**
- * LiteLLM retries within each model and then goes on to its fallbacks; here attempts are counted over all targets, and one
- * that comes after the last attempt is never asked. So there are as many as the longest chain has targets, at least.
+ * LiteLLM retries within each model and then uses its fallbacks. Here, attempts count across all targets, so there are at
+ * least as many as the longest chain has targets.
  */
 function attemptsOf({ models, router, settings, remarks }: PolicyParts): number | null {
   const [first, second] = [router, settings].map(fields => fields?.text('num_retries') ?? null)
-  if (first && second) remarks.add('changed', second, 'the same setting of router_settings counts in its place')
+  if (first && second) remarks.add('changed', second, 'the same setting of router_settings has precedence')
   const retries = first ?? second ?? null
-  const said = retries && wholeOf(retries.text)
-  if (retries && said === null) remarks.wrongNumber(retries, 'it is not a whole number')
+  const count = retries && wholeOf(retries.text)
+  if (retries && count === null) remarks.wrongNumber(retries, 'it is not a whole number')
   const [longest, length] = longestOf(models)
-  const wanted = Math.max(said === null ? STANDARD_ATTEMPTS : said + 1, length)
+  const wanted = Math.max(count === null ? STANDARD_ATTEMPTS : count + 1, length)
   const attempts = Math.min(MAX_ATTEMPTS, wanted)
-  if (retries && said !== null) {
-    const why = 'attempts are counted over all targets of a model, its fallbacks included'
-    const most = wanted > MAX_ATTEMPTS ? ', the most' : wanted === said + 1 ? '' : `, the targets of ${longest}`
-    remarks.add('changed', retries, why, 'attempts: of the step route', `attempts: ${attempts}${most}`)
+  if (retries && count !== null) {
+    const message = 'attempts count across all targets of a model, including its fallbacks'
+    const most = wanted > MAX_ATTEMPTS ? ', the maximum' : wanted === count + 1 ? '' : `, the targets of ${longest}`
+    remarks.add('changed', retries, message, 'attempts: of the step route', `attempts: ${attempts}${most}`)
   }
   const at = router ?? settings
   if (length > MAX_ATTEMPTS && at)
@@ -210,7 +210,7 @@ function attemptsOf({ models, router, settings, remarks }: PolicyParts): number 
       'remove targets',
       `${longest}: ${length}`,
     )
-  return said === null && attempts === STANDARD_ATTEMPTS ? null : attempts
+  return count === null && attempts === STANDARD_ATTEMPTS ? null : attempts
 }
 
 function longestOf(models: ReadonlyMap<string, ModelYaml>): [id: string, targets: number] {

@@ -1,11 +1,11 @@
-/** Models that answer no chats, such as those for embeddings: each is on a raw route of its provider, at its price. */
+/** Converts models that are not for chat, such as embeddings, to raw routes with their provider and price. */
 
 import type { Deployment } from './deployments.ts'
 import { type ModelParts, rawPriceOf } from './known-prices.ts'
 import type { BudgetYaml } from './litellm-budgets.ts'
 import { RAW_PATHS, type RawUse } from './raw-paths.ts'
 
-/** A route as gateway.yaml has it. */
+/** A route in gateway.yaml. */
 export interface RawRouteYaml {
   readonly path: string
   readonly kind: 'raw'
@@ -22,17 +22,17 @@ export function rawPolicy(budgets: readonly BudgetYaml[]): { readonly steps: rea
   return { steps: [{ use: 'api-key' }, credits] }
 }
 
-/** A model that answers no chats. */
+/** A model that is not for chat. */
 type RawDeployment = Deployment & { readonly use: RawUse }
 
-/** One for each use, provider and price: the first has the usual path, the others one below the name of their provider. */
+/** One route for each use, provider and price. The first has the usual path; the others begin with their provider's name. */
 export function rawRoutes(deployments: readonly Deployment[], parts: ModelParts): RawRouteYaml[] {
   const routes = new Map<string, RawRouteYaml>()
   const raw = deployments.filter((each): each is RawDeployment => each.use !== 'chat')
   for (const [id, group] of Map.groupBy(raw, each => each.group)) {
     const [first, ...others] = group as [RawDeployment, ...RawDeployment[]]
     for (const { params } of others)
-      parts.remarks.add('lost', params, 'a raw route has one provider: that of the first deployment', null, id)
+      parts.remarks.add('lost', params, "a raw route has one provider: the first deployment's is used", null, id)
     addRoute(id, first, routes, parts)
     for (const { params, info } of group) {
       parts.remarks.rest(params, 'params')
@@ -49,11 +49,11 @@ function addRoute(id: string, deployment: RawDeployment, routes: Map<string, Raw
   const known = rawPriceOf(deployment, parts)
   const { provider, upstream } = placeOf(deployment, parts)
   if (upstream === null || deployment.name.includes('*')) {
-    const why = 'the provider takes such requests in another format'
+    const message = 'the provider uses another format for these requests'
     remarks.add(
       'lost',
       params,
-      why,
+      message,
       'add a raw route with its upstream_path and a price',
       `${id}: ${deployment.source}`,
     )
@@ -61,7 +61,7 @@ function addRoute(id: string, deployment: RawDeployment, routes: Map<string, Raw
   }
   if (known === null && unpriced === 'disable') {
     const route = 'add path, kind: raw, policy: raw, provider, models and price to routes'
-    remarks.add('yours', params, 'a model has no raw route: its price is not known', route, `${id}: ${usual}`)
+    remarks.add('yours', params, 'a model has no raw route: its price is unknown', route, `${id}: ${usual}`)
     return
   }
   const price = known ?? 'free'
@@ -71,17 +71,17 @@ function addRoute(id: string, deployment: RawDeployment, routes: Map<string, Raw
     const paths = new Set([...routes.values()].map(({ path }) => path))
     const path =
       [usual, `/${provider}${usual}`].find(each => !paths.has(each)) ?? `/${provider}-${routes.size + 1}${usual}`
-    const there = path === usual && upstream === usual.slice(3) ? {} : { upstream_path: upstream }
-    routes.set(mark, (route = { path, kind: 'raw', policy: 'raw', provider, ...there, models: [], price }))
+    const upstreamPath = path === usual && upstream === usual.slice(3) ? {} : { upstream_path: upstream }
+    routes.set(mark, (route = { path, kind: 'raw', policy: 'raw', provider, ...upstreamPath, models: [], price }))
   }
   if (!route.models.includes(model)) route.models.push(model)
-  const why = 'a model is on a raw route: clients send the name of the provider, to the path of the route'
-  remarks.add('changed', params, why, null, `${id}: ${model} to ${route.path}`)
+  const message = "a model is on a raw route: clients must send the provider's model name to the path of the route"
+  remarks.add('changed', params, message, null, `${id}: ${model} to ${route.path}`)
   if (rpm !== null || tpm !== null || maxInflight !== null)
     remarks.add('lost', params, 'a raw route has no limit', 'add the step rate-limit to policies/raw.yaml', id)
 }
 
-/** The provider, and the path below its base URL; null: it has a format of its own. */
+/** The provider, and the path below its base URL; null: the provider has another format. */
 function placeOf(
   { provider, source, use }: RawDeployment,
   { providers }: ModelParts,
@@ -92,7 +92,7 @@ function placeOf(
   if (dialect === 'ollama') return { provider, upstream: use === 'embedding' ? '/v1/embeddings' : null }
   if (dialect === 'azure' && url.endsWith('/v1')) return { provider, upstream: path }
   if (dialect === 'azure' && !url.endsWith('/models')) {
-    // The classic API has the model in its path. Each resource has the API without versions too.
+    // The classic API has the model in its path. Each resource also has the API without versions.
     providers.set(`${provider}-v1`, { ...made, base_url: `${url}/openai/v1` })
     return { provider: `${provider}-v1`, upstream: path }
   }

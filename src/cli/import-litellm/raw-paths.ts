@@ -1,4 +1,4 @@
-/** The paths of models that answer no chats, by LiteLLM's word for their mode. */
+/** The paths of models that are not for chat, by LiteLLM's mode. */
 export const RAW_PATHS = {
   embedding: '/v1/embeddings',
   audio_transcription: '/v1/audio/transcriptions',

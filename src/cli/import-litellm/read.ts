@@ -1,6 +1,6 @@
 /**
- * LiteLLM's config.yaml as values that know their line and whether anybody asked for them: what nobody asked for could
- * not be carried. Numbers stay the text that stands in the file, because a price must not pass through a float.
+ * Parses LiteLLM's config.yaml to values with their lines, and records which values were read: the others were not converted.
+ * Numbers stay text, because a price must not pass through a float.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
 
@@ -16,7 +16,7 @@ interface Common {
 }
 export interface TextValue extends Common {
   readonly kind: 'text'
-  /** As it stands in the file, without its quotes. */
+  /** The text in the file, without quotes. */
   readonly text: string
 }
 export interface ListValue extends Common {
@@ -25,7 +25,7 @@ export interface ListValue extends Common {
 }
 export type Value = TextValue | ListValue | Fields
 
-/** A map. What is taken from it has been understood; `rest()` is what has not. */
+/** A map. It records which entries were taken; `rest()` returns the others. */
 export class Fields {
   readonly kind = 'map'
   readonly line: number
@@ -44,13 +44,13 @@ export class Fields {
     return [...this.#entries.keys()]
   }
 
-  /** Any value; null when there is none, or when it is empty. */
+  /** Takes a value of any kind; null if it is missing or empty. */
   take(key: string): Value | null {
     this.#taken.add(key)
     return this.#entries.get(key) ?? null
   }
 
-  /** Not taken: somebody else will ask. */
+  /** Returns a value without taking it. */
   peek(key: string): Value | null {
     return this.#entries.get(key) ?? null
   }
@@ -67,14 +67,14 @@ export class Fields {
     return this.#ofKind(key, 'list')
   }
 
-  /** What nobody asked for, and what was of another kind than was asked for, with that kind. */
+  /** The entries that were not taken. For those of the wrong kind, with the expected kind. */
   rest(): [key: string, value: Value, wanted: Value['kind'] | null][] {
     return [...this.#entries]
       .filter(([key]) => !this.#taken.has(key))
       .map(([key, value]) => [key, value, this.#wanted.get(key) ?? null])
   }
 
-  /** These entries, and where they have none the other's. */
+  /** These entries, completed by those of another map. */
   over(other: Fields | null): Fields {
     if (other === null) return this
     return new Fields(this.line, this.path, new Map([...other.#entries, ...this.#entries]))
@@ -91,18 +91,18 @@ export class Fields {
   }
 }
 
-/** Also the words that YAML 1.1, which LiteLLM's parser speaks, has for it. */
+/** Includes the words of YAML 1.1, which LiteLLM's parser uses. */
 export function isTrue(value: TextValue | null): boolean {
   return value !== null && /^(true|yes|on)$/i.test(value.text)
 }
 
-/** The whole file. Throws `UnreadableYaml` with the place of what is wrong. */
+/** Parses the whole file. Throws `UnreadableYaml` with the position of an error. */
 export function readYaml(text: string, file: string): Fields {
   const lines = new LineCounter()
   const document = parseDocument(text, {
     lineCounter: lines,
     schema: 'core',
-    // A merge is a key like any other here, so that what it brings keeps its line.
+    // Merge keys stay ordinary keys, so that merged values keep their lines.
     merge: false,
     uniqueKeys: false,
     prettyErrors: false,
@@ -113,7 +113,8 @@ export function readYaml(text: string, file: string): Fields {
     throw new UnreadableYaml(`${file}:${line}:${col}: this is not YAML: ${error.message}`)
   }
   const value = convert(document.contents as Node | null, { document, lines, path: '', depth: 0 })
-  if (value?.kind !== 'map') throw new UnreadableYaml(`${file}:1:1: this is no configuration of LiteLLM: it is no map`)
+  if (value?.kind !== 'map')
+    throw new UnreadableYaml(`${file}:1:1: this is not a LiteLLM configuration: it is not a map`)
   return value
 }
 
@@ -157,7 +158,7 @@ function convert(node: Node | null | undefined, place: Place): Value | null {
   return new Fields(line, path, new Map([...merged, ...own]))
 }
 
-/** `<<: *defaults`, or a list of them of which the first wins. */
+/** `<<: *defaults`, or a list of them, in which the first has precedence. */
 function mergedFrom(value: Value | null): [string, Value][] {
   if (value?.kind === 'list') return value.items.toReversed().flatMap(mergedFrom)
   return value?.kind === 'map' ? value.keys().map(key => [key, value.peek(key)!]) : []

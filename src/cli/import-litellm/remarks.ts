@@ -1,11 +1,11 @@
-/** The remarks of an import: each has its line in the source, its reason, and an alternative. */
+/** The remarks of an import, each with its line, reason and alternative. */
 import type { Fields, TextValue } from './read.ts'
 import { hasReference } from './references.ts'
 import { type Section, settingOf } from './settings.ts'
 
 /**
- * `lost`: not carried. `yours`: something that only the operator can do. `changed`: carried, but it means something else
- * here, or a value is assumed. `unneeded`: not carried, and the gateway does without.
+ * `lost`: not converted. `yours`: the operator must act. `changed`: converted with another meaning, or with an assumed value.
+ * `unneeded`: not converted, and not needed.
  */
 export type RemarkKind = 'yours' | 'lost' | 'changed' | 'unneeded'
 
@@ -13,9 +13,9 @@ export interface Remark {
   readonly kind: RemarkKind
   readonly line: number
   readonly path: string
-  /** The model or setting, where the path does not name it. */
+  /** The model or setting, if it is not in the path. */
   readonly what: string | null
-  /** Why, in a sentence that is the same for all of its kind. Never holds a secret. */
+  /** The reason, in the same sentence for all remarks of a kind. It never contains a secret. */
   readonly why: string
   readonly instead: string | null
 }
@@ -26,7 +26,7 @@ export interface Place {
   readonly path: string
 }
 
-/** The list, in the order in which things were found. */
+/** Collects remarks in order. */
 export class Remarks {
   readonly all: Remark[] = []
 
@@ -36,24 +36,24 @@ export class Remarks {
     if (!known) this.all.push({ kind, line: at.line, path: at.path, what: what ?? null, why, instead: instead ?? null })
   }
 
-  /** A value that is not the number that it should be. */
+  /** Adds a remark for a value that is not a valid number. */
   wrongNumber(at: TextValue, why: string): void {
     const isVariable = hasReference(at)
-    if (isVariable) this.add('yours', at, 'a number is a variable', 'write the number into the file, and import again')
+    if (isVariable) this.add('yours', at, 'a number is a variable', 'write the number in the file and import again')
     else this.add('lost', at, why)
   }
 
-  /** The settings that no code has read, by the table of settings. */
+  /** Adds remarks for the settings that no code has read, from the table of settings. */
   rest(fields: Fields, section: Section): void {
     for (const [key, value, wanted] of fields.rest()) {
       // An empty list or map sets nothing.
       if ((value.kind === 'list' && value.items.length === 0) || (value.kind === 'map' && value.keys().length === 0))
         continue
       const row = settingOf(section, key)
-      if (wanted !== null) this.add('lost', value, `it has to be a ${wanted}`, 'write it so, and import again', key)
-      else if (row === undefined) this.add('lost', value, 'the importer does not know the setting', null, key)
+      if (wanted !== null) this.add('lost', value, `it must be a ${wanted}`, 'correct it and import again', key)
+      else if (row === undefined) this.add('lost', value, 'the setting is unknown to the importer', null, key)
       else if (row.fate === 'carried')
-        this.add('lost', value, 'it is not read at this place', row.instead ?? `elsewhere: ${row.text}`, key)
+        this.add('lost', value, 'it has no effect at this place', row.instead ?? `elsewhere: ${row.text}`, key)
       else this.add(row.fate, value, row.text, row.instead)
     }
   }

@@ -1,11 +1,11 @@
-/** An import as files, and its remarks as people read them. */
+/** Renders an import as files, and its remarks as text. */
 import { stringify } from 'yaml'
 import type { Imported } from './index.ts'
 import type { Remark, RemarkKind } from './remarks.ts'
 
 /**
- * The files by their path below the folder that they are for.
- * @param commands the command lines that make accounts and keys, whole
+ * The files by their relative path.
+ * @param commands the full command lines that create accounts and keys
  */
 export function filesOf(
   { gateway, policies, remarks, variables }: Imported,
@@ -16,13 +16,13 @@ export function filesOf(
   return new Map([
     [
       'gateway.yaml',
-      `# Made from ${source}. \`tollgate check\` lists its mistakes, IMPORTED.md what is not in it.\n${yaml(gateway)}`,
+      `# Converted from ${source}. \`tollgate check\` lists problems, and IMPORTED.md unconverted settings.\n${yaml(gateway)}`,
     ],
     ...Object.entries(policies).map(
       ([name, policy]) =>
         [
           `policies/${name}.yaml`,
-          `# Made from ${source}: steps run from top to bottom, and nothing reorders them.\n${yaml(policy)}`,
+          `# Converted from ${source}. Steps run from top to bottom.\n${yaml(policy)}`,
         ] as const,
     ),
     ['IMPORTED.md', report(remarks, source, { names, commands })],
@@ -30,25 +30,25 @@ export function filesOf(
   ])
 }
 
-/** Names, with examples of addresses, versions and regions: no value of the source gets here. */
+/** Names with examples of addresses, versions and regions, without any value of the source. */
 function environment(variables: Imported['variables'], source: string): string {
   const lines = [...variables]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, sample]) => {
       return `${/^(https?:|\d|us-)/.test(sample) ? `# such as ${sample}\n` : ''}${name}=\n`
     })
-  return `# Made from ${source}: copy it to .env beside gateway.yaml, fill it in, and keep .env out of version control.\n${lines.join('')}`
+  return `# Converted from ${source}. Copy this file to .env beside gateway.yaml, fill it in, and keep .env out of version control.\n${lines.join('')}`
 }
 
 function yaml(value: object): string {
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
 }
 
-/** In the order in which they are read. */
+/** In display order. */
 const TITLES: Readonly<Record<RemarkKind, string>> = {
-  yours: 'For you to do',
-  lost: 'Not carried',
-  changed: 'Carried, but not the same',
+  yours: 'To do',
+  lost: 'Not converted',
+  changed: 'Converted, with differences',
   unneeded: 'Not needed',
 }
 const KINDS = Object.keys(TITLES) as RemarkKind[]
@@ -66,8 +66,8 @@ function report(
         ]
   const keys = `## Accounts and keys
 
-LiteLLM keeps keys, users, teams and their spend in its database. It stores digests of its keys, so they cannot be moved. Make an account
-for each team or customer, and give out new keys; \`--cap\` is a \`max_budget\` without \`budget_duration\`, \`--models\` the old \`models\`:
+LiteLLM keeps keys, users, teams and their spend in its database. It stores digests of its keys, so they cannot be moved. Create an account
+for each team or customer, and issue new keys; \`--cap\` is a \`max_budget\` without \`budget_duration\`, \`--models\` the old \`models\`:
 
 \`\`\`sh
 ${commands.map(command => `${command}\n`).join('')}\`\`\`
@@ -92,7 +92,7 @@ function sentenceOf({ why, instead }: Remark): string {
   return `${why}${instead === null ? '' : `; ${instead}`}`
 }
 
-/** All remarks, a line each, below their titles. */
+/** All remarks, one per line, below their titles. */
 export function listOf(remarks: readonly Remark[], source: string): string {
   return KINDS.flatMap(kind => {
     const lines = remarks.filter(remark => remark.kind === kind)
@@ -101,12 +101,12 @@ export function listOf(remarks: readonly Remark[], source: string): string {
   }).join('\n')
 }
 
-/** Lines that the summary has at most. */
+/** The maximum number of lines in the summary. */
 const MOST_LINES = 12
 
 /**
- * The remarks on a terminal: a line for each sentence, with a count and the first place. What is not needed has one line.
- * @param rest where all of them are
+ * The remarks on a terminal: a line for each sentence, with a count and the first place. Unneeded settings share one line.
+ * @param rest where all remarks can be found
  */
 export function summary(remarks: readonly Remark[], source: string, rest: string): string {
   const groups = KINDS.flatMap(kind => {
@@ -125,7 +125,7 @@ export function summary(remarks: readonly Remark[], source: string, rest: string
   return lines.map(line => `  ${line}\n`).join('')
 }
 
-/** Where there are too many lines, the settings with the fewest remarks share one. */
+/** If there are too many lines, the settings with the fewest remarks share one. */
 function fold(groups: readonly (readonly Remark[])[]): readonly (readonly Remark[])[] {
   const settings = groups.filter(([first]) => first!.kind === 'lost' && !isModel(first!))
   const many = Math.min(settings.length, groups.length - MOST_LINES + 1)
@@ -139,7 +139,7 @@ function isModel({ path }: Remark): boolean {
   return /(^|\.)model_list\[/.test(path)
 }
 
-/** `Not carried: 3 settings: a cache is a step; add the step cache (first: config.yaml:15 litellm_settings.cache)`. */
+/** `Not converted: 3 settings: a cache is a step; add the step cache (first: config.yaml:15 litellm_settings.cache)`. */
 function summaryLine(group: readonly Remark[], source: string): string {
   const [first] = group as [Remark]
   const rows = new Set(group.map(({ path }) => /^.*?model_list\[\d+\]/.exec(path)?.[0] ?? path)).size
@@ -147,7 +147,7 @@ function summaryLine(group: readonly Remark[], source: string): string {
   const many = first.path === '' ? '' : `${rows} ${noun}${rows === 1 ? '' : 's'}: `
   const isFolded = group.some(({ why }) => why !== first.why)
   const names = [...new Set(group.map(({ path }) => path.split('.').pop()!))].join(', ')
-  const said = first.kind === 'unneeded' ? 'the gateway does without' : isFolded ? names : sentenceOf(first)
+  const text = first.kind === 'unneeded' ? 'the gateway does not need them' : isFolded ? names : sentenceOf(first)
   const place = `${source}:${first.line} ${first.what ?? first.path}`.trimEnd()
-  return `${TITLES[first.kind]}: ${many}${said} (${rows > 1 ? 'first: ' : ''}${place})`
+  return `${TITLES[first.kind]}: ${many}${text} (${rows > 1 ? 'first: ' : ''}${place})`
 }

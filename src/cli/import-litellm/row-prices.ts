@@ -1,4 +1,4 @@
-/** Prices of a row, in LiteLLM's keys, and prices as gateway.yaml has them. */
+/** Reads prices of a row in LiteLLM's keys, and writes prices for gateway.yaml. */
 import { formatMoney, isToken, type Price, type PriceRule, UNIT_NAMES, UNITS, type Unit } from '#contract'
 import { scaled } from '../../catalog/decimal.ts'
 import { LITELLM_KEYS } from '../../catalog/litellm-list.ts'
@@ -7,7 +7,7 @@ import { showMoney } from '../format.ts'
 import type { Fields, TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 
-/** By unit, LiteLLM's key of its price, in dollars for one. */
+/** LiteLLM's price key of each unit, in dollars for one. */
 const KEYS: Readonly<Partial<Record<Unit, string>>> = Object.fromEntries(
   Object.entries(LITELLM_KEYS)
     .toReversed()
@@ -17,19 +17,19 @@ const KEYS: Readonly<Partial<Record<Unit, string>>> = Object.fromEntries(
 /** A map of prices by the size of a search. */
 const SEARCH = 'search_context_cost_per_query'
 
-/** The prices of a row or of its model_info, with a remark on each that is wrong. */
+/** The prices of a row or of its model_info. Adds a remark for each invalid one. */
 export function rowPrices(params: Fields, info: Fields, remarks: Remarks): Price {
   const rules = UNIT_NAMES.flatMap(unit => {
     const key = KEYS[unit]
     if (key === undefined) return []
     const [own, other] = [params.text(key), info.text(key)]
     if (own && other && own.text !== other.text)
-      remarks.add('changed', other, 'the price in litellm_params counts in its place')
+      remarks.add('changed', other, 'the price in litellm_params has precedence')
     const value = own ?? other
     return value ? (ruleOf(unit, value, remarks) ?? []) : []
   })
   const searches = params.map(SEARCH) ?? info.map(SEARCH)
-  // An answer does not report the size of its searches: the dearest counts.
+  // An answer does not report the size of its searches, so the highest price is used.
   const sizes = (searches?.keys() ?? []).flatMap(size => {
     const value = searches!.text(size)
     return value ? (ruleOf('search', value, remarks) ?? []) : []
@@ -39,7 +39,7 @@ export function rowPrices(params: Fields, info: Fields, remarks: Remarks): Price
 
 function ruleOf(unit: Unit, value: TextValue, remarks: Remarks): PriceRule | null {
   const { per } = UNITS[unit]
-  // Nine decimals of nano-dollars, and six of a million tokens.
+  // Nine decimals for nano-dollars, and six more for a million tokens.
   const price = scaled(value.text, isToken(unit) ? 15 : 9)
   if (price === null || price.value > MAX_PRICE) {
     const most = isToken(unit) ? 'token, from 0 to 0.1' : `${unit}, from 0 to 100000`
@@ -50,15 +50,15 @@ function ruleOf(unit: Unit, value: TextValue, remarks: Remarks): PriceRule | nul
   return { unit, nanos: price.value, per }
 }
 
-/** The prices of a row where it has none of its own: each gets a remark. */
+/** Adds a remark for each price in a row that cannot have one. */
 export function refusePrices(params: Fields, info: Fields, remarks: Remarks): void {
-  const instead = 'give a model with a price of its own a row of its own, and import again'
+  const instead = 'give a model with its own price its own row, and import again'
   for (const fields of [params, info])
     for (const key of fields.keys().filter(each => /cost/.test(each)))
       remarks.add('lost', fields.take(key)!, 'models of a wildcard have the prices of the price list', instead, key)
 }
 
-/** The dearest of each unit, whatever the length of the prompt, in the ordinary class of service. */
+/** The highest price of each unit, for all prompt lengths, in the standard service tier. */
 export function plain(price: Price): Price {
   return UNIT_NAMES.flatMap(unit => {
     const per = UNITS[unit].per
@@ -71,7 +71,7 @@ export function plain(price: Price): Price {
 /** The rule of a unit; undefined: the price has none. */
 export const ruleIn = (price: Price, unit: Unit): PriceRule | undefined => price.find(rule => rule.unit === unit)
 
-/** As gateway.yaml has it. @param price without steps and classes of service */
+/** A price for gateway.yaml. @param price without steps and service tiers */
 export function priceYaml(price: Price): object {
   return {
     per: '1M tokens',

@@ -1,4 +1,4 @@
-/** The provider of a row of `model_list`: its dialect, address, key, headers and timeouts. */
+/** Converts the provider of a row of `model_list`: dialect, address, key, headers and timeouts. */
 import { likelierBaseUrl } from '../../config/base-urls.ts'
 import { type Vendor, vendorAt, vendorNamed } from '../../providers/dialects/vendors.ts'
 import { CLOUDS } from './clouds.ts'
@@ -15,28 +15,28 @@ export interface DeploymentParts {
   readonly remarks: Remarks
   /** `credential_list` by name. */
   readonly credentials: ReadonlyMap<string, Credential>
-  /** Timeouts for providers that have none of their own. */
+  /** Timeouts for providers without their own. */
   readonly timeouts: Timeouts
-  /** The providers so far; new ones are put in. */
+  /** The providers so far; new ones are added. */
   readonly providers: Map<string, Record<string, unknown>>
-  /** Whether an unknown provider without an address is asked too, at an address in a variable. */
+  /** Whether an unknown provider without an address is converted too, with its address in a variable. */
   readonly asksUnknown: boolean
 }
 
-/** The credentials that rows name with `litellm_credential_name`. */
+/** A credential that rows use by `litellm_credential_name`. */
 export interface Credential {
   readonly values: Fields
-  /** Whether a row has named it. */
+  /** Whether a row uses it. */
   isUsed: boolean
 }
 
 export interface Place {
   readonly provider: Record<string, unknown>
-  /** The provider's name for the model, as the row has it. */
+  /** The provider's model name in the row. */
   readonly model: string
 }
 
-/** Null: it cannot be carried, and a remark says why. @param vendor undefined: the format of OpenAI, at `api_base` */
+/** Null if it cannot be converted, after a remark. @param vendor undefined: OpenAI's format at `api_base` */
 export function providerOf(
   { prefix, name, route }: ModelName,
   vendor: Vendor | undefined,
@@ -45,9 +45,10 @@ export function providerOf(
 ): Place | null {
   const { variables, remarks } = parts
   const at = fields.peek('api_base') ?? fields.peek('base_url')
-  if (route) remarks.add('changed', fields.peek('model')!, 'a part of the name says how LiteLLM asks: it is left out')
+  if (route)
+    remarks.add('changed', fields.peek('model')!, "a part of the name selects LiteLLM's endpoint: it is removed")
   if (vendor === undefined)
-    remarks.add('changed', fields.peek('model')!, "an unknown provider is asked in OpenAI's format", null, prefix)
+    remarks.add('changed', fields.peek('model')!, "an unknown provider is called in OpenAI's format", null, prefix)
   const spoken = vendor && at?.kind === 'text' ? spokenAt(at, vendor) : vendor
   const cloud = spoken === undefined ? undefined : CLOUDS[spoken.name]
   const made = cloud
@@ -57,7 +58,7 @@ export function providerOf(
   const headers = headersOf(fields, prefix, parts)
   const timeouts = timeoutsYaml({ ...parts.timeouts, ...timeoutsOf(fields, remarks) }, remarks)
   const url = String(made.provider['base_url'])
-  // A variable may hold any address; only one that reaches a server of the operator's own may be plain http.
+  // A variable may contain any address. Plain http is allowed only if it may be the operator's own server.
   const isUnknown = url.startsWith('${') && !cloud && (spoken?.hosts === undefined || spoken.name === 'openai')
   const isPlain = isUnknown || isPlainElsewhere(url)
   if (isPlain)
@@ -65,7 +66,7 @@ export function providerOf(
       'changed',
       at ?? fields,
       'plain http to another machine is allowed: keys and prompts are not encrypted',
-      'use https, or keep allow_insecure: true on a network of your own',
+      'use https, or keep allow_insecure: true on your own network',
     )
   return {
     model: made.model,
@@ -78,12 +79,12 @@ export function providerOf(
   }
 }
 
-/** The vendor of the host, where that does not speak the dialect of the row's own vendor. */
+/** The vendor of the host, if the host does not support the dialect of the row's vendor. */
 function spokenAt(at: TextValue, vendor: Vendor): Vendor {
   const host = URL.parse(at.text)?.hostname
-  const there = host === undefined ? undefined : vendorAt(host)
-  if (there === undefined || there.dialect === vendor.dialect) return vendor
-  return there.alsoSpeaks?.includes(vendor.dialect) ? vendor : there
+  const actual = host === undefined ? undefined : vendorAt(host)
+  if (actual === undefined || actual.dialect === vendor.dialect) return vendor
+  return actual.alsoSpeaks?.includes(vendor.dialect) ? vendor : actual
 }
 
 interface PlainParts {
@@ -98,15 +99,15 @@ function plainProvider(
   { spoken, fields, parts: { variables, remarks } }: PlainParts,
 ): Place {
   const { dialect, hosts, baseUrl, key: standardKey, profile: ofVendor } = spoken ?? OPENAI_LIKE
-  // Elsewhere the host decides: a server that LiteLLM calls "openai" may be any.
+  // Otherwise the host decides: a server that LiteLLM calls "openai" may be any product.
   const profile = hosts === undefined ? ofVendor : undefined
-  const said = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
+  const address = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
   const upper = prefix.toUpperCase().replace(/\W/g, '_')
-  // Where the path is added to what the variable holds, its example is without it.
+  // If a path is appended to the variable, its example must not contain the path.
   const added = fittedBase(prefix, '$', { dialect, baseUrl }).slice(1)
   const whole = baseUrl ?? 'https://sample.invalid/v1'
   const sample = whole.endsWith(added) ? whole.slice(0, whole.length - added.length) : whole
-  const base = said ? variables.plain(rightHost(said, remarks), sample) : (baseUrl ?? missingBase())
+  const base = address ? variables.plain(rightHost(address, remarks), sample) : (baseUrl ?? missingBase())
   const key = fields.text('api_key')
   const provider: Record<string, unknown> = {
     dialect,
@@ -119,7 +120,7 @@ function plainProvider(
 
   function missingBase(): string {
     if (spoken?.name === 'cloudflare') {
-      remarks.add('yours', fields, 'the address has your account', 'set CLOUDFLARE_ACCOUNT_ID')
+      remarks.add('yours', fields, 'the address contains your account', 'set CLOUDFLARE_ACCOUNT_ID')
       const account = variables.reference('CLOUDFLARE_ACCOUNT_ID', 'sample-account')
       return `https://api.cloudflare.com/client/v4/accounts/${account}/ai/v1`
     }
@@ -130,28 +131,29 @@ function plainProvider(
 
 const OPENAI_LIKE = vendorNamed('openai-compatible')!
 
-/** `huggingface/https://…`: the name of the model is where its endpoint is. */
+/** `huggingface/https://…`: the model name is the address of its endpoint. */
 function addressIn(prefix: string, name: string, fields: Fields): TextValue | null {
   const model = fields.text('model')
   return model && prefix === 'huggingface' && /^https?:/.test(name) ? { ...model, text: name } : null
 }
 
-/** `http://qwen3.6:8000`: a name of a container whose last part is a number is an incomplete IPv4 address to a URL. */
+/** `http://qwen3.6:8000`: URL parsers read a container name that ends with a number as an incomplete IPv4 address. */
 const NUMERIC_HOST = /^(https?:\/\/)([\w-]+(?:\.[\w-]+)*\.\d+)(?=[:/]|$)/i
 
-function rightHost(said: TextValue, remarks: Remarks): TextValue {
-  const host = NUMERIC_HOST.exec(said.text)?.[2]
-  if (host === undefined || URL.canParse(said.text)) return withScheme(said)
+function rightHost(address: TextValue, remarks: Remarks): TextValue {
+  const host = NUMERIC_HOST.exec(address.text)?.[2]
+  if (host === undefined || URL.canParse(address.text)) return withScheme(address)
   const name = host.replaceAll(/[._]/g, '-')
   const instead = 'give the container this second name (networks: aliases in a compose file)'
-  remarks.add('yours', said, 'a host whose last part is a number has no URL', instead, `${host} is now ${name}`)
-  return { ...said, text: said.text.replace(host, name) }
+  const message = 'a host name whose last part is a number is not valid in a URL'
+  remarks.add('yours', address, message, instead, `${host} is now ${name}`)
+  return { ...address, text: address.text.replace(host, name) }
 }
 
-/** `localhost:11434` is a server; a URL takes `localhost:` for a scheme. */
-function withScheme(said: TextValue): TextValue {
-  if (hasReference(said) || /^[a-z]+:\/\//i.test(said.text)) return said
-  return /^[\w.-]+(:\d+)?(\/|$)/.test(said.text) ? { ...said, text: `http://${said.text}` } : said
+/** `localhost:11434` is a server, but URL parsers read `localhost:` as a scheme. */
+function withScheme(address: TextValue): TextValue {
+  if (hasReference(address) || /^[a-z]+:\/\//i.test(address.text)) return address
+  return /^[\w.-]+(:\d+)?(\/|$)/.test(address.text) ? { ...address, text: `http://${address.text}` } : address
 }
 
 function isPlainElsewhere(text: string): boolean {
@@ -159,7 +161,7 @@ function isPlainElsewhere(text: string): boolean {
   return url?.protocol === 'http:' && !/^(localhost|\[::1\]|127(\.\d{1,3}){3})$/.test(url.hostname)
 }
 
-/** LiteLLM takes some addresses without their version, and others with the path of the request. */
+/** LiteLLM accepts some addresses without a version, and others with the path of the request. */
 function fittedBase(prefix: string, text: string, { dialect, baseUrl }: Pick<Vendor, 'dialect' | 'baseUrl'>): string {
   const base = text.replace(/\/+$/, '').replace(/\/(chat\/completions|completions|v1\/messages|messages)$/, '')
   if (dialect === 'anthropic' && !base.endsWith('/v1')) return `${base}/v1`
@@ -168,7 +170,7 @@ function fittedBase(prefix: string, text: string, { dialect, baseUrl }: Pick<Ven
   if (dialect === 'ollama') return base.replace(/\/(v1|api)$/, '')
   if (dialect === 'cohere') return base.replace(/\/(v1|v2)(\/chat)?$/, '').concat('/v2')
   const url = URL.parse(base)
-  // The provider itself, with a part of its path too few.
+  // The provider's own host, with an incomplete path.
   if (baseUrl !== null && url?.host === URL.parse(baseUrl)?.host && likelierBaseUrl(dialect, url!)) return baseUrl
   return base
 }

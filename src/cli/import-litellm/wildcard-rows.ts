@@ -1,4 +1,4 @@
-/** Rows of a wildcard, such as `openai/*`: the models of the price catalog that they are for. */
+/** Finds the models of the price catalog for rows with a wildcard, such as `openai/*`. */
 import { fitsPattern } from '#contract'
 import { bySpecificity, isWildcard, starIn } from '../../config/wildcards.ts'
 import type { DialectName } from '../../providers/dialects/dialect-names.ts'
@@ -9,10 +9,10 @@ import type { Value } from './read.ts'
 type Groups = ReadonlyMap<string, readonly Deployment[]>
 type Parts = Pick<ModelParts, 'catalog' | 'providers'>
 
-/** Whether a name has one `*`, as the gateway takes it. */
+/** Whether a name has exactly one `*`. */
 export const hasStar = (name: string): boolean => name.split('*').length === 2
 
-/** The models at the provider of a deployment, as the catalog has them; null: the catalog has no such vendor. */
+/** The models of a deployment's provider in the catalog; null: the vendor is not in the catalog. */
 export function idsAt({ provider: at }: Deployment, { catalog, providers }: Parts): readonly string[] | null {
   const provider = providers.get(at) as { dialect: DialectName }
   const vendor = vendorOfProvider(provider)
@@ -20,30 +20,30 @@ export function idsAt({ provider: at }: Deployment, { catalog, providers }: Part
   return ids.length === 0 ? null : ids
 }
 
-/** The deployments of a model that a wildcard serves, as if each had a row of its own. None: no wildcard serves it. */
+/** The deployments of a model that a wildcard serves, as if each had its own row; empty if no wildcard serves it. */
 export function deploymentsOfWildcard(name: string, groups: Groups, parts: Parts): Deployment[] {
   const patterns = [...groups.keys()].filter(id => hasStar(id) && fitsPattern(id, name)).toSorted(bySpecificity)
   for (const pattern of patterns) {
     const star = starIn(pattern, name)!
     const filled = (text: string) => text.replace('*', () => star)
-    const found = groups.get(pattern)!.flatMap(each => {
+    const served = groups.get(pattern)!.flatMap(each => {
       const own = { ...each, group: name, name: filled(each.name), model: filled(each.model) }
       return hasStar(each.name) && idsAt(each, parts)?.includes(own.name) ? [own] : []
     })
-    if (found.length > 0) return found
+    if (served.length > 0) return served
   }
   return []
 }
 
-/** The groups, and one for each name of a model that a wildcard serves: fallbacks and aliases are of single models. */
+/** Adds a group for each named model that a wildcard serves, because fallbacks and aliases need single models. */
 export function withModelsNamed(names: readonly string[], groups: Groups, parts: ModelParts): Groups {
   const all = new Map(groups)
   for (const name of names) {
     const found = isWildcard(name) || groups.has(name) ? [] : deploymentsOfWildcard(name, groups, parts)
     if (found.length === 0) continue
     all.set(name, found)
-    const why = 'a model of a wildcard that fallbacks or aliases name has an entry of its own'
-    parts.remarks.add('changed', found[0]!.params, why, null, name)
+    const message = 'a wildcard model in fallbacks or aliases gets its own entry'
+    parts.remarks.add('changed', found[0]!.params, message, null, name)
   }
   return all
 }

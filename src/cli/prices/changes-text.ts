@@ -1,10 +1,10 @@
-/** The changes that another price list brings, for people. */
+/** Formats the changes in another price list as text. */
 import { count, pairs, showNano, table } from '../format.ts'
 import type { PriceChange, PriceDiff, RateChange } from './price-changes.ts'
 import { shortList } from './price-text.ts'
 import { nameOf, percentOf, percentText, perOf, rateText } from './rates.ts'
 
-/** The tables, and a line for what is new, missing or the same. */
+/** The tables, and lines for new, missing and unchanged models. */
 export function diffText(diff: PriceDiff): string {
   const { changed, sizes, added, removed, missing, byHand, same, ends } = diff
   const lines = [
@@ -38,7 +38,7 @@ export function diffText(diff: PriceDiff): string {
   const hand =
     byHand.length === 0
       ? ''
-      : `\nPrices by hand do not change. The list has other ones:\n${rateTable(byHand, ['GATEWAY.YAML', 'LIST'])}`
+      : `\nHandwritten prices do not change. The list has other prices:\n${rateTable(byHand, ['GATEWAY.YAML', 'LIST'])}`
   return `${changed.length === 0 ? 'No price changes.\n' : rateTable(changed, ['BEFORE', 'AFTER'])}\n${pairs(lines)}${hand}`
 }
 

@@ -1,4 +1,4 @@
-/** `tollgate prices diff`: what another price list would change. */
+/** `tollgate prices diff`: shows what another price list would change. */
 import { problemText } from '../configuration.ts'
 import { json, showNano } from '../format.ts'
 import { loadWithStandIns } from '../simulated.ts'
@@ -22,13 +22,13 @@ export interface DiffOptions {
   readonly today: Date
 }
 
-/** Prints the comparison. Answers with 1 where the list has mistakes or a change needs to be accepted. */
+/** Prints the comparison. Returns 1 if the list has mistakes or a change must be accepted. */
 export async function diffPrices(terminal: Terminal, from: string, options: DiffOptions): Promise<ExitCode> {
   const { config, today, accept } = options
   const input = await readListInput(terminal, from, today)
   const before = await loadWithStandIns(terminal, config, { today })
   if ('problems' in before) {
-    terminal.err(`${await problemText(terminal, before)}\nA configuration with problems is not compared.\n`)
+    terminal.err(`${await problemText(terminal, before)}\nA configuration with problems cannot be compared.\n`)
     return 1
   }
   const rows = input.list.problems.some(({ path }) => path.length === 0)
@@ -41,7 +41,7 @@ export async function diffPrices(terminal: Terminal, from: string, options: Diff
   }
   const after = await loadWithStandIns(terminal, config, { today, priceList: { ...input, accept, anyPrice: true } })
   if ('problems' in after) {
-    terminal.err(`${await problemText(terminal, after)}\nThe gateway would refuse this price list.\n`)
+    terminal.err(`${await problemText(terminal, after)}\nThe gateway would reject this price list.\n`)
     return 1
   }
   const diff = diffOf(before, after, [...(before.configuration.priceList?.accept ?? []), ...accept])
@@ -60,7 +60,7 @@ export async function diffPrices(terminal: Terminal, from: string, options: Diff
   return failed.length === 0 ? 0 : 1
 }
 
-/** Why the list cannot be used as it is: changes that need to be accepted, and prices that a load would refuse. */
+/** The reasons why the list cannot be used unchanged: changes that must be accepted, and prices that a load would reject. */
 export async function refusals(
   terminal: Terminal,
   config: string,
@@ -72,7 +72,7 @@ export async function refusals(
     const marked = rates.filter(({ mark }) => mark !== null)
     const how = marked.map(rate => `${nameOf(rate)} ${showNano(rate.before ?? 0n)} -> ${showNano(rate.after ?? 0n)}`)
     const options = listed.map(row => `--accept ${row}`).join(' ')
-    return `${subject}: ${how.join(', ')}.${options === '' ? '' : ` Where that is right, add ${options}.`}`
+    return `${subject}: ${how.join(', ')}.${options === '' ? '' : ` If this is correct, add ${options}.`}`
   })
   const strict = await loadWithStandIns(terminal, config, { today, priceList: { ...input, accept } })
   const problems = 'problems' in strict ? [(await problemText(terminal, strict)).trimEnd()] : []

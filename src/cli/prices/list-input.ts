@@ -1,4 +1,4 @@
-/** Price lists from outside: a file, or an address on the web. Bounded in size and time; each mistake is a sentence. */
+/** Reads price lists from a file or a web address, with limits on size and time. */
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { type ListProblem, MARK } from '../../catalog/listed-model.ts'
@@ -13,13 +13,13 @@ import { CommandError, type Terminal } from '../terminal.ts'
 
 /** A price list with its text. */
 export interface ListInput {
-  /** For places in problems: the path of the file, or the address without its query. */
+  /** The path of the file, or the address without its query, for problems. */
   readonly file: string
-  /** For people and for the mark of a written list. */
+  /** The name for people and for the mark in a written list. */
   readonly from: string
   readonly text: string
   readonly list: PriceList
-  /** The day of the list, as YYYY-MM-DD: its own, else that of the last change of the file, or today for an address. */
+  /** The list's date as YYYY-MM-DD: its own, else the file's modification date, or today for an address. */
   readonly date: string
 }
 
@@ -32,7 +32,7 @@ const LIMITS: InputLimits = { ms: 30_000, bytes: MAX_LIST_BYTES }
 const MIB = 1024 * 1024
 
 /**
- * Reads a price list. Throws a `CommandError` where the file or address has not got one.
+ * Reads a price list. Throws a `CommandError` if the file or address has none.
  * @param from a path, or an https address (http on this machine)
  */
 export async function readListInput(
@@ -45,7 +45,9 @@ export async function readListInput(
     ? { ...(await download(from, limits)), day: dayOf(today) }
     : await readFrom(terminal, from, today, limits)
   if (/^\s*</.test(input.text)) {
-    throw new CommandError(`${input.from} is a page of HTML, not a price list in JSON. Name the file itself.`)
+    throw new CommandError(
+      `${input.from} is an HTML page, not a price list in JSON. Use the address of the file itself.`,
+    )
   }
   const list = readPriceList(basename(input.file), input.text)
   return { ...input, list, date: list.date ?? input.day }
@@ -74,12 +76,12 @@ async function readFrom(
 
 async function download(address: string, { ms, bytes }: InputLimits): Promise<Input> {
   const url = URL.parse(address)
-  // Not shown: it may have a password in it.
+  // The message does not show the address: it may contain a password.
   if (url === null) throw new CommandError('The address of the price list is malformed.')
-  // A query may hold a token.
+  // Without the query, which may contain a token.
   const from = `${url.protocol}//${url.host}${url.pathname}`
   if (url.username !== '' || url.password !== '') {
-    throw new CommandError(`The address at ${url.host} has a password in it. Leave it out.`)
+    throw new CommandError(`The address at ${url.host} contains a password. Remove it.`)
   }
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     throw new CommandError(`${from} is not an https address. Write a file as its path.`)
@@ -93,14 +95,14 @@ async function download(address: string, { ms, bytes }: InputLimits): Promise<In
     if (response.status >= 300 && response.status < 400) {
       const next = URL.parse(response.headers.get('location') ?? '', url)
       throw new CommandError(
-        `${from} leads to another address: ${next ? `${next.origin}${next.pathname}` : 'none'}. Name that one.`,
+        `${from} redirects to another address: ${next ? `${next.origin}${next.pathname}` : 'none'}. Use that one.`,
       )
     }
     if (response.status !== 200) throw new CommandError(`${from} answered with status ${response.status}.`)
     return { file: from, from, text: decodeUtf8(await bounded(response, from, bytes)) }
   } catch (error) {
     if (error instanceof CommandError) throw error
-    if (signal.aborted) throw new CommandError(`${from} sent no whole list within ${ms / 1000} s.`)
+    if (signal.aborted) throw new CommandError(`${from} did not send the whole list within ${ms / 1000} s.`)
     const { message, cause } = error as Error & { cause?: Error }
     throw new CommandError(`${from} cannot be read: ${cause?.message || message}.`)
   }
@@ -117,7 +119,7 @@ async function bounded(response: Response, from: string, most: number): Promise<
   return Buffer.concat(pieces)
 }
 
-/** Mistakes of a list with their places, as text; empty: there are none. */
+/** Formats mistakes of a list with their places; empty if there are none. */
 export function listProblemText(
   terminal: Terminal,
   { file, text }: Pick<ListInput, 'file' | 'text'>,
@@ -128,11 +130,11 @@ export function listProblemText(
   return found.map(problem => `${formatProblem(problem, text)}\n`).join('')
 }
 
-/** Mistakes in the day of a list: it is not older than the one in use, and not in the future. */
+/** Problems of a list's date: it must not be older than the list in use, nor in the future. */
 export function dateProblems({ list, date }: ListInput, inUse: PriceList | null, today: Date): ListProblem[] {
   const path = list.date === null ? [] : [MARK, 'date']
-  if (date > dayOf(today)) return [{ path, message: `the price list is of ${date}, which is in the future` }]
+  if (date > dayOf(today)) return [{ path, message: `the date of the price list (${date}) is in the future` }]
   if (inUse?.date == null || date >= inUse.date) return []
-  const message = `the price list is of ${date}, and ${inUse.name}, which is in use, of ${inUse.date}`
-  return [{ path, message, suggestion: 'take a newer list' }]
+  const message = `the price list (${date}) is older than ${inUse.name}, which is in use (${inUse.date})`
+  return [{ path, message, suggestion: 'use a newer list' }]
 }

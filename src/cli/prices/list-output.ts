@@ -1,4 +1,4 @@
-/** Writes a price list: the models of some vendors, one on each line, so that a review shows what has changed. */
+/** Writes a price list with the models of some vendors, one on each line, so that a review shows the changes. */
 import {
   closeSync,
   fchmodSync,
@@ -17,10 +17,10 @@ import { MAX_LIST_BYTES, readTextFile } from '../../config/yaml/text-file.ts'
 import type { Vendor } from '../../providers/dialects/vendors.ts'
 import { CommandError } from '../terminal.ts'
 
-/** Rows of a list: of LiteLLM by the name of the model, of models.dev by provider with `models`. */
+/** The rows of a list: LiteLLM's by model name, models.dev's by provider with `models`. */
 export type Rows = Readonly<Record<string, Members>>
 
-/** The members of a row that Tollgate reads. Others would only make the changes harder to review. */
+/** The fields of a row that Tollgate reads. Others would make changes harder to review. */
 const READ = {
   LiteLLM:
     /cost|^tiered_pricing$|^(litellm_provider|mode|max_tokens|max_input_tokens|max_output_tokens|supports_reasoning|deprecation_date|successor_model)$/,
@@ -29,7 +29,7 @@ const READ = {
 
 /**
  * The rows of some vendors.
- * @param text of a list that was read
+ * @param text of a valid list
  * @param vendors null: all
  */
 export function keptRows(text: string, { format }: PriceList, vendors: readonly Vendor[] | null): Rows {
@@ -51,13 +51,13 @@ export function keptRows(text: string, { format }: PriceList, vendors: readonly 
 const readOf = (row: Members, format: PriceList['format']): Members =>
   Object.fromEntries(Object.entries(row).filter(([key, value]) => READ[format].test(key) && value !== null))
 
-/** How many models the rows are. */
+/** The number of models in the rows. */
 export const countOf = (rows: Rows, format: PriceList['format']): number =>
   format === 'LiteLLM'
     ? Object.keys(rows).length
     : Object.values(rows).reduce((sum, { models }) => sum + Object.keys(models as object).length, 0)
 
-/** The mistakes of a list in some of its rows, and those of the whole list. */
+/** The mistakes in some rows of a list, and those of the whole list. */
 export function problemsIn({ format, providers, problems }: PriceList, rows: Rows): ListProblem[] {
   const isKept = ([first, , model]: readonly string[]) =>
     first === undefined ||
@@ -67,7 +67,7 @@ export function problemsIn({ format, providers, problems }: PriceList, rows: Row
   return [...problems, ...models.flatMap(model => model.problems)].filter(({ path }) => isKept(path))
 }
 
-/** The text of a list, with its day and its origin first, in the order of the names. */
+/** The text of a list, sorted by name, with its date and source first. */
 export function listText(rows: Rows, format: PriceList['format'], mark: { date: string; from: string }): string {
   const lines = [`  ${JSON.stringify(MARK)}: ${inLine(mark)}`]
   for (const [key, row] of inOrder(rows)) {
@@ -82,12 +82,12 @@ export function listText(rows: Rows, format: PriceList['format'], mark: { date: 
 
 const inOrder = (rows: Rows): [string, Members][] => Object.entries(rows).sort(([a], [b]) => (a < b ? -1 : 1))
 
-/** JSON in one line with blanks between its members. A text in JSON has no line breaks of its own. */
+/** JSON on one line with blanks between its members. Texts in JSON contain no line breaks. */
 const inLine = (value: object): string => JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ')
 
 /**
- * Checks that writing to a path destroys nothing but a price list: it has one, or no file.
- * Throws a `CommandError` that names the file.
+ * Checks that a path has a price list or no file, so that nothing else is overwritten.
+ * Throws a `CommandError` with the file's name.
  * @param shown the path, for people
  */
 export async function checkReplaceable(path: string, shown: string): Promise<void> {
@@ -97,18 +97,18 @@ export async function checkReplaceable(path: string, shown: string): Promise<voi
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return
-    throw new CommandError(`${shown} cannot be read, so it is not replaced: ${code ?? message}`)
+    throw new CommandError(`${shown} cannot be read and was not replaced: ${code ?? message}`)
   }
   const mistake = readPriceList(basename(path), text).problems.find(problem => problem.path.length === 0)
   if (mistake === undefined) return
   throw new CommandError(
-    `${shown} is not replaced: ${mistake.message}. Remove the file, or write another one with --out.`,
+    `${shown} was not replaced: ${mistake.message}. Remove the file, or write another one with --out.`,
   )
 }
 
 /**
- * Replaces a file at once: a reader finds the old text or the new one. A link stays a link, and the file keeps its mode.
- * Throws a `CommandError` where the folder cannot be written to.
+ * Replaces a file atomically. A link stays a link, and the file keeps its mode. Throws a `CommandError` if the folder is not
+ * writable.
  */
 export function replaceFile(path: string, text: string): void {
   const real = realPathOf(path)
@@ -130,7 +130,7 @@ export function replaceFile(path: string, text: string): void {
   }
 }
 
-/** Whether two paths lead to one file, through links too. */
+/** Whether two paths are the same file, also through links. */
 export const isSameFile = (one: string, other: string): boolean => realPathOf(one) === realPathOf(other)
 
 function realPathOf(path: string): string {

@@ -1,4 +1,4 @@
-/** The changes that another price list brings: prices of models and costs of their targets, before and after. */
+/** Compares two price lists: prices of models and costs of their targets, before and after. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatMoney, type ModelEnd, type NanoUsd, type Price, UNITS } from '#contract'
 import type { CatalogModel, PriceCatalog } from '../../catalog/price-catalog.ts'
@@ -7,7 +7,7 @@ import { vendorOf } from '../../providers/dialects/vendors.ts'
 import { modelsOf, type PricedModel, type PricedTarget } from './price-view.ts'
 import { type Condition, conditionsOf, percentOf, rateUnder } from './rates.ts'
 
-/** A configuration with the lists that its prices come from. */
+/** A configuration with the catalog of its prices. */
 export interface PricedConfiguration {
   readonly configuration: Configuration
   readonly catalog: PriceCatalog | null
@@ -17,23 +17,23 @@ export interface PricedConfiguration {
 export interface RateChange extends Condition {
   readonly before: NanoUsd | null
   readonly after: NanoUsd | null
-  /** `jump`: more than ten times higher or lower; `zero`: free from now on. */
+  /** `jump`: more than ten times higher or lower; `zero`: becomes free. */
   readonly mark: 'jump' | 'zero' | null
 }
 
-/** The price of a model, or the cost of one of its targets, that changes. */
+/** A changed price of a model, or a changed cost of one of its targets. */
 export interface PriceChange {
   readonly model: string
-  /** The target whose cost it is; null: it is the price. */
+  /** The target of a cost; null: it is the price. */
   readonly target: string | null
   /** The rows of the catalog that it comes from, as VENDOR/MODEL. */
   readonly listed: readonly string[]
   readonly rates: readonly RateChange[]
-  /** Whether `accept` names all of these rows. */
+  /** Whether all of these rows are in `accept`. */
   readonly accepted: boolean
 }
 
-/** A size that changes. */
+/** A changed size. */
 export interface SizeChange {
   readonly model: string
   readonly what: 'context' | 'max_output'
@@ -44,17 +44,17 @@ export interface SizeChange {
 export interface PriceDiff {
   readonly changed: readonly PriceChange[]
   readonly sizes: readonly SizeChange[]
-  /** Models that wildcards have from now on. */
+  /** Models that wildcards gain. */
   readonly added: readonly PricedModel[]
-  /** Models that wildcards no longer have. */
+  /** Models that wildcards lose. */
   readonly removed: readonly string[]
-  /** Models that the list before had; their price now comes from another one. */
+  /** Models of the previous list whose price now comes from another list. */
   readonly missing: readonly { readonly model: string; readonly from: string }[]
-  /** Prices by hand, which do not change, and the rates of the list that are other ones. */
+  /** Handwritten prices, which do not change, with differing rates of the list. */
   readonly byHand: readonly PriceChange[]
-  /** How many models have the same price. */
+  /** The number of models with the same price. */
   readonly same: number
-  /** Models whose provider turns them off, where the list before did not say so. */
+  /** Models with an end that the previous list did not have. */
   readonly ends: readonly { readonly model: string; readonly end: ModelEnd }[]
 }
 
@@ -65,12 +65,12 @@ export interface PriceDiff {
 export function diffOf(before: PricedConfiguration, after: PricedConfiguration, accept: readonly string[]): PriceDiff {
   const [old, now] = [modelsOf(before.configuration), modelsOf(after.configuration)]
   const known = new Map(old.map(model => [model.id, model]))
-  const there = new Set(now.map(({ id }) => id))
+  const remaining = new Set(now.map(({ id }) => id))
   const both = now.flatMap(model => {
     const was = known.get(model.id)
     return was === undefined ? [] : [[was, model] as const]
   })
-  const removed = old.filter(({ id }) => !there.has(id))
+  const removed = old.filter(({ id }) => !remaining.has(id))
   const changed = [
     ...both.flatMap(([was, is]) => changesOf(was, is, accept)),
     ...removed.flatMap(was => freedOf(was, before.configuration, after.catalog)),
@@ -110,18 +110,18 @@ function changesOf(was: PricedModel, is: PricedModel, accept: readonly string[])
     return { ...target, rates: known ? ratesOf(before, target.cost, is.searches) : [] }
   })
   const rowsOf = (some: readonly PricedTarget[]) => [...new Set(some.flatMap(({ listed }) => listed ?? []))]
-  // A price jumps with the cost of a target: the others need not be accepted.
+  // A price jumps because of one target's cost: the other targets need not be accepted.
   const jumping = rowsOf(costs.filter(({ rates }) => rates.some(({ mark }) => mark !== null)))
   return [
     ...change(null, jumping.length > 0 ? jumping : rowsOf(is.targets), price),
-    // A cost that is the price would say everything twice.
+    // A cost that equals the price would be listed twice.
     ...costs
       .filter(({ rates }) => !isDeepStrictEqual(rates, price))
       .flatMap(target => change(target.id, rowsOf([target]), target.rates)),
   ]
 }
 
-/** A wildcard has no model that is free in a list until its name is accepted. */
+/** Free models of a list are not in a wildcard until they are accepted. */
 function freedOf(was: PricedModel, { models, providers }: Configuration, catalog: PriceCatalog | null): PriceChange[] {
   return models.get(was.id)!.targets.flatMap(({ provider, model }) => {
     const vendor = vendorOf(providers.get(provider)!)
@@ -156,7 +156,7 @@ function sizesOf(was: PricedModel, is: PricedModel): SizeChange[] {
   return sizes.flatMap(size => (size.before === size.after ? [] : [{ model: is.id, ...size }]))
 }
 
-/** Prices by hand beside those of the list. A model with several targets has one of them. */
+/** Handwritten prices compared with the list, for models with one target. */
 function byHandOf({ configuration, catalog }: PricedConfiguration): PriceChange[] {
   const { models, origins, providers } = configuration
   return [...models.values()].flatMap(({ id, price, targets, allow }) => {
@@ -166,7 +166,7 @@ function byHandOf({ configuration, catalog }: PricedConfiguration): PriceChange[
     const vendor = vendorOf(provider)
     const row: CatalogModel | null = (vendor && catalog?.find(vendor, target!.model)) ?? null
     if (row?.price == null) return []
-    // No price becomes another one here: a mark would ask for nothing.
+    // These prices do not change, so nothing must be accepted.
     const rates = ratesOf(price, row.price, allow.includes('web_search')).map(rate => ({ ...rate, mark: null }))
     return rates.length === 0
       ? []
@@ -174,11 +174,10 @@ function byHandOf({ configuration, catalog }: PricedConfiguration): PriceChange[
   })
 }
 
-/** Changes that need to be accepted. */
+/** Changes that must be accepted. */
 export const unaccepted = ({ changed }: PriceDiff): PriceChange[] =>
   changed.filter(({ rates, accepted }) => !accepted && rates.some(({ mark }) => mark !== null))
 
-/** The comparison as JSON. */
 export function diffJson(diff: PriceDiff): object {
   const { changed, sizes, added, removed, missing, byHand, same, ends } = diff
   return {

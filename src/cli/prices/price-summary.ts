@@ -1,10 +1,10 @@
-/** Automatic prices in a few lines, for `tollgate check`: how many there are, and a line for each model of the file. */
+/** The summary of automatic prices for `tollgate check`: counts, and a line for each model of the file. */
 import { type Price, rateOf } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import { count, showNano, table } from '../format.ts'
 import { BY_HAND, modelJson, modelsOf, type PricedModel } from './price-view.ts'
 
-/** Empty where no price comes from a list. */
+/** Empty if no price comes from a list. */
 export function priceSummary(configuration: Configuration): string {
   const models = modelsOf(configuration)
   const automatic = models.filter(({ from }) => from !== BY_HAND)
@@ -46,7 +46,7 @@ function grouped<Item>(items: readonly Item[], keyOf: (item: Item) => string): M
   return groups
 }
 
-/** The same for scripts, for each model; null where no price comes from a list. */
+/** The prices of each model as JSON; null if no price comes from a list. */
 export function pricesJson(configuration: Configuration): object[] | null {
   const models = modelsOf(configuration)
   return models.some(({ from }) => from !== BY_HAND) ? models.map(modelJson) : null

@@ -1,11 +1,11 @@
-/** Prices of models for people: one line each, or all that is known of each. */
+/** Formats prices of models: one line each, or with all details. */
 import { type ModelEnd, rateOf } from '#contract'
 import type { Sourced } from '../../catalog/price-catalog.ts'
 import { pairs, showNano, table } from '../format.ts'
 import { type Margin, type PricedModel, type PricedTarget, smallestMargin } from './price-view.ts'
 import { conditionsOf, nameOf, perOf, rateText, rateUnder } from './rates.ts'
 
-/** A table with a line for each model, and below it each remark with its models. */
+/** A table with a line for each model, followed by remarks with their models. */
 export function priceTable(models: readonly PricedModel[]): string {
   const rows = models.map(model => [
     model.id,
@@ -30,13 +30,13 @@ export function priceTable(models: readonly PricedModel[]): string {
   return `${table(columns, rows)}\nDollars for 1M tokens.\n${remarks.length === 0 ? '' : `\n${remarks.map(line => `${line}\n`).join('')}`}`
 }
 
-/** All that is known of a model. */
+/** All values of a model. */
 export function priceDetails(model: PricedModel): string {
   const { id, aliases, wildcard, price, from, context, maxOutput, reasoning, hourly, changes, end, uncounted } = model
   const facts: readonly (readonly [name: string, value: string | null])[] = [
     ['aliases', aliases.length === 0 ? null : aliases.join(', ')],
     ['comes from', wildcard],
-    ['price from', `${from}${hourly ? ' (the dearest price of the day)' : ''}`],
+    ['price from', `${from}${hourly ? ' (the highest price of the day)' : ''}`],
     ['context', `${context.value} tokens (${context.source})`],
     ['max output', `${maxOutput.value} tokens (${maxOutput.source})`],
     ['reasoning', `${reasoning.value ? 'yes' : 'no'} (${reasoning.source})`],
@@ -66,7 +66,7 @@ function targetsText(targets: readonly PricedTarget[]): string[] {
   return targets.map(target => {
     const listed = target.listed === null || target.listed === target.id ? '' : `, listed as ${target.listed}`
     const head = `Target ${target.id}${listed}: `
-    if (target.cost === null) return `${head}its cost is not known.\n`
+    if (target.cost === null) return `${head}its cost is unknown.\n`
     if (target.margins.every(({ price, cost }) => price === cost)) {
       return `${head}its cost is the price, from ${target.from}; the margin is 0.\n`
     }
@@ -89,22 +89,22 @@ const marginRow = (margin: Margin): string[] => [
   perOf(margin.unit),
 ]
 
-/** `12.5 %`; `no price` where something that costs is free, `-` where no cost is known or nothing costs anything. */
+/** `12.5 %`; `no price` if a unit with a cost is free; `-` if the cost is unknown or both are 0. */
 function marginText(margin: Margin | null): string {
   if (margin === null || (margin.price === 0n && margin.cost === 0n)) return '-'
   return margin.percent === null ? 'no price' : `${margin.percent} %`
 }
 
-/** Sizes that no list has are marked. */
+/** Marks sizes that are from no list. */
 function sizeText({ value, source }: Sourced<number>): string {
   return source === 'default' || source === 'family' ? `${value} (${source})` : String(value)
 }
 
 function remarksOn(models: readonly PricedModel[]): string[] {
   const all: readonly (readonly [what: string, of: (model: PricedModel) => string | null])[] = [
-    ['Other rates for long prompts or classes of service', model => (hasConditions(model) ? model.id : null)],
-    ['The price is the dearest of the day', model => (model.hourly ? model.id : null)],
-    ['Another price', model => model.changes && `${model.id} on ${model.changes}`],
+    ['Other rates for long prompts or service tiers', model => (hasConditions(model) ? model.id : null)],
+    ['The price is the highest of the day', model => (model.hourly ? model.id : null)],
+    ['The price changes', model => model.changes && `${model.id} on ${model.changes}`],
     ['The provider turns off', ({ id, end }) => end && `${id} ${endText(end)}`],
     [
       'The list prices something that Tollgate does not count',
@@ -122,7 +122,7 @@ const hasConditions = ({ price }: PricedModel): boolean =>
 
 const MOST_NAMED = 4
 
-/** A list of names that fits a line or two. */
+/** A list of at most four names. */
 export function shortList(texts: readonly string[]): string {
   if (texts.length <= MOST_NAMED) return texts.join(', ')
   return `${texts.slice(0, MOST_NAMED).join(', ')} and ${texts.length - MOST_NAMED} more`

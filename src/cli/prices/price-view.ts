@@ -1,15 +1,15 @@
-/** Prices of models with all that is known of them: `tollgate prices show` prints it, and scripts get it as JSON. */
+/** The view of prices that `tollgate prices show` prints, also as JSON. */
 import { formatMoney, type Model, type ModelEnd, marginOf, type NanoUsd, type Price, priceFields } from '#contract'
 import type { CatalogModel, Sourced } from '../../catalog/price-catalog.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import { vendorOf } from '../../providers/dialects/vendors.ts'
 import { type Condition, conditionsOf, rateUnder, ruleUnder } from './rates.ts'
 
-/** A model of the configuration, or of the price catalog: that one has no targets. */
+/** A model of the configuration, or of the price catalog without targets. */
 export interface PricedModel {
   readonly id: string
   readonly aliases: readonly string[]
-  /** The id with a `*` that it comes from. */
+  /** The wildcard that it comes from. */
   readonly wildcard: string | null
   /** Null: free, or in the catalog without a price for tokens. */
   readonly price: Price | null
@@ -19,13 +19,13 @@ export interface PricedModel {
   readonly maxOutput: Sourced<number>
   readonly reasoning: Sourced<boolean>
   readonly targets: readonly PricedTarget[]
-  /** Whether requests may ask it to search the web; if not, the price of a search says nothing. */
+  /** Whether requests may use web search; if not, the price of a search has no effect. */
   readonly searches: boolean
-  /** Priced by the list, and not counted by the gateway. */
+  /** Units that the list prices but the gateway does not count. */
   readonly uncounted: readonly string[]
-  /** Whether its price is the dearest of the day. */
+  /** Whether its price is the highest of the day. */
   readonly hourly: boolean
-  /** The day of the next price in the list, as YYYY-MM-DD. */
+  /** The date of the next price in the list, as YYYY-MM-DD. */
   readonly changes: string | null
   readonly end: ModelEnd | null
 }
@@ -34,15 +34,15 @@ export interface PricedModel {
 export interface PricedTarget {
   /** Provider and model. */
   readonly id: string
-  /** Its row in the catalog, as VENDOR/MODEL; null: none was looked for. */
+  /** Its row in the catalog, as VENDOR/MODEL; null: not needed. */
   readonly listed: string | null
-  /** Null: not known. */
+  /** Null: unknown. */
   readonly cost: Price | null
   readonly from: string | null
   readonly margins: readonly Margin[]
 }
 
-/** The difference of a rate of the price and that of the cost. */
+/** The difference between a rate of the price and that of the cost. */
 export interface Margin extends Condition {
   readonly price: NanoUsd
   readonly cost: NanoUsd
@@ -50,7 +50,7 @@ export interface Margin extends Condition {
   readonly percent: number | null
 }
 
-/** Where the values of gateway.yaml come from. */
+/** The source of values in gateway.yaml. */
 export const BY_HAND = 'gateway.yaml'
 
 /** The models of a configuration. */
@@ -108,12 +108,12 @@ export function catalogModel(id: string, row: CatalogModel): PricedModel {
   }
 }
 
-/** The lists of a price, each with its day. */
+/** The lists of a price, each with its date. */
 function sourcesOf(price: Price, otherwise: string): string {
   return [...new Set(price.map(rule => rule.source ?? otherwise))].join(', ') || otherwise
 }
 
-/** A search is left out where the model takes none. */
+/** Omits searches if the model does not allow them. */
 function marginsOf({ price: ours, allow }: Pick<Model, 'price' | 'allow'>, cost: Price): Margin[] {
   const price = ours ?? []
   const conditions = conditionsOf(price, cost)
@@ -127,7 +127,7 @@ function marginsOf({ price: ours, allow }: Pick<Model, 'price' | 'allow'>, cost:
     }))
 }
 
-/** The smallest margin of all targets; null: no cost is known, or nothing costs anything. */
+/** The smallest margin of all targets; null if no cost is known or all are 0. */
 export function smallestMargin({ targets }: PricedModel): Margin | null {
   const margins = targets.flatMap(target => target.margins).filter(({ price, cost }) => price > 0n || cost > 0n)
   const least = ({ percent }: Margin) => percent ?? Number.NEGATIVE_INFINITY
@@ -167,7 +167,7 @@ export function modelJson(model: PricedModel): object {
   }
 }
 
-/** The unit of a rate and when it holds, as JSON. */
+/** The unit and the condition of a rate, as JSON. */
 export function conditionJson({ unit, above, tier }: Condition): object {
   return { unit, above: above ?? null, tier: tier ?? null }
 }

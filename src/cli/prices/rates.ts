@@ -1,4 +1,4 @@
-/** Rates of prices, as the commands compare and print them. */
+/** Rates of prices, for comparison and printing. */
 import {
   isToken,
   type NanoUsd,
@@ -13,7 +13,7 @@ import {
 import { nanosFor } from '../../catalog/listed-model.ts'
 import { showNano } from '../format.ts'
 
-/** When a rate holds: for prompts of more tokens than `above`, and in a class of service. */
+/** The condition of a rate: prompts with more tokens than `above`, and a service tier. */
 export interface Condition {
   readonly unit: Unit
   readonly above?: number
@@ -30,10 +30,10 @@ export function rateUnder(price: Price, condition: Condition): NanoUsd | null {
   return rule === undefined ? null : nanosFor(rule, condition.unit)
 }
 
-/** All conditions of several prices, each once, in the order of the units. */
+/** The distinct conditions of several prices, in the order of the units. */
 export function conditionsOf(...prices: readonly Price[]): Condition[] {
-  const found = new Map(prices.flat().map(rule => [nameOf(rule), conditionOf(rule)]))
-  return [...found.values()].sort(
+  const conditions = new Map(prices.flat().map(rule => [nameOf(rule), conditionOf(rule)]))
+  return [...conditions.values()].sort(
     (a, b) =>
       UNIT_NAMES.indexOf(a.unit) - UNIT_NAMES.indexOf(b.unit) ||
       (a.tier ?? '').localeCompare(b.tier ?? '') ||
@@ -47,28 +47,28 @@ const conditionOf = ({ unit, above, tier }: PriceRule): Condition => ({
   ...(tier === undefined ? {} : { tier }),
 })
 
-/** `input`, `input above 200000 tokens`, `output (flex)`: the unit as gateway.yaml has it. */
+/** `input`, `input above 200000 tokens`, `output (flex)`: with the unit's key in gateway.yaml. */
 export function nameOf({ unit, above, tier }: Condition): string {
   const name = tier === undefined ? UNITS[unit].key : `${UNITS[unit].key} (${tier})`
   return above === undefined ? name : `${name} above ${above} tokens`
 }
 
-/** How many units a rate is for: `1M tokens`, `1M characters`, `page`. */
+/** The number of units of a rate: `1M tokens`, `1M characters`, `page`. */
 export function perOf(unit: Unit): string {
   if (isToken(unit)) return '1M tokens'
   if (unit === 'character') return '1M characters'
   return unit === 'second' ? 'second' : UNITS[unit].one
 }
 
-/** `$1.25`; a rate that a price does not have is `-`. */
+/** `$1.25`, or `-` if the price has no such rate. */
 export const rateText = (rate: NanoUsd | null): string => (rate === null ? '-' : showNano(rate))
 
-/** The change from one amount to another in percent, to two decimals; null: the first is 0. */
+/** The change in percent with two decimals; null if `before` is 0. */
 export function percentOf(before: NanoUsd, after: NanoUsd): number | null {
   return before === 0n ? null : Number(((after - before) * 10_000n) / before) / 100
 }
 
-/** `+12.5 %`, and `new` where the amount before was 0. */
+/** `+12.5 %`, or `new` if the amount was 0. */
 export function percentText(percent: number | null): string {
   return percent === null ? 'new' : `${percent > 0 ? '+' : ''}${percent} %`
 }

@@ -1,4 +1,4 @@
-/** `tollgate prices show`: prices of the configuration's models, or of any model that a price list has. */
+/** `tollgate prices show`: shows prices of the configuration's models, or of any model in a price list. */
 
 import { existsSync } from 'node:fs'
 import { fitsPattern } from '#contract'
@@ -15,13 +15,13 @@ import { catalogModel, modelJson, modelsOf, type PricedModel } from './price-vie
 
 export interface ShowOptions {
   readonly config: string
-  /** Whether the command line names the configuration: then it must be there. */
+  /** Whether the command line names the configuration, which must then exist. */
   readonly isNamed: boolean
   readonly json: boolean
   readonly today: Date
 }
 
-interface Shown {
+interface PriceSources {
   readonly models: readonly PricedModel[]
   readonly catalog: PriceCatalog
 }
@@ -43,8 +43,8 @@ export async function showPrices(terminal: Terminal, name: string | null, option
   return 0
 }
 
-/** Null: the configuration has problems, which are printed, and it alone could answer. */
-async function load(terminal: Terminal, name: string | null, options: ShowOptions): Promise<Shown | null> {
+/** Null if the configuration has problems, which are printed, and only the configuration could answer. */
+async function load(terminal: Terminal, name: string | null, options: ShowOptions): Promise<PriceSources | null> {
   const { config, isNamed, today } = options
   const builtIn = async () => ({ models: [], catalog: await loadPriceCatalog(null, [], today) })
   if (!isNamed && !existsSync(pathOf(terminal, config))) return builtIn()
@@ -57,7 +57,7 @@ async function load(terminal: Terminal, name: string | null, options: ShowOption
     terminal.err(`${config} has problems (${terminal.self} check shows them): these are prices of the built-in list.\n`)
     return builtIn()
   }
-  terminal.err(`${await problemText(terminal, loaded)}\nThe prices of a configuration with problems are not known.\n`)
+  terminal.err(`${await problemText(terminal, loaded)}\nThe prices of a configuration with problems are unknown.\n`)
   return null
 }
 
@@ -67,7 +67,7 @@ function ownModels(models: readonly PricedModel[], name: string): PricedModel[] 
   return models.filter(({ id, wildcard }) => wildcard === name || fitsPattern(name, id))
 }
 
-function listedModels({ models, catalog }: Shown, name: string): PricedModel[] {
+function listedModels({ models, catalog }: PriceSources, name: string): PricedModel[] {
   const slash = name.indexOf('/')
   const [vendorName, model] = slash < 0 ? [name, '*'] : [name.slice(0, slash), name.slice(slash + 1)]
   const vendor = vendorNamed(vendorName)
@@ -102,7 +102,7 @@ function showVendors(terminal: Terminal, catalog: PriceCatalog, options: ShowOpt
   else {
     const rows = vendors.map(({ name, title, models }) => [name, title, String(models)])
     terminal.out(table([{ title: 'VENDOR' }, { title: 'NAME' }, { title: 'MODELS', right: true }], rows))
-    terminal.err(`\nThe models of one: ${terminal.self} prices show openai\n`)
+    terminal.err(`\nFor the models of a vendor: ${terminal.self} prices show openai\n`)
   }
   return 0
 }

@@ -1,4 +1,4 @@
-/** Recorded traffic at two price lists: who would have paid how much. */
+/** Computes the cost of recorded traffic at two price lists. */
 import { cost } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import { type Comparison, compare, emptyComparison, recorded } from '../../replay/compare.ts'
@@ -13,14 +13,14 @@ export interface TrafficCost {
   readonly compared: Comparison
   /** The recorded charges of the same lines, in nano-dollars. */
   readonly charged: bigint
-  /** How many lines have no usage. */
+  /** The number of lines without usage. */
   readonly unused: number
-  /** Lines with usage whose model one of the configurations does not have. */
+  /** The number of lines with usage whose model is missing in one of the configurations. */
   readonly unknown: number
-  /** Lines that cannot be read, with the reason of each of the first. */
+  /** The first unreadable lines, with reasons. */
   readonly skipped: readonly { readonly file: string; readonly number: number; readonly reason: string }[]
   readonly skippedCount: number
-  /** Milliseconds since the epoch of the first and the last line that is compared; null: the log has no such line. */
+  /** The times of the first and the last compared line, in milliseconds since the epoch; null: no line was compared. */
   readonly span: { readonly from: number; readonly to: number } | null
 }
 
@@ -63,7 +63,7 @@ export async function trafficCost(
       span = { from: Math.min(span?.from ?? line.at, line.at), to: Math.max(span?.to ?? line.at, line.at) }
       const at = (price: typeof was.price) => ({
         ...recorded(line),
-        // An answer from a cache has a price of its own, in the settings of a policy.
+        // The price of an answer from a cache is set by the policy.
         charged: usage.source === 'cached' ? line.charged : cost(usage, price ?? []).total,
       })
       compare(compared, line, at(was.price), at(is.price))

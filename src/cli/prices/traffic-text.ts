@@ -1,4 +1,4 @@
-/** Recorded traffic at two price lists, for people and as JSON. */
+/** Formats the cost of recorded traffic at two price lists, as text and as JSON. */
 import { formatMoney } from '#contract'
 import type { Cost } from '../../replay/compare.ts'
 import { costsOf } from '../../replay/report.ts'
@@ -6,7 +6,7 @@ import { count, showNano, showTime, table } from '../format.ts'
 import { percentOf, percentText } from './rates.ts'
 import type { TrafficCost } from './traffic-cost.ts'
 
-/** Models and accounts in the table; the JSON has all. */
+/** The maximum number of models and of accounts in the table; the JSON has all. */
 const MOST = 10
 
 /** A table of the models and accounts that change, the largest change first. */
@@ -39,8 +39,8 @@ export function trafficText({ compared, charged, unused, unknown, skipped, skipp
     `${count(compared.lines, 'exchange')} with usage in the log${when}. ${showNano(charged)} was charged for them.\n`,
     table(columns, rows),
     more > 0 ? `and ${more} more (--json has all)\n` : '',
-    unused > 0 ? `${count(unused, 'line')} without usage left out.\n` : '',
-    unknown > 0 ? `${count(unknown, 'line')} of models that are not here left out.\n` : '',
+    unused > 0 ? `${count(unused, 'line')} without usage omitted.\n` : '',
+    unknown > 0 ? `${count(unknown, 'line')} with unknown models omitted.\n` : '',
     skippedCount > 0 ? `${count(skippedCount, 'line')} skipped:\n` : '',
     ...skipped.map(({ file, number, reason }) => `  ${file}:${number}: ${reason}\n`),
     skippedCount > skipped.length ? `  and ${skippedCount - skipped.length} more\n` : '',

@@ -1,4 +1,4 @@
-/** `tollgate prices update`: writes the price list of a configuration, for a review. It changes no price of a running gateway by itself. */
+/** `tollgate prices update`: writes the price list of a configuration for review. It does not change a running gateway. */
 import { existsSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import type { LoadResult } from '../../config/load.ts'
@@ -27,10 +27,10 @@ import { vendorsOf } from './used-vendors.ts'
 
 export interface UpdateOptions {
   readonly config: string
-  /** Where the list is written; null: to the file that the configuration names. */
+  /** The file to write; null: the file in the configuration. */
   readonly out: string | null
   readonly accept: readonly string[]
-  /** Whether the models of all vendors are kept. */
+  /** Whether to keep the models of all vendors. */
   readonly all: boolean
   readonly json: boolean
   readonly today: Date
@@ -38,10 +38,10 @@ export interface UpdateOptions {
 
 type Loaded = Extract<LoadResult, { readonly configuration: object }>
 
-/** The name of a list where the configuration names none. */
+/** The default name of a list. */
 const NEW_LIST = 'prices.json'
 
-/** Reads, checks, compares and writes a list. Answers with 1, and writes nothing, where the list is refused. */
+/** Reads, checks, compares and writes a list. Returns 1 and writes nothing if the list is rejected. */
 export async function updatePrices(terminal: Terminal, from: string, options: UpdateOptions): Promise<ExitCode> {
   const { config, today, accept } = options
   const input = await readListInput(terminal, from, today)
@@ -86,7 +86,7 @@ export async function updatePrices(terminal: Terminal, from: string, options: Up
   return failed.length === 0 ? 0 : 1
 }
 
-/** The configuration with the list that it has, or with the built-in one where its own cannot be used; null: neither loads. */
+/** The configuration with its own list, or with the built-in one if that cannot be used; null if neither loads. */
 async function loadBefore(terminal: Terminal, { config, today }: UpdateOptions): Promise<Loaded | null> {
   const own = await loadWithStandIns(terminal, config, { today })
   if ('configuration' in own) return own
@@ -110,11 +110,11 @@ function outOf(terminal: Terminal, { configuration }: Loaded, { out }: UpdateOpt
   const file = join(dirname(configuration.file), NEW_LIST)
   if (!existsSync(file)) return file
   throw new CommandError(
-    `${shownPath(terminal, file)} is there, and the configuration does not name it. Write "catalog: ${NEW_LIST}", or another file with --out.`,
+    `${shownPath(terminal, file)} exists, but is not the catalog of the configuration. Add "catalog: ${NEW_LIST}" to it, or write another file with --out.`,
   )
 }
 
-/** A gateway reloads when one of its files changes, so it would charge the new prices before a review. */
+/** A gateway reloads when its files change, so it would charge the new prices before a review. */
 async function checkNotServed(
   terminal: Terminal,
   file: string,
@@ -123,25 +123,25 @@ async function checkNotServed(
 ): Promise<void> {
   if (configuration.priceList === null || !isSameFile(configuration.priceList.file, file)) return
   const place = await findStore(terminal, config).catch((error: unknown) => {
-    // The store may be in a variable that this shell does not have.
+    // The store may be in a variable that is not set in this shell.
     if (error instanceof CommandError) return null
     throw error
   })
   if (place === null || (await askGateway(place, 'model.list', {})) === null) return
   throw new CommandError(
-    `A gateway runs with ${config}, and would use ${shownPath(terminal, file)} at once. Write another file with --out, review it, and move it into place.`,
+    `A gateway runs with ${config} and would use ${shownPath(terminal, file)} at once. Write another file with --out, review it, and move it into place.`,
   )
 }
 
-interface Written {
+interface WrittenList {
   readonly file: string
   readonly given: Loaded
   readonly after: string
   readonly options: UpdateOptions
 }
 
-/** The steps that remain for the operator, a sentence each. */
-async function nextSteps(terminal: Terminal, { file, given, after, options }: Written): Promise<string[]> {
+/** The remaining steps for the operator, one sentence each. */
+async function nextSteps(terminal: Terminal, { file, given, after, options }: WrittenList): Promise<string[]> {
   const { config, accept, today } = options
   const { priceList, file: configFile } = given.configuration
   const shown = shownPath(terminal, file)
@@ -151,7 +151,7 @@ async function nextSteps(terminal: Terminal, { file, given, after, options }: Wr
     more.length === 0
       ? given
       : await loadWithStandIns(terminal, config, { today, priceList: { file, text: after, accept: [] } })
-  // Without these names a load would refuse the list, or leave out free models of wildcards.
+  // Without these entries a load would reject the list, or omit free models of wildcards.
   const isNeeded = 'problems' in without || without.configuration.models.size < given.configuration.models.size
   const accepted = isNeeded ? [...own, ...more] : own
   const name = relative(dirname(configFile), file)
@@ -160,6 +160,6 @@ async function nextSteps(terminal: Terminal, { file, given, after, options }: Wr
   const isNamed = priceList !== null && isSameFile(priceList.file, file) && accepted.length === own.length
   return [
     ...(isNamed ? [] : [`Add to ${config}:  ${line}`]),
-    `Review ${shown}, run ${terminal.self} check, and reload the gateway. No price changes before that.`,
+    `Review ${shown}, run ${terminal.self} check, and reload the gateway. Until then, no price changes.`,
   ]
 }

@@ -1,4 +1,4 @@
-/** The vendors that a configuration buys from. */
+/** The vendors of a configuration's providers. */
 import type { Configuration } from '../../config/configuration.ts'
 import { type Vendor, vendorOf } from '../../providers/dialects/vendors.ts'
 

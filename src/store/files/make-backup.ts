@@ -74,7 +74,7 @@ export async function makeBackup(request: BackupRequest): Promise<BackupReport> 
     return { ...report, bytes: statSync(file).size }
   } catch (error) {
     if (error instanceof StoreError || 'syscall' in (error as Error)) throw error
-    throw new StoreError(`The backup ${file} cannot be made: ${(error as Error).message}.`, { cause: error })
+    throw new StoreError(`The backup ${file} cannot be created: ${(error as Error).message}.`, { cause: error })
   } finally {
     removeDatabase(aside)
   }
