@@ -96,7 +96,7 @@ describe('an exchange that nobody knows', () => {
     await expect(explainLive('req_gone', told, terminal)).rejects.toThrow(
       'Without a running gateway its last requests are not known',
     )
-    await expect(explainShadow(told, terminal)).rejects.toThrow('kept in its memory only')
+    await expect(explainShadow(told, terminal)).rejects.toThrow('are only in its memory')
   })
 
   test('a store in memory, and no gateway', async () => {
