@@ -153,8 +153,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'let-out-unwritten',
     'the end of an answer leaves although only memory has its charge',
     SETTLE,
-    "log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')",
-    "{\n      log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')\n      return\n    }",
+    "log.error(owed, 'failed to write a settle and to spool it; it waits in memory')",
+    "{\n      log.error(owed, 'failed to write a settle and to spool it; it waits in memory')\n      return\n    }",
   ),
   one(
     'no-first-byte-deadline',
