@@ -43,17 +43,9 @@ function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string
   const pairs = standard.steps.flatMap(step => {
     if (step === door) return identifying.map(each => [each, configOf(each, own)] as const)
     if (step.gives.some(fact => facts.has(fact))) return []
-    const config = configOf(step, common)
     // An id is one within a file: both may have a "limit". No file can have an id with a colon.
     const id = ids.has(step.id) ? `${step.id}:${CATALOG_POLICY}` : step.id
-    return [
-      id === step.id
-        ? ([step, config] as const)
-        : ([
-            { ...step, id },
-            { ...config, id },
-          ] as const),
-    ]
+    return [[{ ...step, id }, Object.freeze({ ...configOf(step, common), id })] as const]
   })
   policies.set(derived, {
     ...policy,

@@ -38,7 +38,7 @@ export interface Key {
 /** A key as a list shows it: never a secret, only the last four characters of each live one. */
 export interface KeySummary extends Key {
   readonly secrets: readonly { readonly last4: string; readonly expiresAt: number | null }[]
-  /** What it may spend in its life; null: as much as the balance and the budgets of the account allow. */
+  /** The most that it may spend in its life; null: only the balance and the budgets of the account limit it. */
   readonly spendingCap: NanoUsd | null
   readonly spent: NanoUsd
   /** How many requests have held credit with it; free ones are not counted. */

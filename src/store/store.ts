@@ -72,7 +72,7 @@ export interface NewKey {
   readonly models?: readonly string[] | null
   /** Milliseconds since the epoch, or null for never. */
   readonly expiresAt?: number | null
-  /** What it may spend in its life; null: as much as the balance and the budgets of the account allow. */
+  /** The most that it may spend in its life; null: only the balance and the budgets of the account limit it. */
   readonly spendingCap?: NanoUsd | null
   readonly purpose?: KeyPurpose | null
 }

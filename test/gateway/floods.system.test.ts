@@ -23,7 +23,7 @@ const EVERY_MS = counts(20, 10)
 const MIB = 1024 * 1024
 /** What a flood may add at most to the resident memory. */
 const MORE_MIB = 256
-/** What it may leave behind in objects and buffers. */
+/** The memory that may be left in objects and buffers. */
 const LEFT_MIB = 32
 /**
  * Five times the second within which /livez answers, as the processor's time for which nothing else could run: how long an
