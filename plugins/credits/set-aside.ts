@@ -68,7 +68,7 @@ export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
     const { amount, result, short } = await holdWithin(parts, bill, chain)
     if (result.held) {
       noteCap(parts, bill.chat, asked, short)
-      if (switchedBy !== null) nameOther(parts, switchedBy)
+      nameOther(parts, switchedBy)
       return { amount, bill }
     }
     const budget = result.reason === 'short' && result.of === 'budget' ? chain[result.budget!]! : null
@@ -78,7 +78,7 @@ export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
     const isTaken = askInstead(parts, other, budget)
     if (exchange.model!.id !== before) switchedBy = budget
     if (isTaken && other.price === null) {
-      if (switchedBy !== null) nameOther(parts, switchedBy)
+      nameOther(parts, switchedBy)
       return null
     }
     if (isTaken) price = other.price!
@@ -178,9 +178,10 @@ function askInstead({ exchange }: SetAsideParts, model: Model, budget: ChainedBu
 }
 
 /** Names the model that answers, and the budget. Only an answer has these headers, not a refusal by another limit. */
-function nameOther({ exchange, setHeader }: SetAsideParts, { rule }: ChainedBudget): void {
+function nameOther({ exchange, setHeader }: SetAsideParts, switchedBy: ChainedBudget | null): void {
+  if (switchedBy === null) return
   setHeader(MODEL_HEADER, exchange.model!.id)
-  setHeader(BUDGET_HEADER, asciiOf(budgetName(rule)))
+  setHeader(BUDGET_HEADER, asciiOf(budgetName(switchedBy.rule)))
 }
 
 /** Headers carry ASCII only. */

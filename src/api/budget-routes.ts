@@ -13,7 +13,7 @@ import {
 } from '#contract'
 import type { PageQuery } from '../store/money/reports.ts'
 import type { BudgetChange } from '../store/store.ts'
-import { type BudgetReads, budgetsOfAccount, budgetsOfKey, ownBudget } from './budget-views.ts'
+import { type BudgetReads, budgetsOfAccount, budgetsOfKeys, ownBudget } from './budget-views.ts'
 import { modelsOfAccount } from './declared-plans.ts'
 import { ID, line, MONEY } from './inputs.ts'
 import { accountOf } from './operator-routes.ts'
@@ -171,10 +171,8 @@ async function put(call: BudgetCall, owner: Owner, models: readonly Model[]) {
   note({ every, ...words, amount: formatMoney(budget.amount), ...(at && { at: at.join(' ') }) })
   await parts.store.setBudget({ of, name: idOf(owner), every, budget })
   const reads = readsOf(parts)
-  const views =
-    of === 'account'
-      ? (await budgetsOfAccount(await accountOf(parts.store, account.id), reads, { limit: 1 })).items
-      : await budgetsOfKey((await parts.store.findKey(owner.key.id))!, account, reads)
+  const keys = owner.of === 'key' ? [(await parts.store.findKey(owner.key.id))!] : []
+  const views = await budgetsOfKeys(await accountOf(parts.store, account.id), keys, reads)
   const view = views.find(each => each.place === of && each.every === every)
   // Another request has removed it.
   if (view === undefined) throw refuse('not_found')

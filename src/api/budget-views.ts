@@ -1,6 +1,6 @@
 /** Budgets as the API and the commands show them. */
 import type { AccountBalance, Budget, KeySummary } from '#contract'
-import { type BudgetRules, leftOfOwned, leftOfRows, ownedBudgets } from '../budgets/left.ts'
+import { type BudgetRules, leftOfOwned, leftOfRows, ownedBudgets, periodsOf } from '../budgets/left.ts'
 import type { PageQuery } from '../store/money/reports.ts'
 import type { Store } from '../store/store.ts'
 import { showBudget } from './show.ts'
@@ -25,25 +25,22 @@ export async function budgetsOfAccount(
 ): Promise<PageView<BudgetView>> {
   const owned = ownedBudgets({ account, keys: await store.listKeys(account.id), rules }, now)
   const [used, { items, next }] = await Promise.all([
-    page.after === undefined ? store.findBudgetUses(account.id, namesOf(owned)) : null,
+    page.after === undefined ? store.findBudgetUses(account.id, periodsOf(owned)) : null,
     store.listBudgetUses(account.id, now, page),
   ])
   const first = used === null ? [] : leftOfOwned(owned, used)
   return { items: [...first, ...leftOfRows(items, owned, rules, now)].map(showBudget), next }
 }
 
-/** Those of one key: its own, and those of its account. */
-export async function budgetsOfKey(
-  key: KeySummary,
+/** Those that limit the account itself or one of the keys, each with its rest. */
+export async function budgetsOfKeys(
   account: AccountBalance,
+  keys: readonly KeySummary[],
   { store, rules, now }: BudgetReads,
 ): Promise<readonly BudgetView[]> {
-  const owned = ownedBudgets({ account, keys: [key], rules }, now)
-  return leftOfOwned(owned, await store.findBudgetUses(account.id, namesOf(owned))).map(showBudget)
+  const owned = ownedBudgets({ account, keys, rules }, now)
+  return leftOfOwned(owned, await store.findBudgetUses(account.id, periodsOf(owned))).map(showBudget)
 }
-
-const namesOf = (owned: ReturnType<typeof ownedBudgets>) =>
-  owned.map(({ budget: { budget, start } }) => ({ budget, start }))
 
 /** The budget that an account or a key has of its own for a period. */
 export function ownBudget(owner: { readonly budgets?: readonly Budget[] }, every: string): Budget | undefined {

@@ -115,6 +115,10 @@ export function ownedBudgets({ account, keys, rules }: BudgetSources, nowMs: num
   ]
 }
 
+/** The names of their rows in the ledger. */
+export const periodsOf = (owned: readonly OwnedBudget[]): Pick<Use, 'budget' | 'start'>[] =>
+  owned.map(({ budget: { budget, start } }) => ({ budget, start }))
+
 /** @param uses the existing rows of these budgets */
 export function leftOfOwned(owned: readonly OwnedBudget[], uses: readonly Use[]): readonly BudgetLeft[] {
   const rows = new Map(uses.map(use => [rowName(use), use]))

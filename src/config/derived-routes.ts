@@ -43,17 +43,9 @@ function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string
   const pairs = standard.steps.flatMap(step => {
     if (step === apiKey) return identifying.map(each => [each, configOf(each, own)] as const)
     if (step.gives.some(fact => facts.has(fact))) return []
-    const config = configOf(step, common)
     // Ids are unique within a file only: both may have a "limit". No id in a file has a colon.
     const id = ids.has(step.id) ? `${step.id}:${CATALOG_POLICY}` : step.id
-    return [
-      id === step.id
-        ? ([step, config] as const)
-        : ([
-            { ...step, id },
-            { ...config, id },
-          ] as const),
-    ]
+    return [[{ ...step, id }, Object.freeze({ ...configOf(step, common), id })] as const]
   })
   policies.set(derived, {
     ...policy,

@@ -74,7 +74,7 @@ export interface NewKey {
   readonly models?: readonly string[] | null
   /** Milliseconds since the epoch, or null for never. */
   readonly expiresAt?: number | null
-  /** Spending limit for the key's life; null: as much as the balance and the budgets of the account allow. */
+  /** Spending limit for the key's life; null: only the balance and the budgets of the account limit it. */
   readonly spendingCap?: NanoUsd | null
   readonly purpose?: KeyPurpose | null
 }

@@ -18,7 +18,7 @@ async function written(): Promise<Map<string, string[]>> {
   const store = await testStore()
   const accountId = await fund(store, 100n)
   const { key } = await store.createKey({ account: accountId, name: 'app' })
-  const budget = { budget: 'plan pro/account life/life UTC/', start: 0, end: null, amount: 100n, marks: [80] }
+  const budget = { budget: 'plan pro/account life/life/', start: 0, end: null, amount: 100n, marks: [80] }
   await store.ledger.hold(aHold({ accountId, keyId: key.id, exchange: 'req_1', amount: 90n, budgets: [budget] }))
   await store.ledger.settle(aSettle({ exchange: 'req_1', amount: 90n }))
   await store.alerts.lookAtBalances(50n, store.clock.now())

@@ -2,7 +2,14 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Budget, formatMoney, parseMoney } from '#contract'
 import { chainOf, ofOwners, type Spender } from '../../src/budgets/budget-chain.ts'
-import { type BudgetLeft, type BudgetRules, leftOfOwned, leftOfRows, ownedBudgets } from '../../src/budgets/left.ts'
+import {
+  type BudgetLeft,
+  type BudgetRules,
+  leftOfOwned,
+  leftOfRows,
+  ownedBudgets,
+  periodsOf,
+} from '../../src/budgets/left.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { budgetUses } from '../helpers/budget-uses.ts'
@@ -73,10 +80,7 @@ function budgetsLeft(
   keys = store.reads.listKeys(account),
 ): readonly BudgetLeft[] {
   const owned = ownedBudgets({ account: store.reads.findAccount(account)!, keys, rules }, clock.ms)
-  const uses = store.reads.findBudgetUses(
-    account,
-    owned.map(({ budget: { budget, start } }) => ({ budget, start })),
-  )
+  const uses = store.reads.findBudgetUses(account, periodsOf(owned))
   return [
     ...leftOfOwned(owned, uses),
     ...leftOfRows(budgetUses(store.reads, account, clock.ms), owned, rules, clock.ms),
@@ -214,10 +218,7 @@ test('a key sees its own budgets and those of its account, but neither other key
     { account: store.reads.findAccount(account)!, keys: [store.reads.findKey(app)!], rules },
     clock.ms,
   )
-  const uses = store.reads.findBudgetUses(
-    account,
-    owned.map(({ budget }) => budget),
-  )
+  const uses = store.reads.findBudgetUses(account, periodsOf(owned))
   expect(shown(leftOfOwned(owned, uses))).toEqual([
     ['account', 'account month', null, '98.0'],
     ['plan pro', 'account week', null, '28.0'],

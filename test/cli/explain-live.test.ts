@@ -87,14 +87,16 @@ describe('an exchange that nobody knows', () => {
   test('of a gateway that runs: what it remembers', async () => {
     const asked = remembering({}, () => explainLive('req_gone', told, terminal))
     await expect(asked).rejects.toThrow(
-      'There is nothing about req_gone. The gateway remembers the last 10,000 since its start; ' +
-        'those for which money was held have a receipt, which is kept for good.',
+      'Nothing is known of req_gone. The gateway remembers the last 10,000 since its start. ' +
+        'Requests with a hold have a receipt, which is kept for ever.',
     )
   })
 
   test('when none runs', async () => {
-    await expect(explainLive('req_gone', told, terminal)).rejects.toThrow('No gateway runs that would remember')
-    await expect(explainShadow(told, terminal)).rejects.toThrow('kept in its memory only')
+    await expect(explainLive('req_gone', told, terminal)).rejects.toThrow(
+      'Without a running gateway its last requests are not known',
+    )
+    await expect(explainShadow(told, terminal)).rejects.toThrow('are only in its memory')
   })
 
   test('a store in memory, and no gateway', async () => {

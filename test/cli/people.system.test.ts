@@ -124,7 +124,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     [['reset', 'cy@example.com'], 'the person "cy@example.com" does not exist'],
     [['role', 'cy@example.com', 'operator'], 'the person "cy@example.com" does not exist'],
     [['remove', 'per_x'], 'the person "per_x" does not exist'],
-    [['revoke-link', 'lnk_x'], 'there is no link "lnk_x" that works'],
+    [['revoke-link', 'lnk_x'], 'a working link "lnk_x" does not exist'],
     [
       ['role', 'ada@example.com', 'member'],
       'ada@example.com is the only operator. Make another person an operator first.',

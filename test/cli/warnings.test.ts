@@ -97,7 +97,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       '- use: credits\n  - use: route',
     ),
     rule: 'no-effect',
-    says: 'with ttl 0s no answer is ever given again',
+    says: 'with ttl 0s no answer is ever repeated',
   },
   'a cache that is larger than threads can share': {
     policy: inFront('  - { use: cache, with: { size: 1025MiB } }\n'),

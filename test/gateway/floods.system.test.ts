@@ -23,7 +23,7 @@ const EVERY_MS = counts(20, 10)
 const MIB = 1024 * 1024
 /** The resident memory that a flood may add. */
 const MORE_MIB = 256
-/** What it may leave behind in objects and buffers. */
+/** The memory that may be left in objects and buffers. */
 const LEFT_MIB = 32
 /**
  * Five times the second within which /livez answers, as CPU time in which nothing else could run. The time of an answer also depends on

@@ -83,14 +83,12 @@ describe('an unknown exchange', () => {
     expect(answer.status).toBe(404)
     const { error } = (await answer.json()) as { error: { message: string; code: string } }
     expect(error.code).toBe('not_found')
-    expect(error.message).toMatch(
-      /^There is nothing about req_0+\. The gateway remembers the last 10,000 since its start/,
-    )
+    expect(error.message).toMatch(/^Nothing is known of req_0+\. The gateway remembers the last 10,000 since its start/)
   })
 
   test('by the socket', async () => {
     const call = callControl(ofSocket(), 'exchange.show', { exchange: 'req_nothing' })
-    await expect(call).rejects.toThrow('There is nothing about req_nothing. The gateway remembers the last 10,000')
+    await expect(call).rejects.toThrow('Nothing is known of req_nothing. The gateway remembers the last 10,000')
     await expect(callControl(ofSocket(), 'exchange.show', {})).rejects.toThrow('"exchange" is missing')
     await expect(callControl(ofSocket(), 'shadow.show', { all: true })).rejects.toThrow('"all" is not an argument')
   })

@@ -3,7 +3,7 @@ import { type Budget, type Clock, EVERY, type Every, mistakeInBudget } from '#co
 import type { BudgetRules } from '../../budgets/left.ts'
 import { systemClock } from '../../common/clock.ts'
 import type { BudgetChange, Store } from '../../store/store.ts'
-import { type BudgetReads, budgetsOfAccount, budgetsOfKey, ownBudget } from '../budget-views.ts'
+import { type BudgetReads, budgetsOfAccount, budgetsOfKeys, ownBudget } from '../budget-views.ts'
 import type { BudgetView } from '../views.ts'
 import { type Arguments, VerbError } from './arguments.ts'
 import { accountNamed, keyWith } from './named.ts'
@@ -65,7 +65,7 @@ export const BUDGET_VERBS: BudgetVerbs = {
       await store.setBudget({ ...withOwn(change, key), of: 'key', name: id })
     }
     const account = await accountNamed(store, key.accountId)
-    const budgets = await budgetsOfKey(await keyWith(store, id), account, readsOf(store, running))
+    const budgets = await budgetsOfKeys(account, [await keyWith(store, id)], readsOf(store, running))
     return { account: account.name, key: key.name, budgets }
   },
 }

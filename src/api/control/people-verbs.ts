@@ -8,6 +8,7 @@ import { type PlanNames, whyNotPlan } from '../declared-plans.ts'
 import { namesOf, showLink, showLinks, showPerson, showToken, showTokens } from '../show.ts'
 import type { LinkView, PersonView, TokenView } from '../views.ts'
 import { type Arguments, VerbError } from './arguments.ts'
+import { accountNamed } from './named.ts'
 import { resetFor } from './reset-link.ts'
 
 /** A link with its secret, which is shown only once. */
@@ -60,7 +61,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
       )
     }
     refusePlan('person.invite', plans?.() ?? null, plan ?? undefined)
-    const accountId = account === undefined ? null : await idOf(store, account)
+    const accountId = account === undefined ? null : (await accountNamed(store, account)).id
     const { link, token } = await store.people.createLink({
       kind: 'invitation',
       role,
@@ -152,12 +153,6 @@ function noteActor(args: Arguments): void {
 function roleOf(text: string): Role {
   if (text === 'member' || text === 'operator') return text
   throw new VerbError(`"role" must be member or operator, not "${text}"`)
-}
-
-async function idOf(store: Store, account: string): Promise<string> {
-  const found = await store.findAccount(account)
-  if (!found) throw new StoreError(`the account "${account}" does not exist; give its id or its name`)
-  return found.id
 }
 
 async function shown(store: Store, person: Person): Promise<PersonView> {

@@ -1,6 +1,6 @@
 /** `GET /v1/budgets`: the budgets of a key and of its account, with the amount left in each. */
 import { formatMoney, refuse } from '#contract'
-import { type BudgetLeft, leftOfOwned, ownedBudgets } from '../../budgets/left.ts'
+import { type BudgetLeft, leftOfOwned, ownedBudgets, periodsOf } from '../../budgets/left.ts'
 import type { Reply } from '../finish.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { jsonReply } from './reply.ts'
@@ -10,10 +10,7 @@ export async function sendBudgets(exchange: LiveExchange): Promise<Reply> {
   if (account === undefined || key === undefined) throw refuse('unauthorized')
   const sources = { account, keys: [key], rules: generation.budgetRules }
   const owned = ownedBudgets(sources, host.clock.now())
-  const uses = await host.store.findBudgetUses(
-    account.id,
-    owned.map(({ budget }) => budget),
-  )
+  const uses = await host.store.findBudgetUses(account.id, periodsOf(owned))
   return jsonReply(exchange, { object: 'list', data: leftOfOwned(owned, uses).map(entryOf) })
 }
 
