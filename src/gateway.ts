@@ -20,18 +20,18 @@ import type { Overload } from './request/http/overload.ts'
 import { THREAD_WORK, type Work } from './request/http/owners.ts'
 import { createVia } from './request/http/via.ts'
 import { runPlan } from './request/pipeline/runner.ts'
-import { sendBudgets } from './request/send/budgets-reply.ts'
+import { sendBudgets } from './request/send/budget-lookup.ts'
 import { sendChat } from './request/send/chat.ts'
 import { sendCount } from './request/send/count.ts'
-import { answerEarly } from './request/send/early.ts'
-import { keepAnswer, keepForOthers, sendKept } from './request/send/kept.ts'
+import { answerEarly } from './request/send/early-answer.ts'
+import type { SentError } from './request/send/exchange-summary.ts'
+import { readKeptAhead, viewOf } from './request/send/inbound-view.ts'
+import { keepAnswer, keepForOthers, sendKept } from './request/send/kept-responses.ts'
 import { type ExchangeHost, LiveExchange, type SenderParts } from './request/send/live-exchange.ts'
 import { type FindRecent, sendModel, sendModels, sendReceipt } from './request/send/lookup.ts'
 import { createMemory, ownerOf } from './request/send/memory.ts'
 import { noteRawModel, sendRaw } from './request/send/raw.ts'
-import type { Told } from './request/send/record.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
-import { readKeptAhead, viewOf } from './request/send/view.ts'
 
 export interface GatewayParts extends SenderParts {
   /** The generation in which new exchanges begin. */
@@ -48,7 +48,7 @@ export interface GatewayParts extends SenderParts {
   /** Whether other threads serve with the same store. */
   readonly isOneOfSeveral?: boolean
   /** Called once for each exchange, after the answer was flushed or the client disconnected. */
-  record(exchange: LiveExchange, sent: Told): void
+  record(exchange: LiveExchange, sent: SentError): void
   /** Looks up finished exchanges. Left out: none are kept. */
   readonly findRecent?: FindRecent
   /** Reports an unexpected error. */
@@ -99,7 +99,7 @@ export class Gateway {
    */
   async handle(ctx: Context, route: LiveRoute, generation: Generation): Promise<void> {
     let exchange: LiveExchange | null = null
-    let sent: Told = { refusal: null, decidedBy: null }
+    let sent: SentError = { refusal: null, decidedBy: null }
     try {
       // 1. Open: from here on the exchange notices when its client disconnects.
       this.#parts.entered(generation)
@@ -301,11 +301,11 @@ export class Gateway {
   }
 
   /** Always sends an error: a client without one would hang. Returns what was sent. */
-  #sendError(exchange: LiveExchange, error: unknown): Told {
+  #sendError(exchange: LiveExchange, error: unknown): SentError {
     const stage = ['opening', 'receiving', 'closing'].includes(exchange.phase) ? 'gateway' : 'send'
     exchange.broke(error)
     if (!isRefusal(error)) this.#parts.reportBug(exchange.id, error)
-    const refusal = isRefusal(error) ? exchange.asAsked(error) : refuse('internal_error', { cause: error })
+    const refusal = isRefusal(error) ? exchange.inClientTerms(error) : refuse('internal_error', { cause: error })
     const decider = decidedBy(exchange.trail, refusal, stage)
     try {
       this.#fail(exchange, refusal, decider)
@@ -317,7 +317,7 @@ export class Gateway {
   }
 
   /** The error could not be sent. A plain one takes its place, decided by the gateway. */
-  #sendPlainError(exchange: LiveExchange, cause: unknown): Told {
+  #sendPlainError(exchange: LiveExchange, cause: unknown): SentError {
     const { ctx, client, id } = exchange
     const refusal = refuse('internal_error', { cause })
     try {
@@ -354,7 +354,7 @@ export class Gateway {
   }
 
   /** An error in `record` must not keep the exchange open. */
-  #record(exchange: LiveExchange, sent: Told): void {
+  #record(exchange: LiveExchange, sent: SentError): void {
     try {
       this.#parts.record(exchange, sent)
     } catch (error) {

@@ -23,7 +23,7 @@ import { createTelemetry } from './observe/telemetry/telemetry.ts'
 import { createGeneration } from './request/generation.ts'
 import { closeSoon } from './runtime/close-server.ts'
 import { createDashboardServer, preparePage } from './runtime/dashboard-server.ts'
-import { notDryRun, runDry } from './runtime/dry-run.ts'
+import { runDry, skippedByDryRun } from './runtime/dry-run.ts'
 import { createLoader, hashOf, type Loader } from './runtime/loader.ts'
 import { mainSources, ownSources } from './runtime/metric-sources.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
@@ -35,7 +35,7 @@ import { createPast } from './runtime/recent-trails.ts'
 import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
 import { createReplicaViews } from './runtime/replica-views.ts'
 import { alone, createServing, type ServingParts, type ServingSet } from './runtime/serving.ts'
-import { createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
+import { createShutdown, followSignals, undoAll, watchUncaughtErrors } from './runtime/shutdown.ts'
 import { threadsOf } from './runtime/thread-count.ts'
 import { createThreadMemory } from './runtime/thread-state.ts'
 import { ServingThreads, type ThreadsParts } from './runtime/threads.ts'
@@ -231,7 +231,7 @@ async function createReloadsOf(base: Foundation, store: ServedStore, metrics: Me
       return mistakes.map(({ position, message, suggestion }) => brokenPlugin(position, message, suggestion))
     },
     agree: async each => state.threads?.prepare(textsOf(each)),
-    notRun: notDryRun,
+    notRun: skippedByDryRun,
     log: log.log,
     redact: log.redact,
     now: clock.now,
@@ -369,7 +369,7 @@ function followEnd(base: Foundation, { metrics, reloads }: Pick<Services, 'metri
   if (options.signals !== false) {
     followSignals(drain, () => void reloads.reload('SIGHUP'), finished)
     reloads.watch(WATCH_EVERY_MS)
-    followMistakes(metrics.unhandledRejection, log, finished)
+    watchUncaughtErrors(metrics.unhandledRejection, log, finished)
   }
   return { finished, drain }
 }

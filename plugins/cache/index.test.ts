@@ -382,8 +382,8 @@ test('a client that may not see reasoning shares no answers with one that may', 
   const body = { model: 'm', messages: [] }
   const question = { owner: 'o', modelId: 'm', cap: 1, choices: 1, body, bytes: Buffer.from('') }
   const key = keyOf(question)
-  expect(keyOf({ ...question, hidesThoughts: false })).toBe(key)
-  expect(keyOf({ ...question, hidesThoughts: true })).not.toBe(key)
+  expect(keyOf({ ...question, hidesReasoning: false })).toBe(key)
+  expect(keyOf({ ...question, hidesReasoning: true })).not.toBe(key)
 })
 
 test('by chance: no account gets an answer to another one', async () => {

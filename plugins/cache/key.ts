@@ -24,12 +24,12 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
  * The order of the members of a body and of a message does not matter. Deeper down it does: a model answers in the order of the
  * schema in its request.
  */
-export function keyOf({ owner, modelId, cap, choices, hidesThoughts = false, body }: Question): string {
+export function keyOf({ owner, modelId, cap, choices, hidesReasoning = false, body }: Question): string {
   const members = Object.entries(body)
     .filter(([name, value]) => !WITHOUT_EFFECT.has(name) && value !== null && value !== undefined)
     .map(([name, value]) => [name, name === 'messages' ? body.messages.map(sorted) : value] as const)
     .sort(byName)
-  return hash('sha256', JSON.stringify([owner, modelId, cap, choices, hidesThoughts, members]), 'base64url')
+  return hash('sha256', JSON.stringify([owner, modelId, cap, choices, hidesReasoning, members]), 'base64url')
 }
 
 function sorted(message: object): (readonly [string, unknown])[] {

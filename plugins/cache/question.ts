@@ -8,7 +8,7 @@ export type Scope = 'account' | 'key' | 'everybody'
 export type Skippable = 'tools' | 'choices'
 
 /** The parts of a request that make its cache key. */
-export interface Question extends Pick<Chat, 'body' | 'bytes' | 'cap' | 'choices' | 'hidesThoughts'> {
+export interface Question extends Pick<Chat, 'body' | 'bytes' | 'cap' | 'choices' | 'hidesReasoning'> {
   readonly modelId: string
   readonly owner: string
 }

@@ -9,7 +9,7 @@ import {
   type Price,
   rawBound,
   rawHold,
-  searchingOf,
+  searchBounds,
 } from '#contract'
 import type { Bounds } from './charge.ts'
 import { boundOf } from './hold.ts'
@@ -42,7 +42,7 @@ function chatBill(chat: Chat, model: Model, price: Price): Bill {
     bounds: hold => ({
       hold,
       most: boundOf(chat, model, chat.cap),
-      leastSearches: searchingOf(chat.body).least,
+      leastSearches: searchBounds(chat.body).least,
     }),
   }
 }

@@ -1,6 +1,6 @@
 /** Requests above a budget: refused, with a lower cap, or answered by another model. */
 import { describe, expect, test } from 'vitest'
-import { askedModel, type Budget, parseMoney, refuse, retryHeaders } from '#contract'
+import { type Budget, parseMoney, refuse, requestedModel, retryHeaders } from '#contract'
 import { budgetUses } from '../../test/helpers/budget-uses.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import { holdFor } from './hold.ts'
@@ -135,7 +135,7 @@ describe('then: MODEL', () => {
       'small answers in place of chat-small: the budget "team" of the account acme does not pay for it',
     )
     expect(receipt(exchange)).toMatchObject({ model: 'small', charged: CHARGE / 100n })
-    expect(askedModel(receipt(exchange)!.trail)).toBe('chat-small')
+    expect(requestedModel(receipt(exchange)!.trail)).toBe('chat-small')
     expect(budgetUses(store.reads, id, 1_790_000_000_000)).toEqual([])
     sound()
   })

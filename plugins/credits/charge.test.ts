@@ -8,7 +8,7 @@ import {
   type Outcome,
   type Progress,
   plainPrice,
-  type Searching,
+  type SearchBounds,
 } from '#contract'
 import { read, tableOf } from '../../test/helpers/repository.ts'
 import { type Bounds, chargeFor, type EndedExchange } from './charge.ts'
@@ -270,7 +270,7 @@ describe('the charge', () => {
 
   describe('searches of the web', () => {
     const SEARCHED = priced({ search: 10_000_000n })
-    const bounds = (hold: bigint, { least, most }: Searching): Bounds => ({
+    const bounds = (hold: bigint, { least, most }: SearchBounds): Bounds => ({
       hold,
       most: { ...BOUNDS.most, search: most },
       leastSearches: least,
@@ -279,7 +279,7 @@ describe('the charge', () => {
     const ALWAYS = { passes: 1, least: 1, most: 1 }
     const tokens = 10n * 1_000n + 5n * 2_000n
 
-    test.each<[name: string, searching: Searching, said: number | undefined, charged: number, source: string]>([
+    test.each<[name: string, searching: SearchBounds, said: number | undefined, charged: number, source: string]>([
       ['of a tool, as the provider reports', TOOL, 2, 2, 'reported'],
       ['of a tool that was not used', TOOL, undefined, 0, 'reported'],
       ['the maximum', TOOL, 3, 3, 'reported'],
@@ -302,7 +302,7 @@ describe('the charge', () => {
 
     test('that the provider does not count are part of its figures, and an absurd count is not', () => {
       const ending = { outcome: 'answered' as const, progress: SOME, stream: true, reasoning: false }
-      const beyond = (more: Partial<MeteredUsage>, searching: Searching) =>
+      const beyond = (more: Partial<MeteredUsage>, searching: SearchBounds) =>
         chargeFor({ ...ending, usage: usage(10, 1_500, more) }, SEARCHED, bounds(10n ** 12n, searching)).overrun
       expect(beyond({}, ALWAYS)).toBe(beyond({ search: 1 }, ALWAYS))
       expect(beyond({}, ALWAYS)).toBe(500n * 2_000n)

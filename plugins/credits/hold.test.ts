@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { cost, type MeteredUsage, rateOf, rawHold, searchingOf, UNIT_NAMES, withoutZeros } from '#contract'
+import { cost, type MeteredUsage, rateOf, rawHold, searchBounds, UNIT_NAMES, withoutZeros } from '#contract'
 import { countsOf } from '../../test/helpers/counts.ts'
 import { chargeFor } from './charge.ts'
 import { affordableCap, boundOf, completionCeiling, holdFor, promptCeiling, smallestCap } from './hold.ts'
@@ -148,7 +148,7 @@ describe('a hold', () => {
         ({ of, on, price, outcome, stream, estimated }, shares) => {
           const hold = holdFor(of, on, price, of.cap)
           const most = boundOf(of, on, of.cap)
-          const bounds = { hold, most, leastSearches: searchingOf(of.body).least }
+          const bounds = { hold, most, leastSearches: searchBounds(of.body).least }
           // Shares up to 1 are possible figures; what is beyond is a lie. Rounded, as honest providers count in wholes.
           const honest = (share: number, most: number) =>
             (share >= 0 && share <= 1 ? Math.floor(share * most) : share * most) + 0

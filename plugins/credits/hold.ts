@@ -13,8 +13,8 @@ import {
   mostOutput,
   type NanoUsd,
   type Price,
-  type Searching,
-  searchingOf,
+  type SearchBounds,
+  searchBounds,
 } from '#contract'
 
 /** Tokens that a chat template may add around one message. */
@@ -26,7 +26,7 @@ const TOKENS_PER_MESSAGE = 16
  * below a provider's count. The tokens of an image, a sound or a file do not follow from its bytes, so such a request counts as the
  * whole context. So does each pass of a request whose provider may search, because results become prompt.
  */
-export function promptCeiling(chat: Chat, model: Model, { passes }: Searching = searchingOf(chat.body)): number {
+export function promptCeiling(chat: Chat, model: Model, { passes }: SearchBounds = searchBounds(chat.body)): number {
   const { messages, tools, functions } = chat.body
   if (passes > 1) return passes * model.context
   if (messages.some(hasPartOfUnknownSize) || letsProviderAdd(chat.body)) return model.context
@@ -65,14 +65,14 @@ export function completionCeiling(
   chat: Chat,
   model: Model,
   cap: number,
-  { passes }: Searching = searchingOf(chat.body),
+  { passes }: SearchBounds = searchBounds(chat.body),
 ): number {
   return mostOutput(model, chat.choices * passes, cap)
 }
 
 /** The maximum usage of a request with an output cap. */
 export function boundOf(chat: Chat, model: Model, cap: number): Counts {
-  const searching = searchingOf(chat.body)
+  const searching = searchBounds(chat.body)
   return {
     input: promptCeiling(chat, model, searching),
     output: completionCeiling(chat, model, cap, searching),
@@ -98,6 +98,6 @@ export function affordableCap(chat: Chat, model: Model, price: Price, available:
   const smallest = Math.min(smallestCap(model), chat.cap)
   const rest = available / 2n - holdFor(chat, model, price, 0)
   const tokens = affordable(rest > 0n ? rest : 0n, price, 'output', boundOf(chat, model, 0))
-  const cap = Math.floor(tokens / (chat.choices * searchingOf(chat.body).passes))
+  const cap = Math.floor(tokens / (chat.choices * searchBounds(chat.body).passes))
   return Math.min(chat.cap, Math.max(smallest, cap))
 }

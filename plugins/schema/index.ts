@@ -65,8 +65,8 @@ export default definePlugin({
       if (!validate(request.body)) throw complain(validate.errors![0]!, request.body)
       const { account, key } = exchange
       const model = findModel(catalog, request.body.model, key, account && plans.of(account))
-      const { body, bytes, dropped = [], hidesThoughts = false } = request
-      const sent = { body, bytes, dropped, hidesThoughts }
+      const { body, bytes, dropped = [], hidesReasoning = false } = request
+      const sent = { body, bytes, dropped, hidesReasoning }
       const asked = unknown_fields === 'pass' ? sent : withoutOpenRouter(sent)
       // Clients of OpenRouter and of other formats ask each model for reasoning. A model without it answers without it.
       const isHabit = exchange.route.kind !== 'chat' || body.reasoning_effort == null
@@ -185,7 +185,7 @@ function withoutVainEffort(asked: ChatFields, model: Model, name: string): ChatF
   return { ...asked, body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
 
-function chatOf({ body, bytes, dropped, hidesThoughts }: ChatFields, model: Model): Chat {
+function chatOf({ body, bytes, dropped, hidesReasoning }: ChatFields, model: Model): Chat {
   const requestedCap = body.max_completion_tokens ?? body.max_tokens ?? null
   return {
     body,
@@ -196,14 +196,14 @@ function chatOf({ body, bytes, dropped, hidesThoughts }: ChatFields, model: Mode
     requestedCap,
     cap: Math.min(requestedCap ?? model.defaultOutput, model.maxOutput),
     ...(dropped.length > 0 ? { dropped } : {}),
-    ...(hidesThoughts ? { hidesThoughts } : {}),
+    ...(hidesReasoning ? { hidesReasoning } : {}),
     forModel,
   }
 }
 
 /** The same request for a model that the client has not chosen. Drops what this model does not support, where that is harmless. */
-function forModel({ body, bytes, dropped = [], hidesThoughts = false }: Chat, model: Model): Chat {
-  const fitting = withoutVainEffort({ body, bytes, dropped, hidesThoughts }, model, 'reasoning_effort')
+function forModel({ body, bytes, dropped = [], hidesReasoning = false }: Chat, model: Model): Chat {
+  const fitting = withoutVainEffort({ body, bytes, dropped, hidesReasoning }, model, 'reasoning_effort')
   refuseUnfit(fitting.body, model, 'lower')
   return chatOf(fitting, model)
 }

@@ -19,7 +19,7 @@ interface Reasoning {
 }
 
 /** The fields of the fact `chat` that the parameters of OpenRouter may change. */
-export type ChatFields = Required<Pick<Chat, 'body' | 'bytes' | 'dropped' | 'hidesThoughts'>>
+export type ChatFields = Required<Pick<Chat, 'body' | 'bytes' | 'dropped' | 'hidesReasoning'>>
 
 /** The request in chat completions; the same object if it has none of these parameters. */
 export function withoutOpenRouter(fields: ChatFields): ChatFields {

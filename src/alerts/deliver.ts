@@ -4,7 +4,7 @@ import type { Alert } from '../store/alerts/alert-rows.ts'
 import { webhookRequest } from './webhook-request.ts'
 
 /** The result of an attempt. */
-export interface Attempted {
+export interface DeliveryAttempt {
   /** Null: the receiver accepted it. It never contains the URL, which may be a secret. */
   readonly failure: string | null
   /** The receiver rejected the request itself, so an early retry is useless. */
@@ -34,7 +34,7 @@ export async function deliver(
   webhook: Pick<Webhook, 'url' | 'format' | 'secret'>,
   alert: Alert,
   { nowMs, end, timeoutMs = TIMEOUT_MS }: DeliverParts,
-): Promise<Attempted> {
+): Promise<DeliveryAttempt> {
   const { headers, body } = webhookRequest(webhook, alert, nowMs)
   const timeout = AbortSignal.timeout(timeoutMs)
   try {

@@ -5,8 +5,8 @@
  */
 import type { Clock, Log, Random } from '#contract'
 import type { Webhook } from '../common/alerts-config.ts'
-import type { Alerts, Claimed } from '../store/alerts/alert-rows.ts'
-import { type Attempted, deliver } from './deliver.ts'
+import type { Alerts, ClaimedDelivery } from '../store/alerts/alert-rows.ts'
+import { type DeliveryAttempt, deliver } from './deliver.ts'
 
 /** The result of an attempt. */
 export type DeliveryResult = 'delivered' | 'failed' | 'given_up'
@@ -90,7 +90,7 @@ export class Sender {
     }
   }
 
-  async #send(webhook: Webhook, { alert, attempt }: Claimed): Promise<void> {
+  async #send(webhook: Webhook, { alert, attempt }: ClaimedDelivery): Promise<void> {
     const { alerts, clock, timeoutMs } = this.#parts
     const end = this.#end.signal
     if (end.aborted) return
@@ -109,7 +109,7 @@ export class Sender {
   }
 
   /** Null: no further attempt. */
-  #nextAt({ isRefused, retryAfterMs }: Attempted, attempt: number, at: number, nowMs: number): number | null {
+  #nextAt({ isRefused, retryAfterMs }: DeliveryAttempt, attempt: number, at: number, nowMs: number): number | null {
     if (nowMs - at >= GIVEN_UP_MS) return null
     const { first, longest } = isRefused ? REFUSED_PAUSE_MS : PAUSE_MS
     const pauseMs = Math.min(longest, first * 2 ** Math.min(attempt - 1, 30))
@@ -118,7 +118,7 @@ export class Sender {
   }
 
   /** Logs once that a receiver fails, and once that it accepts alerts again. */
-  #report({ name, host }: Webhook, { failure }: Attempted, nextAt: number | null): void {
+  #report({ name, host }: Webhook, { failure }: DeliveryAttempt, nextAt: number | null): void {
     const { attempted, log } = this.#parts
     attempted(name, failure === null ? 'delivered' : nextAt === null ? 'given_up' : 'failed')
     if (failure === null) {

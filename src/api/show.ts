@@ -4,7 +4,6 @@
  */
 import {
   type AccountBalance,
-  askedModel,
   costFields,
   formatMoney,
   type KeySummary,
@@ -12,6 +11,7 @@ import {
   type Price,
   priceFields,
   type Receipt,
+  requestedModel,
   usageFields,
 } from '#contract'
 import { alertText } from '../alerts/alert-text.ts'
@@ -163,7 +163,7 @@ export function showReceipt(receipt: Receipt): ReceiptView {
     id: receipt.id,
     key_id: receipt.keyId,
     model: receipt.model,
-    asked_model: askedModel(receipt.trail),
+    asked_model: requestedModel(receipt.trail),
     created_at: showTime(receipt.createdAt),
     settled_at: showMaybe(receipt.settledAt, showTime),
     corrected_at: showMaybe(receipt.correctedAt, showTime),

@@ -1,7 +1,7 @@
 /** Usage over time: the rows of a query, and the limit of their number. */
 
 import { type Refusal, refuse } from '#contract'
-import { TooMuch } from '../store/mistakes.ts'
+import { ReadLimitError } from '../store/mistakes.ts'
 import type { UsageBy, UsageRow } from '../store/money/reports.ts'
 import { addCounts, type Counts, noCounts } from '../store/money/usage.ts'
 import type { Store } from '../store/store.ts'
@@ -105,7 +105,7 @@ export async function findUsage(
     const rows = await store.reports.usage({ accountId, step, by: query.by, limit: MAX_ROWS, ...range })
     return { step, range, rows: rows.map(row => summedBy(query.by, row)) }
   } catch (error) {
-    if (!(error instanceof TooMuch)) throw error
+    if (!(error instanceof ReadLimitError)) throw error
     if (query.step === 'auto' && step === 'hour')
       return await findUsage(store, accountId, { ...query, step: 'day' }, nowMs)
     throw tooMuch(step, query.by)

@@ -3,8 +3,8 @@ import { type Command, Option } from 'commander'
 import { plansOf } from './account-plans.ts'
 import { type AddCommand, configOf, example } from './commands.ts'
 import { readConfiguration } from './configuration.ts'
-import { tryBeginnings } from './plugin-starts.ts'
-import { type Checked, isPassed, jsonReport, type ReportContext, textReport, wantsColours } from './report.ts'
+import { tryStarts } from './plugin-starts.ts'
+import { type CheckedFile, isPassed, jsonReport, type ReportContext, textReport, wantsColours } from './report.ts'
 import { githubReport } from './report-github.ts'
 import { sarifReport } from './report-sarif.ts'
 import type { ExitCode } from './terminal.ts'
@@ -55,10 +55,10 @@ async function check(
   format: CheckOptions['format'],
   context: ReportContext,
 ): Promise<ExitCode> {
-  const checked: Checked[] = []
+  const checked: CheckedFile[] = []
   for (const file of files) {
     const loaded = await readConfiguration(context.terminal, file, { plansOf })
-    checked.push({ file, loaded: await tryBeginnings(context.terminal, file, loaded) })
+    checked.push({ file, loaded: await tryStarts(context.terminal, file, loaded) })
   }
   context.terminal.out(await REPORTS[format](checked, context))
   return isPassed(checked, context.strict) ? 0 : 1

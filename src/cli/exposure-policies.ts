@@ -15,7 +15,7 @@ export interface RawExposure {
 }
 
 /** The maximum number of simultaneous exchanges of a key or an account, and its formula. */
-export interface Crowd {
+export interface Concurrency {
   readonly atOnce: number
   readonly formula: string
   /** The maximum sum of their holds. */
@@ -27,8 +27,8 @@ export interface PolicyExposure {
   readonly routes: readonly string[]
   /** Whether a step charges on every request. */
   readonly charged: boolean
-  readonly key: Crowd
-  readonly account: Crowd
+  readonly key: Concurrency
+  readonly account: Concurrency
   readonly raw: readonly RawExposure[]
   /** Costs on these routes without a bound in the configuration. */
   readonly unbounded: readonly string[]
@@ -70,7 +70,7 @@ function policyExposure(
     { per: 'everybody', atOnce: configuration.limits.maxInflight, formula: 'limits.max_inflight' },
     ...boundsOf(steps, configuration, models.length),
   ]
-  const crowd = (kinds: readonly string[]): Crowd => {
+  const crowd = (kinds: readonly string[]): Concurrency => {
     const { atOnce, formula } = bounds
       .filter(bound => kinds.includes(bound.per))
       .reduce((least, each) => (each.atOnce < least.atOnce ? each : least))

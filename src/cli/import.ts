@@ -8,7 +8,7 @@ import { type PriceList, readPriceList } from '../catalog/price-list.ts'
 import { makeFolder } from '../store/files/files.ts'
 import { type AddCommand, example, jsonOption, pathOf, withoutConfig } from './commands.ts'
 import { count, json } from './format.ts'
-import type { Imported } from './import-litellm/index.ts'
+import type { ImportResult } from './import-litellm/index.ts'
 import { quoted } from './shell.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
@@ -90,13 +90,18 @@ async function importFile(terminal: Terminal, file: string, options: Options): P
 }
 
 /** The commands for the folder of the import. */
-function commandsOf({ self }: Terminal, { commands }: Imported, { out }: Options): string[] {
+function commandsOf({ self }: Terminal, { commands }: ImportResult, { out }: Options): string[] {
   const config = out === undefined ? '' : ` -c ${quoted(join(out, 'gateway.yaml'))}`
   return commands.map(command => `${self} ${command}${config}`)
 }
 
 /** The next steps: the commands until the first answer. */
-function ending({ gateway, variables }: Imported, commands: readonly string[], { out }: Options, self: string): string {
+function ending(
+  { gateway, variables }: ImportResult,
+  commands: readonly string[],
+  { out }: Options,
+  self: string,
+): string {
   const models = Object.values(gateway['models'] as Record<string, { enabled?: boolean }>)
   const off = models.filter(({ enabled }) => enabled === false).length
   const counted = `${count(Object.keys(gateway['providers'] as object).length, 'provider')} and ${count(models.length, 'model')}${off === 0 ? '' : ` (${off} of them off)`}`
@@ -138,7 +143,7 @@ async function readPrices(terminal: Terminal, file: string, out: string | undefi
 /** Checks the files in memory, with valid values for the variables. Returns `file:line:column: sentence` for each problem. */
 export async function problemsOf(
   files: ReadonlyMap<string, string>,
-  { variables }: Imported,
+  { variables }: ImportResult,
   prices: Prices | null = null,
 ): Promise<string[]> {
   const [{ loadConfiguration }, { builtinRegistry }, { sentence }, { sampleAccount }] = await Promise.all([

@@ -12,7 +12,7 @@ import { environmentOf } from './configuration.ts'
 import type { Terminal } from './terminal.ts'
 
 /** Returns `loaded`, or the problems that a start or a reload would have with its steps. */
-export async function tryBeginnings(terminal: Terminal, config: string, loaded: LoadResult): Promise<LoadResult> {
+export async function tryStarts(terminal: Terminal, config: string, loaded: LoadResult): Promise<LoadResult> {
   if ('problems' in loaded) return loaded
   const { BUILT_IN } = await import('../loader/builtin.ts')
   const { configuration, reads } = loaded
@@ -60,9 +60,9 @@ async function tryStep(
   const { id, mode, plugin, settings } = step
   if (mode === 'off') return
   if (plugin.records) {
-    const { askPlugin } = await import('../config/policy/step-settings.ts')
+    const { checkWithPlugin } = await import('../config/policy/step-settings.ts')
     const place = { policy, id, mode, folder: resolve(dirname(source.file)) }
-    askPlugin(source, address, { plugin, settings, place })
+    checkWithPlugin(source, address, { plugin, settings, place })
     return
   }
   const { whyNotCreated } = await import('../simulate/services.ts')

@@ -6,7 +6,7 @@ import type { UnhandledErrors } from '../simulate/unhandled.ts'
 import { shownPath } from './configuration.ts'
 import { json } from './format.ts'
 import { replayText, skippedText } from './replay-text.ts'
-import { tellAll } from './simulated.ts'
+import { printAll } from './simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 /** The parts and the format of the report. */
@@ -25,7 +25,7 @@ const MAX_SHOWN = 10
  * Prints the result and unhandled errors. Returns 1 if a gate fails, or a step broke so that a gateway would have ended.
  * Throws a `CommandError` if there was no line to replay.
  */
-export async function tellResult(
+export async function reportResult(
   terminal: Terminal,
   result: ReplayResult,
   options: ReportOptions & { readonly unhandled: UnhandledErrors },
@@ -45,12 +45,12 @@ export async function tellResult(
     // An empty table would look like success.
     if (nothing !== null) terminal.err(skippedText(shown))
     else terminal.out(replayText(shown, { against: baseline, most }))
-    tellAll(
+    printAll(
       terminal,
       failed.filter(reason => reason !== nothing),
     )
   }
-  if (!unhandled.wereFatal) tellAll(terminal, astray)
+  if (!unhandled.wereFatal) printAll(terminal, astray)
   if (nothing !== null) throw new CommandError(nothing)
   return failed.length === 0 ? 0 : 1
 }

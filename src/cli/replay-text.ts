@@ -3,7 +3,7 @@
 import { formatMoney } from '../contract/quantities.ts'
 import { type Change, type Cost, NOT_RUN, type Side, unknownOf } from '../replay/compare.ts'
 import type { ReplayResult } from '../replay/replay.ts'
-import { type Concerned, changesOf, concerned, costsOf } from '../replay/report.ts'
+import { type AffectedAccounts, affectedBy, changesOf, costsOf } from '../replay/report.ts'
 import { count, showMoney, showTime, table } from './format.ts'
 
 export interface TextOptions {
@@ -74,8 +74,8 @@ function changesText(changes: readonly Change[], { most }: TextOptions): string 
   const details = changes.map(
     ({ before, after, accounts, keys, examples }) =>
       `\n${sideText(before)} -> ${sideText(after)}\n` +
-      `  accounts  ${ownersText(concerned(accounts), most)}\n` +
-      `  keys      ${ownersText(concerned(keys).map(withId), most)}\n` +
+      `  accounts  ${ownersText(affectedBy(accounts), most)}\n` +
+      `  keys      ${ownersText(affectedBy(keys).map(withId), most)}\n` +
       `  such as   ${examples.join(', ')}\n`,
   )
   return table(columns, rows) + details.join('')
@@ -88,13 +88,13 @@ function sideText({ status, code, decidedBy, outcome }: Side): string {
   return `${status}${code === null ? '' : ` ${code}`}${by}`
 }
 
-function ownersText(all: readonly Concerned[], most: number): string {
+function ownersText(all: readonly AffectedAccounts[], most: number): string {
   const shown = all.slice(0, most).map(({ id, name, lines }) => `${id === '' ? '(none)' : name || id} ${lines}`)
   return [...shown, ...(all.length > most ? [`and ${all.length - most} more`] : [])].join(', ')
 }
 
 /** Adds the id, because names of keys are not unique. */
-function withId({ id, name, lines }: Concerned): Concerned {
+function withId({ id, name, lines }: AffectedAccounts): AffectedAccounts {
   return { id, name: id === '' ? '' : `${name} (${id})`, lines }
 }
 

@@ -7,7 +7,7 @@ import type { ReplayOptions } from '../replay/replay.ts'
 import type { UnhandledErrors } from '../simulate/unhandled.ts'
 import { type AddCommand, configOf, example, existingFile, jsonOption, logFile } from './commands.ts'
 import type { ReportOptions } from './replay-result.ts'
-import { keepUnhandled, loadSimulated, tellAll } from './simulated.ts'
+import { keepUnhandled, loadSimulated, printAll } from './simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 interface Options extends ReportOptions {
@@ -90,7 +90,7 @@ async function replayKept(
   const other = against === null ? null : await loadSimulated(terminal, against, 'is not replayed')
   if (loaded === null || (against !== null && other === null)) return 1
   const balances = balancesOf(terminal, options)
-  const { tellResult } = await import('./replay-result.ts')
+  const { reportResult } = await import('./replay-result.ts')
   const shown = speedLine(terminal, files)
   let code: ExitCode = 1
   try {
@@ -103,9 +103,9 @@ async function replayKept(
       progress: shown.show,
       async found(result) {
         shown.end()
-        code = await tellResult(terminal, result, { ...options, unhandled })
+        code = await reportResult(terminal, result, { ...options, unhandled })
       },
-      held: sentence => tellAll(terminal, [sentence]),
+      held: sentence => printAll(terminal, [sentence]),
     })
   } finally {
     shown.end()

@@ -1,9 +1,9 @@
 /** The report of `tollgate check` as workflow commands of GitHub Actions: each problem becomes an annotation at its line. */
 import { shownPath } from './configuration.ts'
-import { type Checked, problemsOf, type ReportContext, summary } from './report.ts'
+import { type CheckedFile, problemsOf, type ReportContext, summary } from './report.ts'
 
 /** One `::error …::…`, `::warning …::…` or `::notice …::…` per problem, and a summary line. */
-export async function githubReport(checked: readonly Checked[], { terminal }: ReportContext): Promise<string> {
+export async function githubReport(checked: readonly CheckedFile[], { terminal }: ReportContext): Promise<string> {
   const { sentence } = await import('../config/yaml/problem.ts')
   const commands = problemsOf(checked).map(problem => {
     const file = property(shownPath(terminal, problem.file))

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url'
 import type { Problem } from '../config/yaml/problem.ts'
 import { shownPath } from './configuration.ts'
 import { json } from './format.ts'
-import { type Checked, isPassed, problemsOf, type ReportContext } from './report.ts'
+import { type CheckedFile, isPassed, problemsOf, type ReportContext } from './report.ts'
 
 const SCHEMA = 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json'
 /** SARIF's name for the base folder of relative paths. */
@@ -12,7 +12,7 @@ const BASE = 'SRCROOT'
 
 /** One log with one run: every kind of problem as a rule, every problem as a result. */
 export async function sarifReport(
-  checked: readonly Checked[],
+  checked: readonly CheckedFile[],
   { terminal, version, strict }: ReportContext,
 ): Promise<string> {
   const [{ sentence }, { RULES }] = await Promise.all([

@@ -7,7 +7,7 @@ import { count, json } from './format.ts'
 import type { Terminal } from './terminal.ts'
 
 /** A configuration of the command line, and its load result. */
-export interface Checked {
+export interface CheckedFile {
   readonly file: string
   readonly loaded: LoadResult
 }
@@ -23,10 +23,13 @@ export interface ReportContext {
 }
 
 /** Formats the results. Formats that need more code load it when they are used. */
-export type Report = (checked: readonly Checked[], context: ReportContext) => string | Promise<string>
+export type Report = (checked: readonly CheckedFile[], context: ReportContext) => string | Promise<string>
 
 /** Problems as `file:line:column: sentence` with the line and a caret, counts of the configuration's contents, and a summary. */
-export async function textReport(checked: readonly Checked[], { terminal, colours }: ReportContext): Promise<string> {
+export async function textReport(
+  checked: readonly CheckedFile[],
+  { terminal, colours }: ReportContext,
+): Promise<string> {
   const [{ formatProblem }, { priceSummary }] = await Promise.all([
     import('../config/yaml/problem.ts'),
     import('./prices/price-summary.ts'),
@@ -49,7 +52,7 @@ export async function textReport(checked: readonly Checked[], { terminal, colour
 }
 
 /** The summary line: `2 of 3 configurations with problems, 5 in all`. */
-export function summary(checked: readonly Checked[]): string {
+export function summary(checked: readonly CheckedFile[]): string {
   const broken = checked.filter(each => !isFine(each)).length
   const total = count(checked.length, 'configuration')
   const levels = problemsOf(checked).map(({ level = 'error' }) => level)
@@ -62,7 +65,10 @@ export function summary(checked: readonly Checked[]): string {
 }
 
 /** The results as one JSON value. */
-export async function jsonReport(checked: readonly Checked[], { terminal, strict }: ReportContext): Promise<string> {
+export async function jsonReport(
+  checked: readonly CheckedFile[],
+  { terminal, strict }: ReportContext,
+): Promise<string> {
   const { pricesJson } = await import('./prices/price-summary.ts')
   const files = checked.map(({ file, loaded }) => {
     const problems = foundIn(loaded).map(problem => problemJson(terminal, problem))
@@ -91,12 +97,12 @@ function problemJson(terminal: Terminal, problem: Problem): object {
 }
 
 /** Whether a configuration can be served: it may have warnings. */
-export function isFine({ loaded }: Checked): boolean {
+export function isFine({ loaded }: CheckedFile): boolean {
   return 'configuration' in loaded
 }
 
 /** Whether `check` succeeds; with `--strict`, warnings fail too. */
-export function isPassed(checked: readonly Checked[], strict: boolean): boolean {
+export function isPassed(checked: readonly CheckedFile[], strict: boolean): boolean {
   return checked.every(each => isFine(each) && !(strict && warningsIn(each.loaded) > 0))
 }
 
@@ -116,7 +122,7 @@ function sourceOf({ sources }: LoadResult, file: string): string | undefined {
 }
 
 /** The problems of all configurations, each once: two of them may use one policy. */
-export function problemsOf(checked: readonly Checked[]): Problem[] {
+export function problemsOf(checked: readonly CheckedFile[]): Problem[] {
   const seen = new Map<string, Problem>()
   for (const { loaded } of checked) {
     for (const problem of foundIn(loaded)) {

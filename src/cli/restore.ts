@@ -68,7 +68,7 @@ async function restore(terminal: Terminal, config: string, file: string, replace
       replace,
       clock: { now: () => Date.now() },
       onProgress: stages.show,
-      onWait: stages.tell,
+      onWait: stages.print,
     })
   } finally {
     stages.end()

@@ -69,14 +69,14 @@ export async function writeSchemaFile(terminal: Terminal, configFile: string, fi
 }
 
 async function schemaOf(terminal: Terminal, configFile: string): Promise<{ text: string; plugins: number }> {
-  const [{ editorSchema }, { outsidePlugins }, { builtinRegistry }, { POLICY_TEST_SCHEMA }] = await Promise.all([
+  const [{ editorSchema }, { externalPlugins }, { builtinRegistry }, { POLICY_TEST_SCHEMA }] = await Promise.all([
     import('../config/json-schema.ts'),
-    import('../config/policy/outside-plugins.ts'),
+    import('../config/policy/external-plugins.ts'),
     import('../loader/builtin.ts'),
     import('../testing/policy/schema.ts'),
   ])
   const registry = builtinRegistry()
-  const { plugins, left } = await outsidePlugins(configFile, registry)
+  const { plugins, left } = await externalPlugins(configFile, registry)
   const builtIn = registry.names.map(use => ({ use, plugin: registry.find(use) as AnyPlugin }))
   for (const { use, reason } of left) terminal.err(`The settings of ${use} are not in the schema: ${reason}\n`)
   const all = [...builtIn, ...plugins]

@@ -49,12 +49,12 @@ export async function keepUnhandled<Result>(
   try {
     return await work(unhandled)
   } finally {
-    tellAll(terminal, unhandled.take())
+    printAll(terminal, unhandled.take())
     unhandled.end()
   }
 }
 
 /** Prints each sentence on its own line. */
-export function tellAll(terminal: Terminal, sentences: readonly string[]): void {
+export function printAll(terminal: Terminal, sentences: readonly string[]): void {
   for (const sentence of sentences) terminal.err(`${sentence}\n`)
 }

@@ -47,7 +47,13 @@ async function copy(terminal: Terminal, options: Options): Promise<CopyReport> {
   const [from, to] = [addressOf(terminal, 'from', options.from), addressOf(terminal, 'to', options.to)]
   const stages = progressStages(terminal)
   try {
-    return await copyStore({ from, to, clock: { now: () => Date.now() }, onProgress: stages.show, onWait: stages.tell })
+    return await copyStore({
+      from,
+      to,
+      clock: { now: () => Date.now() },
+      onProgress: stages.show,
+      onWait: stages.print,
+    })
   } finally {
     stages.end()
   }

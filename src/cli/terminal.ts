@@ -54,7 +54,7 @@ export function progressLine(terminal: Terminal, what: string): Progress {
 export interface Stages {
   show(doing: string, done: number, total: number): void
   /** Prints a sentence on its own line. */
-  tell(sentence: string): void
+  print(sentence: string): void
   end(): void
 }
 
@@ -69,7 +69,7 @@ export function progressStages(terminal: Terminal): Stages {
       }
       progress?.show(done, total)
     },
-    tell(sentence) {
+    print(sentence) {
       progress?.end()
       ;[doing, progress] = ['', undefined]
       terminal.err(`${sentence}\n`)

@@ -56,8 +56,8 @@ function isChosen({ env }: Terminal, command: Command): boolean {
 async function test(terminal: Terminal, named: readonly string[], options: Options): Promise<ExitCode> {
   const { config } = options
   const files = named.length > 0 ? named.map(file => pathOf(terminal, file)) : filesBeside(pathOf(terminal, config))
-  const { standGuard } = await import('../testing/policy/isolation.ts')
-  const guard = standGuard()
+  const { isolateTests } = await import('../testing/policy/isolation.ts')
+  const guard = isolateTests()
   const results: FileResult[] = []
   try {
     for (const file of files) results.push(await runFile(terminal, file, options, guard))
@@ -93,7 +93,7 @@ async function runFile(
   { config, isChosen, name }: Options,
   guard: Guard,
 ): Promise<FileResult> {
-  const [{ readPolicyTests }, { runTest, wentWrongLater }, { builtinRegistry }] = await Promise.all([
+  const [{ readPolicyTests }, { runTest, laterFailures }, { builtinRegistry }] = await Promise.all([
     import('../testing/policy/read.ts'),
     import('../testing/policy/run.ts'),
     import('../loader/builtin.ts'),
@@ -115,7 +115,7 @@ async function runFile(
   progress.end()
   const last = results.pop()
   if (last) {
-    results.push({ ...last, failures: [...last.failures, ...(await wentWrongLater(guard))] })
+    results.push({ ...last, failures: [...last.failures, ...(await laterFailures(guard))] })
   }
   return { file, problems: null, results }
 }

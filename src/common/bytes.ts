@@ -13,7 +13,7 @@ export interface AnswerRoom {
 export const UNCOUNTED_BYTES = 256 * 1024
 
 /** The reason why so many bytes of an answer cannot be kept; null: they can. */
-export function tooMuch(bytes: number, room: AnswerRoom): UpstreamFailure | null {
+export function roomFailure(bytes: number, room: AnswerRoom): UpstreamFailure | null {
   const { largestBytes } = room
   if (bytes > largestBytes) {
     const detail = `the answer, or an event of it, is larger than ${largestBytes} bytes (limits.answer)`

@@ -2,7 +2,7 @@
 import { unit } from '#contract'
 import { ALERT_KINDS, type AlertsConfig, type Webhook } from '../common/alerts-config.ts'
 import type { GatewayShape, WebhookShape } from './file-shapes.ts'
-import { BY_REFERENCE, WRITTEN_OUT } from './gateway-section.ts'
+import { BY_REFERENCE, WRITTEN_IN_CLEAR } from './gateway-section.ts'
 import { isLoopback } from './listen-address.ts'
 import { flag, map, measured, NAME, text } from './schema-parts.ts'
 import type { Source } from './yaml/source.ts'
@@ -99,7 +99,7 @@ function checkUrl(
     report('url contains credentials', 'let the receiver check the signature: write secret', 'written-secret')
   } else if (url.hash !== '') report('url has a fragment', 'remove the part from # on')
   else if (url.hostname === 'hooks.slack.com' && !source.substituted(at)) {
-    report(`a Slack URL is a secret, and ${WRITTEN_OUT}`, BY_REFERENCE, 'written-secret')
+    report(`a Slack URL is a secret, and ${WRITTEN_IN_CLEAR}`, BY_REFERENCE, 'written-secret')
   } else if (url.protocol === 'http:' && !isLoopback(url.hostname) && !isInsecureAllowed) {
     report('url would send alerts unencrypted', 'use https, or write allow_insecure: true if you trust that network')
   }
@@ -115,7 +115,7 @@ function checkSecret(source: Source, at: string, secret: string, { format }: Par
       concealed: true,
     })
   } else if (!source.substituted(at)) {
-    const message = `the secret ${WRITTEN_OUT}`
+    const message = `the secret ${WRITTEN_IN_CLEAR}`
     source.report(at, message, { rule: 'written-secret', suggestion: BY_REFERENCE, concealed: true })
   } else {
     const encoded = secret.replace(/^whsec_/, '')

@@ -46,7 +46,7 @@ const EXPECTED_PATHS: Readonly<Partial<Record<DialectName, ExpectedPath>>> = {
 }
 
 /** The expected base URL if this one cannot be right; null if it may be. */
-export function likelierBaseUrl(dialect: DialectName | 'demo', { hostname, pathname }: URL): string | null {
+export function expectedBaseUrl(dialect: DialectName | 'demo', { hostname, pathname }: URL): string | null {
   const expected = dialect === 'demo' ? undefined : EXPECTED_PATHS[dialect]
   if (!expected?.host.test(hostname)) return null
   return expected.path.test(pathname.replace(/\/+$/, '')) ? null : expected.example
@@ -58,7 +58,7 @@ export function isWellKnown({ hostname }: URL): boolean {
 }
 
 /** The dialects that a host speaks instead of this one; null if it speaks this one or is not a known vendor. */
-export function spokenInstead(dialect: DialectName | 'demo', { hostname }: URL): readonly DialectName[] | null {
+export function otherDialectsOf(dialect: DialectName | 'demo', { hostname }: URL): readonly DialectName[] | null {
   const vendor = vendorAt(hostname)
   if (vendor === undefined || dialect === 'demo') return null
   const spoken = [vendor.dialect, ...(vendor.alsoSpeaks ?? [])]

@@ -223,7 +223,7 @@ export interface Configuration {
 }
 
 /** The plugin that a `use` resolves to. */
-export interface FoundPlugin {
+export interface ResolvedPlugin {
   readonly plugin: AnyPlugin
   readonly origin: 'built-in' | 'file' | 'npm'
   readonly foreign: boolean
@@ -239,10 +239,10 @@ export interface PluginRegistry {
   /** The names of the built-in plugins that give a fact. */
   givers(fact: FactName): readonly string[]
   /**
-   * Loads the plugin of a `use`. `saidIn` is the file with the `use`; `configFile` is its gateway.yaml, beside which npm
+   * Loads the plugin of a `use`. `policyFile` is the file with the `use`; `configFile` is its gateway.yaml, beside which npm
    * packages are searched. Rejects with an Error whose message is for the author of the file.
    */
-  load(use: string, place: { readonly saidIn: string; readonly configFile: string }): Promise<FoundPlugin>
+  load(use: string, place: { readonly policyFile: string; readonly configFile: string }): Promise<ResolvedPlugin>
   /** The local imports of a plugin's file, and whether each file's text differs from the running one. */
   imports(file: string): readonly { readonly file: string; readonly changed: boolean }[]
 }

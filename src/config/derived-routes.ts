@@ -6,7 +6,7 @@
 import type { FactName } from '#contract'
 import type { PolicyConfig } from './configuration.ts'
 import type { LoadedPolicy, LoadedStep } from './policy/loaded-policy.ts'
-import { wants } from './policy/order.ts'
+import { factsNeeded } from './policy/order.ts'
 import { CATALOG_POLICY, type PlannedRoute } from './routes.ts'
 
 const IDENTITY: readonly FactName[] = ['key', 'account']
@@ -70,7 +70,7 @@ function identifyingSteps(steps: readonly LoadedStep[]): readonly LoadedStep[] {
   for (const step of steps.toReversed()) {
     if (step.weakness !== null || !step.gives.some(fact => needed.has(fact))) continue
     found.unshift(step)
-    for (const kind of step.needs.keys()) for (const fact of wants(step, kind)) needed.add(fact)
+    for (const kind of step.needs.keys()) for (const fact of factsNeeded(step, kind)) needed.add(fact)
   }
   return found.some(step => step.gives.includes('key')) ? found : []
 }

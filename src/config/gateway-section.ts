@@ -31,7 +31,7 @@ type Server = Pick<
 >
 
 /** The message and the suggestion for a secret that is written in a file. */
-export const WRITTEN_OUT = 'is written in clear here; files get committed and copied'
+export const WRITTEN_IN_CLEAR = 'is written in clear here; files get committed and copied'
 export const BY_REFERENCE = 'write ${NAME} and set that environment variable, or ${file:PATH}'
 
 /** Null if a problem of these keys was reported. */
@@ -219,7 +219,11 @@ function checkState(source: Source, state: string): void {
 /** Returns whether the value was written in the file. */
 function refuseWritten(source: Source, at: '/store' | '/state' | '/secret', what: string): boolean {
   if (source.substituted(at)) return false
-  source.report(at, `the ${what} ${WRITTEN_OUT}`, { rule: 'written-secret', suggestion: BY_REFERENCE, concealed: true })
+  source.report(at, `the ${what} ${WRITTEN_IN_CLEAR}`, {
+    rule: 'written-secret',
+    suggestion: BY_REFERENCE,
+    concealed: true,
+  })
   return true
 }
 

@@ -58,7 +58,7 @@ export const PROFILE_HINTS: Hints = {
 }
 
 /** Adds hints for keys that belong to other maps, by the description of each map. The first map with a key counts. */
-export function knowing<T extends { readonly properties: object }>(
+export function withHints<T extends { readonly properties: object }>(
   schema: T,
   elsewhere: Readonly<Record<string, object>>,
 ) {

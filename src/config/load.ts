@@ -23,7 +23,7 @@ import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { loadPolicy, type PolicyOptions } from './policy/policy.ts'
 import { checkFit } from './policy/route-policy.ts'
 import type { ModelNames } from './policy/when-models.ts'
-import { type GivenList, loadPrices } from './price-lists.ts'
+import { loadPrices, type ReplacementList } from './price-lists.ts'
 import { buildProviders } from './providers.ts'
 import { CATALOG_POLICY, type Plan, type PlannedRoute, planRoutes } from './routes.ts'
 import { GATEWAY_SCHEMA } from './schema.ts'
@@ -49,7 +49,7 @@ export interface LoadOptions {
   /** The day whose prices apply. Default: today. */
   readonly today?: Date
   /** Replaces the price list of the configuration; null: the built-in list only. */
-  readonly priceList?: GivenList | null | undefined
+  readonly priceList?: ReplacementList | null | undefined
 }
 
 export type LoadResult =

@@ -105,7 +105,7 @@ function readsDocumentsFor({ dialect, profile, base_url }: Place, model: string)
 }
 
 /** The first modality that the dialect or profile does not support, and those that it does; null if it supports all. */
-export function uncarried(
+export function unsupportedModality(
   name: DialectName | ProfileName | 'demo',
   configured: readonly Modality[],
 ): { readonly modality: Modality; readonly carried: readonly Modality[] } | null {

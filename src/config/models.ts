@@ -5,9 +5,9 @@ import type { DialectName, ProfileName } from '../providers/dialects/dialect-nam
 import { type AutoParts, type ModelValues, valuesOf } from './auto-values.ts'
 import type { Configuration, ModelOrigin } from './configuration.ts'
 import type { GatewayShape, ModelShape, ProviderShape, TargetShape } from './file-shapes.ts'
-import { isTranslated, modalitiesOf, uncarried } from './modalities.ts'
+import { isTranslated, modalitiesOf, unsupportedModality } from './modalities.ts'
 import { checkPrice } from './prices.ts'
-import { bySpecificity, checkWildcard, type Expanded, expand, isWildcard } from './wildcards.ts'
+import { bySpecificity, checkWildcard, type ExpandedModel, expand, isWildcard } from './wildcards.ts'
 import { didYouMean } from './yaml/problem.ts'
 import { entriesOf, pointer, type Source } from './yaml/source.ts'
 
@@ -99,7 +99,7 @@ function nameSuccessors({ models, aliases }: Catalog): void {
 }
 
 /** A model before its values are known. */
-interface Built extends Expanded {
+interface Built extends ExpandedModel {
   readonly at: string
   /** The model's id in the file. */
   readonly pattern: string
@@ -220,7 +220,7 @@ function checkModalities(
   const at = `${target}/input_modalities`
   if (provider?.dialect === undefined || !source.sound(at)) return
   const { dialect, profile } = provider
-  const found = uncarried(profile ?? dialect, configured)
+  const found = unsupportedModality(profile ?? dialect, configured)
   if (found === null) return
   const name = profile === undefined ? `dialect ${dialect}` : `profile ${profile}`
   source.report(`${at}/${configured.indexOf(found.modality)}`, `the ${name} does not support ${found.modality}`, {

@@ -115,7 +115,7 @@ export function buildPlans(source: Source, shape: GatewayShape, names: ModelName
 }
 
 /** The suggestion for a plan that is not declared. */
-export function planMeant(name: string, declared: readonly string[]): string {
+export function planSuggestion(name: string, declared: readonly string[]): string {
   return didYouMean(name, declared) ?? `the declared plans are ${listed(declared, 'and')}`
 }
 
@@ -124,7 +124,7 @@ export function checkPlanName(source: Source, at: string, name: unknown, declare
   if (typeof name !== 'string' || !source.sound(at) || declared.includes(name)) return
   source.report(at, `the plan ${source.show(at, name)} is not declared under plans in gateway.yaml`, {
     rule: 'unknown-plan',
-    suggestion: planMeant(name, declared),
+    suggestion: planSuggestion(name, declared),
   })
 }
 

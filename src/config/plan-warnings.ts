@@ -16,7 +16,7 @@ interface PlanUse {
 }
 
 /** Adds the warnings to the source of gateway.yaml. */
-export function warnOfDeclared(source: Source, { declared, used, routes, policies }: PlanUse): void {
+export function warnAboutPlans(source: Source, { declared, used, routes, policies }: PlanUse): void {
   if (declared === null) return
   const missing = (used ?? []).filter(name => !declared.has(name))
   if (missing.length > 0) {

@@ -25,7 +25,7 @@ export interface Prices {
 }
 
 /** A price list from elsewhere than the configuration. */
-export interface GivenList {
+export interface ReplacementList {
   /** The name of its file in problems, and its text. */
   readonly file: string
   readonly text: string
@@ -39,7 +39,7 @@ export interface PriceOptions {
   readonly today: Date
   /** If set, the catalog is loaded for handwritten prices too. */
   readonly warn?: unknown
-  readonly priceList?: GivenList | null | undefined
+  readonly priceList?: ReplacementList | null | undefined
 }
 
 export async function loadPrices(
@@ -99,7 +99,7 @@ async function readNamed(
   { file }: NamedList,
   catalog: GatewayShape['catalog'] | undefined,
   reading: Reading,
-): Promise<GivenList | null> {
+): Promise<ReplacementList | null> {
   const text = await reading.readFile(file, MAX_LIST_BYTES).catch((error: NodeJS.ErrnoException) => error)
   if (typeof text === 'string') return { file, text, accept: [] }
   const [at, written] = typeof catalog === 'string' ? ['/catalog', catalog] : ['/catalog/file', catalog!.file]

@@ -17,7 +17,7 @@ const AHEAD_DAYS = 90
 const OLD_DAYS = { own: 90, builtIn: 365 }
 
 /** Adds the warnings to the source of gateway.yaml. */
-export function warnOfLists(
+export function warnAboutLists(
   source: Source,
   { models, origins, providers }: Pick<Configuration, 'models' | 'origins' | 'providers'>,
   catalog: PriceCatalog | null,

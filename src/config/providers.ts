@@ -1,10 +1,10 @@
 /** `providers`: checks beyond the schema. Secrets must not be in the file and are never sent over plain HTTP. */
 
 import { azurePlaceOf, checkAzure } from './azure.ts'
-import { likelierBaseUrl } from './base-urls.ts'
+import { expectedBaseUrl } from './base-urls.ts'
 import type { Credential, Provider } from './configuration.ts'
 import type { GatewayShape, ProviderShape } from './file-shapes.ts'
-import { BY_REFERENCE, WRITTEN_OUT } from './gateway-section.ts'
+import { BY_REFERENCE, WRITTEN_IN_CLEAR } from './gateway-section.ts'
 import { isLoopback } from './listen-address.ts'
 import { type Listeners, ownListener } from './own-listeners.ts'
 import { checkServiceAccount, serviceAccountOf } from './service-account.ts'
@@ -172,7 +172,7 @@ function checkBaseUrl(
       suggestion: 'use https, or write allow_insecure: true if you trust that network',
     })
   } else {
-    const likelier = likelierBaseUrl(dialect, url)
+    const likelier = expectedBaseUrl(dialect, url)
     if (likelier === null) return
     source.report(at, `base_url ${shown} is not a base URL of the dialect ${dialect}`, {
       suggestion: `write it as ${likelier}`,
@@ -241,7 +241,7 @@ function checkApiKey(source: Source, at: string, key: string): void {
   // `remains` removes broken entries of maps, but not of lists.
   if (!source.sound(at)) return
   if (!source.substituted(at)) {
-    source.report(at, `the ${nameAt(at)} ${WRITTEN_OUT}`, {
+    source.report(at, `the ${nameAt(at)} ${WRITTEN_IN_CLEAR}`, {
       rule: 'written-secret',
       suggestion: BY_REFERENCE,
       concealed: true,
@@ -272,7 +272,7 @@ export function checkHeaders(
     const name = header.toLowerCase()
     if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) {
       source.report(at, `"${header}" is not a header name`, { rule: 'wrong-name', key: true })
-    } else if (RESERVED_HEADERS.has(name) || (shape.dialect !== undefined && isBuiltHeader(name))) {
+    } else if (RESERVED_HEADERS.has(name) || (shape.dialect !== undefined && isReservedHeader(name))) {
       source.report(at, `the gateway builds the header "${header}" itself`, {
         rule: 'useless-key',
         key: true,
@@ -292,7 +292,7 @@ export function checkHeaders(
         },
       )
     } else if (SECRET_HEADER.test(name) && !source.substituted(at)) {
-      source.report(at, `the header "${header}" ${WRITTEN_OUT}`, {
+      source.report(at, `the header "${header}" ${WRITTEN_IN_CLEAR}`, {
         rule: 'written-secret',
         suggestion: BY_REFERENCE,
         concealed: true,
@@ -311,7 +311,7 @@ export function checkHeaders(
 }
 
 /** Whether the configuration cannot set this header of requests to providers. */
-export const isBuiltHeader = (name: string) => RESERVED_HEADERS.has(name) || RESERVED_TOWARDS_PROVIDERS.has(name)
+export const isReservedHeader = (name: string) => RESERVED_HEADERS.has(name) || RESERVED_TOWARDS_PROVIDERS.has(name)
 
 /** Whether a dialect sends its API key in this header. */
 export const isKeyHeader = (name: string, dialect: ProviderShape['dialect'] | undefined) =>

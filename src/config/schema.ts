@@ -5,7 +5,7 @@
 import { unit } from '#contract'
 import { ALERTS_SCHEMA } from './alerts-section.ts'
 import { REGISTRATION_SCHEMA } from './dashboard.ts'
-import { knowing } from './hints.ts'
+import { withHints } from './hints.ts'
 import { PLANS_SCHEMA } from './plan-section.ts'
 import { PROVIDER } from './provider-schema.ts'
 import {
@@ -181,7 +181,7 @@ const MODEL = map(
       type: 'array',
       minItems: 1,
       description: 'The providers that can serve this model.',
-      items: knowing(TARGET, { 'the model': OF_MODEL, 'the provider': PROVIDER.properties }),
+      items: withHints(TARGET, { 'the model': OF_MODEL, 'the provider': PROVIDER.properties }),
     },
     ...OF_MODEL,
   },
@@ -365,7 +365,7 @@ export const GATEWAY_SCHEMA = map(
       type: 'object',
       description: 'Accounts at model providers, by name.',
       propertyNames: { ...NAME },
-      additionalProperties: knowing(PROVIDER, {
+      additionalProperties: withHints(PROVIDER, {
         'an entry of targets': TARGET.properties,
         'the model': MODEL.properties,
       }),
@@ -376,7 +376,7 @@ export const GATEWAY_SCHEMA = map(
       description:
         'The models, by the id that clients send. An id with one `*`, such as `openai/*`, covers all models of the price catalog that match its targets.',
       propertyNames: { pattern: '^[!-~]{1,200}$', sentence: 'must be 1 to 200 printable characters without blanks' },
-      additionalProperties: knowing(MODEL, {
+      additionalProperties: withHints(MODEL, {
         'an entry of targets': TARGET.properties,
         'the provider': PROVIDER.properties,
       }),

@@ -2,7 +2,7 @@
 import { createPrivateKey } from 'node:crypto'
 import type { ServiceAccount } from './configuration.ts'
 import type { ProviderShape } from './file-shapes.ts'
-import { BY_REFERENCE, WRITTEN_OUT } from './gateway-section.ts'
+import { BY_REFERENCE, WRITTEN_IN_CLEAR } from './gateway-section.ts'
 import { isLoopback } from './listen-address.ts'
 import type { Source } from './yaml/source.ts'
 
@@ -23,7 +23,7 @@ export function checkServiceAccount(
     const message = 'service_account is only for the dialects vertex and vertex-anthropic'
     source.report(at, message, { key: true, concealed: true })
   } else if (!source.substituted(at)) {
-    source.report(at, `the service_account ${WRITTEN_OUT}`, {
+    source.report(at, `the service_account ${WRITTEN_IN_CLEAR}`, {
       rule: 'written-secret',
       suggestion: BY_REFERENCE,
       concealed: true,

@@ -17,14 +17,14 @@ import {
   type Unit,
 } from '#contract'
 import type { PriceCatalog } from '../catalog/price-catalog.ts'
-import { isWellKnown, spokenInstead } from './base-urls.ts'
+import { isWellKnown, otherDialectsOf } from './base-urls.ts'
 import { parseWhen } from './conditions/when.ts'
 import type { Configuration, Provider } from './configuration.ts'
-import { warnOfDeclared } from './plan-warnings.ts'
+import { warnAboutPlans } from './plan-warnings.ts'
 import { warnOfLimits } from './policy/limit-warnings.ts'
 import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { comparedIn } from './policy/when-models.ts'
-import { belowText, warnOfLists } from './price-warnings.ts'
+import { belowText, warnAboutLists } from './price-warnings.ts'
 import { PRICE_KEYS } from './prices.ts'
 import { SECRET_HEADER } from './providers.ts'
 import type { PlannedRoute } from './routes.ts'
@@ -54,7 +54,7 @@ export function warnAbout(
 ): void {
   const { providers, models, limits, store, telemetry } = configuration
   for (const provider of providers.values()) warnOfHost(source, provider)
-  warnOfLists(source, configuration, catalog, today)
+  warnAboutLists(source, configuration, catalog, today)
   for (const model of models.values()) {
     const { id, price, allow, targets, wildcard } = model
     if (wildcard !== undefined) continue
@@ -70,7 +70,7 @@ export function warnAbout(
   }
   for (const { address, price } of routes) if (address !== null) warnOfPrice(source, `${address}/price`, price)
   const plans = plansOf?.(store) ?? null
-  warnOfDeclared(source, { declared: configuration.plans, used: plans, routes, policies })
+  warnAboutPlans(source, { declared: configuration.plans, used: plans, routes, policies })
   for (const policy of policies) {
     if (plans !== null && configuration.plans === null) warnOfPlans(policy, plans)
     warnOfLimits(policy, limits.maxInflight)
@@ -94,7 +94,7 @@ function warnOfHost(source: Source, provider: Provider): void {
   const at = pointer('providers', name)
   const host = new URL(baseUrl)
   if (isWellKnown(host)) warnMissingCredential(source, at, provider)
-  const spoken = spokenInstead(dialect, host)
+  const spoken = otherDialectsOf(dialect, host)
   if (spoken !== null) {
     const message = `the dialect of this host is not ${dialect}`
     const suggestion = `write ${listed(spoken, 'or')}`
@@ -129,12 +129,12 @@ const CREDENTIAL_OF: Readonly<Partial<Record<Provider['dialect'], string>>> = {
 }
 
 /** Dialects and profiles that accept the output cap as `max_tokens` only; a test compares them with the profiles. */
-export const OLDER_CAPS: ReadonlySet<string> = new Set(['mistral', 'deepseek', 'perplexity', 'together', 'zai'])
+export const MAX_TOKENS_ONLY: ReadonlySet<string> = new Set(['mistral', 'deepseek', 'perplexity', 'together', 'zai'])
 
 /** Some providers ignore an unknown name, and the answer then has no cap. */
 function warnOfCap(source: Source, at: string, name: Target['capField'], { dialect, profile }: Provider): void {
   const format = profile ?? dialect
-  if (name !== 'max_completion_tokens' || !OLDER_CAPS.has(format)) return
+  if (name !== 'max_completion_tokens' || !MAX_TOKENS_ONLY.has(format)) return
   source.warn(at, `${format} accepts the output cap as max_tokens, and may not know max_completion_tokens`, {
     rule: 'no-effect',
     suggestion: 'remove this line',

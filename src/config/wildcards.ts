@@ -7,7 +7,7 @@ import type { ModelShape, TargetShape } from './file-shapes.ts'
 import type { Source } from './yaml/source.ts'
 
 /** One model of a wildcard. */
-export interface Expanded {
+export interface ExpandedModel {
   readonly id: string
   /** The targets that have the model, with its name in place of the wildcard. */
   readonly targets: readonly TargetShape[]
@@ -67,7 +67,7 @@ export function expand(
   id: string,
   targets: readonly TargetShape[],
   { providers, catalog }: { readonly providers: ReadonlyMap<string, Provider>; readonly catalog: PriceCatalog },
-): Expanded[] {
+): ExpandedModel[] {
   const found = new Map<string, { targets: TargetShape[]; places: number[] }>()
   for (const [index, target] of targets.entries()) {
     const provider = providers.get(target.provider)

@@ -188,7 +188,7 @@ export interface Chat {
   /** Dropped parameters; reported with those the dialect does not support. */
   readonly dropped?: readonly string[]
   /** Whether the client hides reasoning. A provider that shows it only on demand is then not asked for it. */
-  readonly hidesThoughts?: boolean
+  readonly hidesReasoning?: boolean
   /** Returns the same request for another model. Throws a refusal if that model cannot answer it. Left out: the model cannot change. */
   readonly forModel?: (chat: Chat, model: Model) => Chat
 }

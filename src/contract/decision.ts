@@ -22,5 +22,5 @@ export function decidedBy(
 }
 
 /** Returns the id of the requested model if a step replaced it; null otherwise. */
-export const askedModel = (trail: readonly TrailEntry[]): string | null =>
+export const requestedModel = (trail: readonly TrailEntry[]): string | null =>
   trail.find(({ asked }) => asked !== undefined)?.asked ?? null

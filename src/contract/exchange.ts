@@ -180,7 +180,7 @@ export interface Exchange {
    * The request in the canonical format: the body itself on a chat route, its translation on a route of another format (`messages`,
    * `responses`). Throws the refusal of an invalid one, in terms of the client's format.
    */
-  request(): AskedRequest
+  request(): CanonicalRequest
   /** Aborts when the client disconnects, a deadline passes or the shutdown cuts. Do not use it for store calls after `next()`. */
   readonly signal: AbortSignal
 
@@ -256,11 +256,11 @@ export interface Exchange {
 export type ExchangeWith<F extends FactName> = Exchange & Pick<Facts, F>
 
 /** A request in the canonical format. */
-export interface AskedRequest {
+export interface CanonicalRequest {
   readonly body: unknown
   readonly bytes: Buffer
   /** Names of parameters that could not be translated. */
   readonly dropped?: readonly string[]
   /** Whether the client hides reasoning. */
-  readonly hidesThoughts?: boolean
+  readonly hidesReasoning?: boolean
 }

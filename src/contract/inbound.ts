@@ -95,7 +95,7 @@ export interface InboundRequest {
   /** Dropped parameters, reported to the client in `x-tollgate-dropped`. */
   readonly dropped?: readonly string[]
   /** Whether the answer hides reasoning: a provider is then not asked to show it. */
-  readonly hidesThoughts?: boolean
+  readonly hidesReasoning?: boolean
   encodeAnswer(completion: ChatCompletion): Buffer
   /**
    * @param soFar returns the usage known at the first chunk: the provider's count of the prompt, or an estimate; null or left out: none

@@ -4,7 +4,7 @@
  */
 
 /** Bounds on the searches of one request. */
-export interface Searching {
+export interface SearchBounds {
   /** Maximum number of model calls within the request. Each call reads its prompt, and may write up to the cap. */
   readonly passes: number
   /** Searches that are charged if the provider does not count them. */
@@ -14,10 +14,10 @@ export interface Searching {
 }
 
 /** A request without searches. */
-export const NO_SEARCH: Searching = { passes: 1, least: 0, most: 0 }
+export const NO_SEARCH: SearchBounds = { passes: 1, least: 0, most: 0 }
 
 /** OpenAI's search models search once per request, before they answer, and do not count it in their usage. */
-const ONE_SEARCH: Searching = { passes: 1, least: 1, most: 1 }
+const ONE_SEARCH: SearchBounds = { passes: 1, least: 1, most: 1 }
 
 /**
  * Anthropic ends a turn after ten passes (`pause_turn`), whatever `max_uses` is. A search beyond it fails, and the model reads the error
@@ -36,7 +36,7 @@ interface SearchRequest {
 }
 
 /** Returns the bounds on the searches of a request. */
-export function searchingOf({ tools, web_search_options: options }: SearchRequest): Searching {
+export function searchBounds({ tools, web_search_options: options }: SearchRequest): SearchBounds {
   const most = tools ? mostSearches(tools) : -1
   if (most >= 0) return { passes: MAX_PASSES, least: 0, most }
   return options == null ? NO_SEARCH : ONE_SEARCH

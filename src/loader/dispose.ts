@@ -3,7 +3,7 @@ import { mistakeText } from '#contract'
 import { withinLimit } from './find-plugin.ts'
 
 /** How long a step's dispose() may take. */
-export const LET_GO_MS = 5_000
+export const DISPOSE_LIMIT_MS = 5_000
 
 /** Calls the disposers in order and waits for all of them. Then throws the errors, if any. */
 export async function disposeAll(disposers: readonly (() => unknown)[]): Promise<void> {
@@ -14,12 +14,12 @@ export async function disposeAll(disposers: readonly (() => unknown)[]): Promise
 }
 
 /**
- * Calls `dispose` and waits at most `LET_GO_MS`. An error message begins with `who`.
+ * Calls `dispose` and waits at most `DISPOSE_LIMIT_MS`. An error message begins with `who`.
  *
  * @param policyFile the file of the policy that names the plugin
  */
 export function disposeInTime(who: string, dispose: () => unknown, policyFile?: string): Promise<void> {
-  const late = `${who} was not released: its dispose() did not end within ${LET_GO_MS / 1000} s`
+  const late = `${who} was not released: its dispose() did not end within ${DISPOSE_LIMIT_MS / 1000} s`
   const going = async () => {
     try {
       await dispose()
@@ -27,7 +27,7 @@ export function disposeInTime(who: string, dispose: () => unknown, policyFile?: 
       throw new Error(`${who} was not released: ${mistakeText(error, policyFile)}`, { cause: error })
     }
   }
-  return withinLimit(going(), LET_GO_MS, late)
+  return withinLimit(going(), DISPOSE_LIMIT_MS, late)
 }
 
 const asError = (reason: unknown) => (reason instanceof Error ? reason : new Error(String(reason)))

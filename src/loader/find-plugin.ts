@@ -19,7 +19,7 @@ import { nearest } from '../common/nearest.ts'
 import { followPlugin } from './imports.ts'
 import { npmSpecifier, registerResolveHook } from './resolve-hook.ts'
 
-export interface FoundPlugin {
+export interface ResolvedPlugin {
   readonly plugin: AnyPlugin
   readonly origin: 'built-in' | 'file' | 'npm'
   /** A Koa middleware without access to the exchange; its settings are not checked. */
@@ -35,20 +35,20 @@ export const LOAD_LIMIT_MS = 10_000
 /** Loads the plugin of `use`. Rejects with a sentence for the author of the policy. */
 export async function findPlugin(
   use: string,
-  { saidIn, configFile }: { readonly saidIn: string; readonly configFile: string },
+  { policyFile, configFile }: { readonly policyFile: string; readonly configFile: string },
   limitMs = LOAD_LIMIT_MS,
-): Promise<FoundPlugin> {
+): Promise<ResolvedPlugin> {
   if (use.startsWith('npm:')) return findPackage(use.slice('npm:'.length), configFile, limitMs)
-  if (/^\.\.?\//.test(use)) return findFile(use, { saidIn, configFile }, limitMs)
+  if (/^\.\.?\//.test(use)) return findFile(use, { policyFile, configFile }, limitMs)
   throw new Error(`"${use}" is neither a built-in plugin nor ./path/to/plugin.ts nor npm:package`)
 }
 
 async function findFile(
   use: string,
-  { saidIn, configFile }: { readonly saidIn: string; readonly configFile: string },
+  { policyFile, configFile }: { readonly policyFile: string; readonly configFile: string },
   limitMs: number,
-): Promise<FoundPlugin> {
-  const file = resolve(dirname(saidIn), use)
+): Promise<ResolvedPlugin> {
+  const file = resolve(dirname(policyFile), use)
   if (!EXTENSIONS.includes(extname(file))) {
     throw new Error(await withMeantFile(`${use} must end in ${EXTENSIONS.join(', ')}`, use, file))
   }
@@ -83,7 +83,7 @@ async function filesIn(folder: string): Promise<string[]> {
   return entries.filter(entry => EXTENSIONS.includes(extname(entry)) && !/\.(test|d)\.\w+$/.test(entry))
 }
 
-async function findPackage(name: string, configFile: string, limitMs: number): Promise<FoundPlugin> {
+async function findPackage(name: string, configFile: string, limitMs: number): Promise<ResolvedPlugin> {
   const folder = dirname(resolve(configFile))
   if (!/^(@[a-z0-9._~-]+\/)?[a-z0-9~-][a-z0-9._~-]*(\/[A-Za-z0-9._~/-]+)?$/.test(name)) {
     throw new Error(`"npm:${name}" does not name a package`)

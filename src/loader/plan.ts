@@ -48,7 +48,7 @@ export interface Plan {
   /** Whether an unsupported tool is refused in any case, so that it can be refused before credit is held. */
   readonly refusesTools: boolean
   /**
-   * Releases the resources of the steps, once, when no exchange uses the plan any more. Takes at most `LET_GO_MS`. Rejects with all
+   * Releases the resources of the steps, once, when no exchange uses the plan any more. Takes at most `DISPOSE_LIMIT_MS`. Rejects with all
    * errors, and with the names of steps that did not end in time.
    */
   dispose(): Promise<void>

@@ -1,7 +1,7 @@
 /** The plugins that policies can use: built-in ones by name, others by path or package. */
 import { type AnyPlugin, FACT_NAMES, type FactName, isPlugin, SERVICE_NAMES } from '#contract'
 import { didYouMean } from '../common/nearest.ts'
-import { type FoundPlugin, findPlugin, LOAD_LIMIT_MS } from './find-plugin.ts'
+import { findPlugin, LOAD_LIMIT_MS, type ResolvedPlugin } from './find-plugin.ts'
 import { type ImportedFile, importsOf } from './imports.ts'
 
 export interface Registry {
@@ -11,7 +11,7 @@ export interface Registry {
   /** Names of the built-in plugins that give a fact. */
   givers(fact: FactName): readonly string[]
   /** The plugin for `use: NAME`, `./path.ts` or `npm:package`. Rejects with an Error whose message is for the author of the policy. */
-  load(use: string, place: { readonly saidIn: string; readonly configFile: string }): Promise<FoundPlugin>
+  load(use: string, place: { readonly policyFile: string; readonly configFile: string }): Promise<ResolvedPlugin>
   /** The local files that a plugin's file imports, at any depth. Available after it was loaded. */
   imports(file: string): readonly ImportedFile[]
 }

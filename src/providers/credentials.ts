@@ -3,7 +3,7 @@
  * a while, and the operator is notified.
  */
 import type { UpstreamFailure } from '#contract'
-import { THE_CREDENTIALS } from './retry.ts'
+import { CREDENTIAL_FAILURES } from './retry.ts'
 
 export interface Credentials<Credential> {
   /** The next usable one. If all are out, the one that is usable again first. Null if the provider has no credentials. */
@@ -30,7 +30,7 @@ export function blameCredential(
   turn: Pick<Turn<unknown>, 'refused' | 'limited'>,
   { code, retryAfterMs = 0, restMs }: UpstreamFailure,
 ): boolean {
-  if (!THE_CREDENTIALS.has(code)) return false
+  if (!CREDENTIAL_FAILURES.has(code)) return false
   return (code === 'upstream_rate_limited' ? turn.limited(retryAfterMs) : turn.refused(restMs)) > 0
 }
 

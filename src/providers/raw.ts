@@ -13,7 +13,7 @@ import { Socket } from 'node:net'
 import { type Duplex, Readable } from 'node:stream'
 import { createProxyServer } from 'http-proxy'
 import type { UpstreamFailure } from '#contract'
-import { type AnswerRoom, ByteCollector, tooMuch } from '../common/bytes.ts'
+import { type AnswerRoom, ByteCollector, roomFailure } from '../common/bytes.ts'
 import type { DeadlineClock } from '../common/clock.ts'
 import { failureOfError } from './attempt.ts'
 import { headFailure, LARGEST_ERROR_BYTES, MAX_INFORMATIONAL, SWITCHES } from './head.ts'
@@ -285,7 +285,7 @@ class ProxiedRequest {
 
   #sizeFailure(bytes: number | string | undefined): UpstreamFailure | null {
     if (this.#status! > 299 || bytes === undefined) return null
-    return tooMuch(Number(bytes), this.#options)
+    return roomFailure(Number(bytes), this.#options)
   }
 
   #look(now: number): void {

@@ -35,7 +35,7 @@ const TARGET_FAILURES: ReadonlySet<ErrorCode> = new Set([
   'overloaded',
 ])
 /** Failures of the credential, not of the target: another credential may work. */
-export const THE_CREDENTIALS: ReadonlySet<ErrorCode> = new Set([
+export const CREDENTIAL_FAILURES: ReadonlySet<ErrorCode> = new Set([
   'upstream_auth',
   'upstream_quota',
   'upstream_rate_limited',
@@ -88,7 +88,7 @@ export function retryAfterFailure(
 ): Retry | null {
   const { code, retryAfterMs = 0 } = failure
   if (tookMs > SLOW_MS) return null
-  if (hasCredential && THE_CREDENTIALS.has(code)) return { where: 'as_another' }
+  if (hasCredential && CREDENTIAL_FAILURES.has(code)) return { where: 'as_another' }
   if (hasOther) return TRANSIENT.has(code) || TARGET_FAILURES.has(code) ? { where: 'elsewhere' } : null
   if (!TRANSIENT.has(code)) return null
   const pauseMs = PAUSE_MS * 2 ** (attempts - 1) * (0.5 + random() / 2)

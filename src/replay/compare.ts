@@ -34,12 +34,12 @@ export interface Change {
   readonly direction: Direction
   lines: number
   /** Lines by account and by key: ids with names. */
-  readonly accounts: Map<string, Counted>
-  readonly keys: Map<string, Counted>
+  readonly accounts: Map<string, CountedChange>
+  readonly keys: Map<string, CountedChange>
   readonly examples: string[]
 }
 
-export interface Counted {
+export interface CountedChange {
   readonly name: string
   lines: number
 }
@@ -185,7 +185,7 @@ function directionOf(before: Side, after: Side): Direction {
   return before.code !== null && after.code === null ? 'admitted' : 'other'
 }
 
-function count(into: Map<string, Counted>, { id, name }: { readonly id: string; readonly name: string }): void {
+function count(into: Map<string, CountedChange>, { id, name }: { readonly id: string; readonly name: string }): void {
   const seen = into.get(id)
   if (seen) seen.lines++
   else into.set(id, { name, lines: 1 })

@@ -52,13 +52,13 @@ function mostOf(text: string, word: Word, most: string | undefined): Gate['most'
 }
 
 /** The findings that a gate checks. */
-export type Gated = Pick<ReplayResult, 'found' | 'taken' | 'passedBy' | 'skippedCount'>
+export type GateInput = Pick<ReplayResult, 'found' | 'taken' | 'passedBy' | 'skippedCount'>
 
 /**
  * Why the gate fails, or null. A line that is unknown because a step needs its text, or was not run, counts as possibly refused, unless
  * a gate limits unknown lines.
  */
-export function exceeds(gate: Gate, gated: Gated, all: readonly Gate[] = [gate]): string | null {
+export function exceeds(gate: Gate, gated: GateInput, all: readonly Gate[] = [gate]): string | null {
   const { text, word, most } = gate
   const { found, taken, passedBy, skippedCount } = gated
   const { cost } = found
@@ -88,7 +88,7 @@ export function exceeds(gate: Gate, gated: Gated, all: readonly Gate[] = [gate])
  * Why the gates fail if most lines could not be compared: the comparison has little meaning then. Null if most could be, without gates,
  * and if a gate limits unknown lines.
  */
-export function tooLittle(gates: readonly Gate[], { found }: Pick<Gated, 'found'>): string | null {
+export function tooLittle(gates: readonly Gate[], { found }: Pick<GateInput, 'found'>): string | null {
   const unknown = unknownOf(found)
   if (gates.length === 0 || gates.some(({ word }) => word === 'unknown') || 2 * unknown <= found.lines) return null
   return `unknown: ${unknown} of ${found.lines} exchanges were not compared, so the gates have little meaning (--fail-on "unknown>N" allows N unknown ones)`

@@ -36,7 +36,7 @@ export interface ReplayOptions {
 }
 
 /** A line that was skipped. */
-export interface Skipped {
+export interface SkippedLine {
   readonly file: string
   readonly number: number
   readonly reason: string
@@ -46,7 +46,7 @@ export interface ReplayResult {
   readonly found: Comparison
   readonly skippedCount: number
   /** The first skipped lines. */
-  readonly skipped: readonly Skipped[]
+  readonly skipped: readonly SkippedLine[]
   /** Lines of other accounts, or beyond the limit. */
   readonly passedBy: number
   /** Accounts of these lines: names by id. */
@@ -118,7 +118,7 @@ class Replay {
   readonly #other: World | null
   readonly #found = emptyComparison()
   readonly #counts = new LogCounts()
-  readonly #skipped: Skipped[] = []
+  readonly #skipped: SkippedLine[] = []
   readonly #inProgress = new Set<string>()
   readonly #ids = new LastIds()
   readonly #others = new Map<string, string>()

@@ -1,10 +1,10 @@
 /** The result of a replay, sorted and as JSON: the changes with most lines first, then the affected accounts and keys. */
 import { formatMoney } from '#contract'
-import type { Change, Cost, Counted, Side } from './compare.ts'
+import type { Change, Cost, CountedChange, Side } from './compare.ts'
 import type { ReplayResult } from './replay.ts'
 
 /** An account or a key that a change affects. */
-export interface Concerned {
+export interface AffectedAccounts {
   readonly id: string
   readonly name: string
   readonly lines: number
@@ -16,7 +16,7 @@ export function changesOf({ found }: ReplayResult): Change[] {
 }
 
 /** Accounts or keys, those with most lines first. */
-export function concerned(counted: ReadonlyMap<string, Counted>): Concerned[] {
+export function affectedBy(counted: ReadonlyMap<string, CountedChange>): AffectedAccounts[] {
   return [...counted]
     .map(([id, { name, lines }]) => ({ id, name, lines }))
     .sort((one, other) => other.lines - one.lines || (one.id < other.id ? -1 : 1))
@@ -37,8 +37,8 @@ function differenceOf({ before, after }: Cost): bigint {
 /** The whole result for scripts; amounts are strings with 9 decimals. */
 export function reportJson(result: ReplayResult, { most }: { readonly most: number }): object {
   const { found, skipped, skippedCount, passedBy, late, twice, span, gaps } = result
-  const who = (counted: ReadonlyMap<string, Counted>) => {
-    const all = concerned(counted)
+  const who = (counted: ReadonlyMap<string, CountedChange>) => {
+    const all = affectedBy(counted)
     return { count: all.length, most: all.slice(0, most) }
   }
   return {

@@ -16,7 +16,7 @@ const ENOUGH_OF_DIGEST = 12
 let zeros = Buffer.alloc(64 * 1024)
 
 /** The body in the canonical format, and as bytes. */
-export function standIn(line: LogLine): { readonly body: unknown; readonly bytes: Buffer } {
+export function standInRequest(line: LogLine): { readonly body: unknown; readonly bytes: Buffer } {
   const { request, kind, stream } = line
   if (kind === 'raw' || !request.isRead) return { body: null, bytes: zerosOf(request.bytes) }
   const filler = { type: 'text', text: '' }

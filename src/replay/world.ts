@@ -42,7 +42,7 @@ import {
   wasSent,
 } from './provider.ts'
 import { createServices, type ReplayedLine, replayedStep, WITHOUT_KEY } from './services.ts'
-import { standIn } from './stand-in.ts'
+import { standInRequest } from './stand-in.ts'
 import type { Timeline } from './timeline.ts'
 
 export interface WorldParts {
@@ -290,7 +290,7 @@ function refusedByGateway(code: ErrorCode): Verdict {
 
 function bodyOf(line: LogLine): { readonly body: unknown; readonly bytes: Buffer } {
   const { body, bytes } = line.request
-  if (body === undefined) return standIn(line)
+  if (body === undefined) return standInRequest(line)
   const text = Buffer.from(JSON.stringify(body))
   // Spaces between its tokens count as bytes.
   return { body, bytes: text.length < bytes ? Buffer.concat([text, Buffer.alloc(bytes - text.length, ' ')]) : text }

@@ -2,8 +2,8 @@
 import type { Context } from 'koa'
 import {
   type Account,
-  type AskedRequest,
   type Attempt,
+  type CanonicalRequest,
   type Chat,
   type ChatChanges,
   type ChatCompletion,
@@ -31,8 +31,8 @@ import {
   type WorkOwner,
 } from '#contract'
 import type { Plan, PlannedStep } from '../loader/plan.ts'
-import { type Broken, outcomeAfter, type Reply, type Stop } from './finish.ts'
-import { asAsked, type Rewriting, rewritten } from './rewritings.ts'
+import { type ExchangeError, outcomeAfter, type Reply, type Stop } from './finish.ts'
+import { inClientTerms, type Rewriting, rewritten } from './rewritings.ts'
 
 /** The estimate of an exchange before anything has come. */
 export const NOTHING_USED: MeteredUsage = { input: 0, output: 0, source: 'estimated' }
@@ -239,7 +239,7 @@ export abstract class Exchange {
   }
 
   /** The only place that sets the outcome. The exchange owns a reply from here on. */
-  end(how: Reply | Broken | { readonly outcome: Outcome }): void {
+  end(how: Reply | ExchangeError | { readonly outcome: Outcome }): void {
     this.outcome = outcomeAfter(this.outcome, how)
     if (!('commit' in how)) return
     this.reply = how
@@ -273,7 +273,7 @@ export abstract class Exchange {
     this.#badJson = refusal
   }
 
-  request(): AskedRequest {
+  request(): CanonicalRequest {
     const body = this.json()
     if (this.inbound === null) {
       this.inbound = this.translate(body)
@@ -282,8 +282,8 @@ export abstract class Exchange {
       if (refusal) throw refusal
     }
     this.#translated ??= Buffer.from(JSON.stringify(this.inbound.body))
-    const { body: asked, dropped = [], hidesThoughts = false } = this.inbound
-    return { body: asked, bytes: this.#translated, dropped, hidesThoughts }
+    const { body: asked, dropped = [], hidesReasoning = false } = this.inbound
+    return { body: asked, bytes: this.#translated, dropped, hidesReasoning }
   }
 
   give<F extends FactName>({ id, plugin }: PlannedStep, name: F, value: Facts[F]): void {
@@ -310,8 +310,8 @@ export abstract class Exchange {
   }
 
   /** Returns a refusal in terms of the request as the client sent it, before any step rewrote it. */
-  asAsked(refusal: Refusal): Refusal {
-    return this.#rewritings === null ? refusal : asAsked(refusal, this.#rewritings)
+  inClientTerms(refusal: Refusal): Refusal {
+    return this.#rewritings === null ? refusal : inClientTerms(refusal, this.#rewritings)
   }
 
   /** Sends a step's own answer. Resolves when that answer is over. */
@@ -342,7 +342,7 @@ export abstract class Exchange {
   }
 
   /** The notes of a step, for the step to write. */
-  addedBy(step: number): StepNotes {
+  notesOf(step: number): StepNotes {
     this.#added ??= []
     this.#added[step] ??= {}
     return this.#added[step]

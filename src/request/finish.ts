@@ -18,25 +18,25 @@ export interface Reply {
 export type Stop = 'client_left' | 'cut'
 
 /** An error: a refusal is a decision, anything else a bug. */
-export interface Broken {
+export interface ExchangeError {
   readonly error: unknown
   /** Whether the client has received a part of the answer. */
   readonly hasSeen: boolean
 }
 
 /** The outcome after a new end, given the outcome before it. */
-export function outcomeAfter(before: Outcome | null, end: Pick<Reply, 'outcome'> | Broken): Outcome {
+export function outcomeAfter(before: Outcome | null, end: Pick<Reply, 'outcome'> | ExchangeError): Outcome {
   if ('outcome' in end) return end.outcome
   const refusal = isRefusal(end.error) && end.error.code !== 'plugin_error' ? end.error : null
   if (before === null) return refusal === null ? 'failed' : 'refused'
-  return before === 'answered' ? outcomeOfBroken(refusal, end.hasSeen) : before
+  return before === 'answered' ? outcomeOfError(refusal, end.hasSeen) : before
 }
 
 /**
  * The outcome of an answer that a step refused, or failed on (null). It is `refused` only if the client received nothing; delivered
  * content is charged.
  */
-export function outcomeOfBroken(refusal: Refusal | null, hasSeen: boolean): Outcome {
+export function outcomeOfError(refusal: Refusal | null, hasSeen: boolean): Outcome {
   return refusal === null || refusal.status >= 500 || hasSeen ? 'failed' : 'refused'
 }
 

@@ -12,7 +12,7 @@ export interface Rewriting {
 }
 
 /** Returns the refusal with its places mapped to the client's request. */
-export function asAsked(refusal: Refusal, rewritings: readonly Rewriting[]): Refusal {
+export function inClientTerms(refusal: Refusal, rewritings: readonly Rewriting[]): Refusal {
   const param = refusal.param === null ? null : placeOf(refusal.param, rewritings)
   const message = refusal.message.replace(PLACES, place => placeOf(place, rewritings) ?? OWN)
   return reworded(refusal, { message, param })

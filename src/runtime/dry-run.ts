@@ -57,7 +57,7 @@ export async function runDry(
 }
 
 /** The steps that the dry run skips, as `policy/step`: whether they let a request pass is unknown. */
-export function notDryRun({ routes }: Pick<Generation, 'routes'>): string[] {
+export function skippedByDryRun({ routes }: Pick<Generation, 'routes'>): string[] {
   const plans = [...new Set(routes.map(({ plan }) => plan))]
   return plans.flatMap(({ name, steps }) =>
     steps.filter(step => step.mode !== 'off' && roleOf(step) === 'decides').map(({ id }) => `${name}/${id}`),

@@ -82,7 +82,7 @@ export type ThreadHandlers = {
   cut(): Promise<void>
   idle(): Promise<void>
   waiting(): Promise<number>
-  safe(): Promise<void>
+  flushed(): Promise<void>
   /** Releases everything, before the main thread terminates this one. Resolves with whether it succeeded. */
   end(): Promise<boolean>
 }
@@ -128,7 +128,7 @@ async function start(): Promise<Started> {
   const log = createLog({
     level: parts.logLevel,
     secrets: [...first.configuration.secrets, parts.secret],
-    destination: { write: lines => calls.tell('log', lines), takesBatches: true },
+    destination: { write: lines => calls.notify('log', lines), takesBatches: true },
   })
   const admitted = new SharedCount(parts.admitted, parts.index)
   const store = await attachStore(parts.store, {
@@ -158,7 +158,7 @@ async function start(): Promise<Started> {
     deadlineClock,
     log,
     metrics,
-    figures: { count: (exchange, step, code) => calls.tell('shadowRan', { exchange, step, code }) },
+    figures: { count: (exchange, step, code) => calls.notify('shadowRan', { exchange, step, code }) },
     reloads,
     admitted,
     lane: parts.store.lane,
@@ -252,7 +252,7 @@ function handlersOf(): ThreadHandlers {
     cut: async () => (await unit).cut(),
     idle: async () => (await unit).idle(),
     waiting: async () => (await unit).waiting(),
-    safe: async () => (await unit).safe(),
+    flushed: async () => (await unit).flushed(),
     async end() {
       const { unit, log } = await thread
       await closeNow(unit.server)

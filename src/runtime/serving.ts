@@ -18,9 +18,9 @@ import type { ExchangeSummary } from '../observe/summary.ts'
 import { createOverload, type Overload } from '../request/http/overload.ts'
 import { THREAD_WORK } from '../request/http/owners.ts'
 import { mistakeWords } from '../request/pipeline/step-report.ts'
+import { summaryOf } from '../request/send/exchange-summary.ts'
+import { tracedOf } from '../request/send/exchange-trace.ts'
 import type { FindRecent } from '../request/send/lookup.ts'
-import { summaryOf } from '../request/send/record.ts'
-import { tracedOf } from '../request/send/traced.ts'
 import { createIds } from '../store/ids.ts'
 import { type Promised, promised } from '../store/promised.ts'
 import type { Store } from '../store/store.ts'
@@ -52,7 +52,7 @@ export interface ServingEnd {
   /** The number of settles that are in memory only. */
   waiting(): Promise<number>
   /** Resolves when no charge is in memory only. */
-  safe(): Promise<void>
+  flushed(): Promise<void>
 }
 
 export interface Serving extends ServingEnd {
@@ -185,7 +185,7 @@ export function createServing(parts: ServingParts): Serving {
     },
     idle: () => gateway.idle(),
     waiting: async () => store.unwritten().waiting,
-    safe: store.safe,
+    flushed: store.flushed,
   }
 }
 

@@ -73,7 +73,7 @@ export function createShutdown({ serving, log, drainMs, undo, finish }: Shutdown
       .then(waiting => {
         if (waiting > 0)
           log.log.warn({ settles: waiting }, 'every exchange has ended; waiting for settles to be written')
-        return Promise.race([serving.safe(), cutting])
+        return Promise.race([serving.flushed(), cutting])
       })
       .then(() => {
         isIdle = true
@@ -116,7 +116,7 @@ export function followSignals(end: () => void, reload: () => void, finished: Pro
  * An unhandled rejection is a bug of one plugin, which must not end the answers of all others: it is logged and counted. An uncaught
  * error may have left anything in an inconsistent state: Node ends the process, and recovery settles open holds. Here it is only logged.
  */
-export function followMistakes(count: () => void, log: Logger, finished: Promise<number>): void {
+export function watchUncaughtErrors(count: () => void, log: Logger, finished: Promise<number>): void {
   listenUntil(finished, {
     unhandledRejection(error) {
       count()

@@ -54,7 +54,7 @@ export class Calls<Other extends Handlers> {
   }
 
   /** Calls a handler without waiting for an answer. */
-  tell<Name extends keyof Other & string>(name: Name, ...values: Parameters<Other[Name]>): void {
+  notify<Name extends keyof Other & string>(name: Name, ...values: Parameters<Other[Name]>): void {
     this.#port.postMessage({ name, value: values[0], id: null })
   }
 
@@ -86,7 +86,7 @@ export class Calls<Other extends Handlers> {
 }
 
 /** The results of fulfilled promises; rejected ones are skipped. */
-export async function heard<Value>(answers: readonly Promise<Value>[]): Promise<Value[]> {
+export async function fulfilled<Value>(answers: readonly Promise<Value>[]): Promise<Value[]> {
   const settled = await Promise.allSettled(answers)
   return settled.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))
 }

@@ -251,7 +251,7 @@ function servedState(calls: Calls<StateHandlers>): Services {
       take: (name, shape, amount) => calls.call('take', { name, shape, amount }),
       give(name, shape, amount) {
         checkGive(amount)
-        calls.tell('give', { name, shape, amount })
+        calls.notify('give', { name, shape, amount })
       },
     },
     slots: new ThreadSlots(calls, null),
@@ -271,9 +271,9 @@ function servedTexts(calls: Calls<StateHandlers>, part: Part | null): KeyValue {
     get: name => calls.call('get', { part, name }),
     set(name, value, ttlMs) {
       checkTtl(ttlMs)
-      calls.tell('set', { part, name, value, ttlMs })
+      calls.notify('set', { part, name, value, ttlMs })
     },
-    delete: name => calls.tell('delete', { part, name }),
+    delete: name => calls.notify('delete', { part, name }),
   }
 }
 
@@ -298,7 +298,7 @@ class ThreadSlots implements Slots {
   async wait(name: string, limit: number, queue: Queue, signal: AbortSignal): Promise<Slot | null | 'left'> {
     if (signal.aborted) return 'left'
     const id = ++this.#last
-    const leave = () => this.#calls.tell('leave', id)
+    const leave = () => this.#calls.notify('leave', id)
     signal.addEventListener('abort', leave, { once: true })
     const held = await this.#calls.call('wait', { id, name, limit, queue })
     signal.removeEventListener('abort', leave)
@@ -327,7 +327,7 @@ class OwnSlot implements Slot {
   free(): void {
     const shared = this.#shared
     this.#shared = null
-    if (shared?.leave(this.#name)) this.#calls.tell('freed', this.#name)
+    if (shared?.leave(this.#name)) this.#calls.notify('freed', this.#name)
   }
 }
 
@@ -347,6 +347,6 @@ class HandedSlot implements Slot {
   free(): void {
     if (this.#isFree) return
     this.#isFree = true
-    this.#calls.tell('free', this.#id)
+    this.#calls.notify('free', this.#id)
   }
 }

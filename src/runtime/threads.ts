@@ -16,7 +16,7 @@ import type { Texts } from './loader.ts'
 import { mergeProviders } from './operator-views.ts'
 import type { ServingSet } from './serving.ts'
 import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
-import { Calls, heard, ThreadEnded } from './thread-calls.ts'
+import { Calls, fulfilled, ThreadEnded } from './thread-calls.ts'
 import { ThreadDeaths } from './thread-deaths.ts'
 import { serveState, type ThreadMemory } from './thread-state.ts'
 
@@ -167,7 +167,7 @@ export class ServingThreads implements ServingSet {
     try {
       await Promise.all(this.#all().map(({ calls }) => calls.call('prepare', texts)))
     } catch (error) {
-      for (const { calls } of this.#all()) calls.tell('abandon')
+      for (const { calls } of this.#all()) calls.notify('abandon')
       this.#parts.memory?.dropOldCaches()
       throw error
     }
@@ -188,23 +188,23 @@ export class ServingThreads implements ServingSet {
 
   drain(): void {
     this.#isKept = false
-    for (const { calls } of this.#all()) calls.tell('drain')
+    for (const { calls } of this.#all()) calls.notify('drain')
   }
 
   cut(): void {
-    for (const { calls } of this.#all()) calls.tell('cut')
+    for (const { calls } of this.#all()) calls.notify('cut')
   }
 
   async idle(): Promise<void> {
-    await heard(this.#ask('idle'))
+    await fulfilled(this.#ask('idle'))
   }
 
   async waiting(): Promise<number> {
-    return (await heard(this.#ask('waiting'))).reduce((sum, each) => sum + each, 0)
+    return (await fulfilled(this.#ask('waiting'))).reduce((sum, each) => sum + each, 0)
   }
 
-  async safe(): Promise<void> {
-    await heard(this.#ask('safe'))
+  async flushed(): Promise<void> {
+    await fulfilled(this.#ask('flushed'))
   }
 
   figures(): undefined {}
@@ -244,7 +244,7 @@ export class ServingThreads implements ServingSet {
   }
 
   /** Calls all threads. */
-  #ask<Name extends 'exchanges' | 'providers' | 'idle' | 'waiting' | 'safe'>(name: Name) {
+  #ask<Name extends 'exchanges' | 'providers' | 'idle' | 'waiting' | 'flushed'>(name: Name) {
     type Call = (name: Name) => Promise<Awaited<ReturnType<ThreadHandlers[Name]>>>
     return this.#all().map(({ calls }) => (calls.call as Call).call(calls, name))
   }
@@ -252,7 +252,9 @@ export class ServingThreads implements ServingSet {
   /** The answers of threads that neither die meanwhile nor are too busy. */
   #soon<Value>(answers: readonly Promise<Value>[], ms = SILENT_MS): Promise<Value[]> {
     const late = this.#pause(ms).then((): Value[] => [])
-    return heard(answers.map(answer => Promise.race([heard([answer]), late]))).then(all => all.flat() as Value[])
+    return fulfilled(answers.map(answer => Promise.race([fulfilled([answer]), late]))).then(
+      all => all.flat() as Value[],
+    )
   }
 
   async #find(id: string): Promise<ExchangeSummary | undefined> {

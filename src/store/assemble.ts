@@ -12,7 +12,7 @@ import { createIds } from './ids.ts'
 import type { ThreadHost } from './link/thread-host.ts'
 import type { LocalKeys, LocalStore } from './local-store.ts'
 import { createBacklog } from './money/backlog.ts'
-import { createRecoveryReads, type Dead, type RecoveryReads, recover } from './money/recovery.ts'
+import { createRecoveryReads, type DeadOwner, type RecoveryReads, recover } from './money/recovery.ts'
 import { createSpool, type Spool } from './money/spool.ts'
 import { createKeyReader, createSecretFinder, type FindSecret, type KeyVersion } from './people/keys.ts'
 import { createPeople } from './people/people-service.ts'
@@ -160,7 +160,7 @@ export function assemble(parts: StoreParts): ServedStore {
     unwritten: () => backlog.count(),
     writing: () => writer.figures(),
     lease: () => keeper?.figures() ?? null,
-    safe: () => backlog.safe(),
+    flushed: () => backlog.flushed(),
     healthy() {
       void readiness.look()
       return problem() === null
@@ -171,7 +171,7 @@ export function assemble(parts: StoreParts): ServedStore {
       if (held)
         throw new Error('recover() was called after a hold: it would settle open holds; call it once, at the start')
       const orphans = (spools?.left() ?? []).map(createSpool)
-      const dead: Dead | null = parts.lease !== null ? null : { replica: null, lane: null }
+      const dead: DeadOwner | null = parts.lease !== null ? null : { replica: null, lane: null }
       // The spool goes first: it is newer than the last checkpoint.
       const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, dead })
       const former = await keeper?.start()

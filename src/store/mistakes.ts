@@ -25,7 +25,7 @@ export function noAccount(name: string): StoreError {
 }
 
 /** The read covers more than is read at once, because reads block the event loop. Callers word the message for their own clients. */
-export class TooMuch extends StoreError {
+export class ReadLimitError extends StoreError {
   constructor(message: string) {
     super(message, { code: 'invalid' })
   }

@@ -32,7 +32,7 @@ export interface WriterFigures {
 }
 
 /** Numbers of settles that could not be written in time, on disk and in memory only, and of settles that corrected a recovered charge. */
-export interface Unwritten {
+export interface UnwrittenSettles {
   readonly spooled: number
   readonly waiting: number
   readonly corrected: number

@@ -20,7 +20,7 @@ import type { Replicas } from './engine/replicas.ts'
 import type { Page, PageQuery, Reports } from './money/reports.ts'
 import type { People, PeopleReads } from './people/people.ts'
 import type { Promised } from './promised.ts'
-import type { LeaseFigures, Unwritten, WriterFigures } from './store-figures.ts'
+import type { LeaseFigures, UnwrittenSettles, WriterFigures } from './store-figures.ts'
 
 export interface NewAccount {
   readonly name: string
@@ -261,13 +261,13 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
 
   openHolds(): number
   /** Settles that could not be written in time. */
-  unwritten(): Unwritten
+  unwritten(): UnwrittenSettles
   /** Figures of the writer. */
   writing(): WriterFigures
   /** Figures of this process's lease; null without one. */
   lease(): LeaseFigures | null
   /** Resolves when no charge is in memory only. */
-  safe(): Promise<void>
+  flushed(): Promise<void>
   /** Whether the ledger can be written, as far as is known. The call also starts a check. */
   healthy(): boolean
   /**

@@ -20,7 +20,7 @@ export interface PlayedTrial {
 }
 
 /** Checks that no hold is left, and that the account paid the amounts of the receipts since it had `start`. */
-export function moneyWrong(bench: Bench, answers: readonly BenchAnswer[], start: bigint): string[] {
+export function moneyFailures(bench: Bench, answers: readonly BenchAnswer[], start: bigint): string[] {
   const wrong: string[] = []
   const { posted, held } = bench.ledger.balance()
   if (held !== 0n || bench.ledger.openHolds() > 0) wrong.push(`${held} nano-dollars are still held`)
@@ -38,7 +38,7 @@ export function moneyWrong(bench: Bench, answers: readonly BenchAnswer[], start:
 }
 
 /** Checks that the client got a valid answer or error, or disconnected. */
-export function answerWrong(answer: BenchAnswer, { form, ending }: PlayedTrial): string[] {
+export function answerFailures(answer: BenchAnswer, { form, ending }: PlayedTrial): string[] {
   if (answer.left) return []
   const { status, error, events, isWhole } = answer
   if (status === null) return ['the client got no answer']
@@ -57,7 +57,7 @@ export function answerWrong(answer: BenchAnswer, { form, ending }: PlayedTrial):
 }
 
 /** Checks that no secret is in anything stored or sent, and that no listener is left. */
-export function traceWrong(bench: Bench, answer: BenchAnswer, { options }: PlayedTrial): string[] {
+export function traceFailures(bench: Bench, answer: BenchAnswer, { options }: PlayedTrial): string[] {
   const record = bench.record(answer)
   const places: Record<string, string> = {
     trail: JSON.stringify([bench.trail(answer), bench.ledger.receipt(answer)?.trail ?? []]),
@@ -77,7 +77,7 @@ export function traceWrong(bench: Bench, answer: BenchAnswer, { options }: Playe
 }
 
 /** Checks that the step called `next` at most once, did not change facts, and that the runner reports no mistake. */
-export function stepWrong(
+export function stepFailures(
   bench: Bench,
   answers: readonly BenchAnswer[],
   { plugin, ending }: PlayedTrial,
@@ -103,7 +103,7 @@ function isExcused({ isServed }: EndingCase, mistake: StepMistake): boolean {
 }
 
 /** Checks the state that a start would find if the process were killed now. */
-export async function crashWrong(bench: Bench): Promise<string[]> {
+export async function crashFailures(bench: Bench): Promise<string[]> {
   // One turn, so that pending ledger operations of the steps are committed.
   await turn()
   const { openHolds, violations, balances } = await bench.crash()
@@ -115,7 +115,7 @@ export async function crashWrong(bench: Bench): Promise<string[]> {
 }
 
 /** Checks that nothing of the plugin continues after its release. */
-export function leftWrong(watched: WatchedPlugin): string[] {
+export function leftoverFailures(watched: WatchedPlugin): string[] {
   const { created, disposed } = watched.lives
   const wrong = created === disposed ? [] : [`it was created ${created} times and disposed of ${disposed} times`]
   const lasting = watched.lasting()

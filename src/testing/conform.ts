@@ -8,7 +8,15 @@ import { turn } from '../simulate/time.ts'
 import type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
 import { StuckError } from '../simulate/whole-gateway.ts'
 import { type Bench, type BenchOptions, openBench } from './bench.ts'
-import { answerWrong, crashWrong, leftWrong, moneyWrong, type PlayedTrial, stepWrong, traceWrong } from './checks.ts'
+import {
+  answerFailures,
+  crashFailures,
+  leftoverFailures,
+  moneyFailures,
+  type PlayedTrial,
+  stepFailures,
+  traceFailures,
+} from './checks.ts'
 import {
   AROUND,
   ENDINGS,
@@ -228,16 +236,16 @@ async function play(trial: Trial): Promise<PlayResult> {
       const { posted } = bench.ledger.balance()
       behaviour = ending
       const answers = await exchanges(bench, trial, wrong)
-      wrong.push(...moneyWrong(bench, answers, posted))
-      for (const answer of answers) wrong.push(...answerWrong(answer, trial), ...traceWrong(bench, answer, trial))
-      wrong.push(...stepWrong(bench, answers, trial, watched))
+      wrong.push(...moneyFailures(bench, answers, posted))
+      for (const answer of answers) wrong.push(...answerFailures(answer, trial), ...traceFailures(bench, answer, trial))
+      wrong.push(...stepFailures(bench, answers, trial, watched))
       behaviour = {}
       wrong.push(...(await afterWrong(bench, trial, answers.length)))
     } finally {
       await bench.close()
     }
     await turn()
-    wrong.push(...leftWrong(watched))
+    wrong.push(...leftoverFailures(watched))
   } catch (error) {
     isStuck = error instanceof StuckError
     wrong.push(isStuck ? (error as Error).message : `it could not be simulated: ${mistakeText(error)}`)
@@ -283,7 +291,7 @@ async function exchange(bench: Bench, trial: Trial, wrong: string[]): Promise<Be
     hasHappened = true
     if (during === 'cut') bench.cut()
     if (during === 'reload') await bench.reload()
-    if (during === 'crash') wrong.push(...(await crashWrong(bench)))
+    if (during === 'crash') wrong.push(...(await crashFailures(bench)))
     // It may have to wait for the first request.
     if (during === 'another') another = bench.chat(body, more)
   }

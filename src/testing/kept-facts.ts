@@ -23,7 +23,7 @@ export function snapshotFacts(exchange: Exchange): FactSnapshot {
 }
 
 /** The invalid changes of a step to the facts, as sentences. Giving facts and `rewrite` are allowed. */
-export function factsWrong(before: FactSnapshot, exchange: Exchange): string[] {
+export function factFailures(before: FactSnapshot, exchange: Exchange): string[] {
   const isRewritten = before.chat !== undefined && before.chat.body !== before.body
   const wrong = [...before.texts].flatMap(([name, text]) =>
     (name === 'chat' && isRewritten) || textOf(exchange, name) === text ? [] : [`it changes the fact "${name}"`],

@@ -16,7 +16,7 @@ import {
   type StepMiddleware,
   type WrappingStep,
 } from '#contract'
-import { factsWrong, snapshotFacts } from './kept-facts.ts'
+import { factFailures, snapshotFacts } from './kept-facts.ts'
 
 /** Resources that keep a process alive, by Node's names. */
 const LASTING: ReadonlyMap<string, string> = new Map([
@@ -75,7 +75,7 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
       const run = nexts.push(0) - 1
       let seen = snapshotFacts(exchange)
       const counted = () => {
-        facts.push(...factsWrong(seen, exchange), ...notGiven(plugin, exchange))
+        facts.push(...factFailures(seen, exchange), ...notGiven(plugin, exchange))
         nexts[run]!++
         // Steps after it are not the plugin's.
         const over = inside.run(false, next).finally(() => {
@@ -88,7 +88,7 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
       try {
         await inside.run(true, () => handle(ctx, counted))
       } finally {
-        facts.push(...factsWrong(seen, exchange))
+        facts.push(...factFailures(seen, exchange))
       }
     }
   }
@@ -157,7 +157,7 @@ function inTurn<Result>(
   passed: () => void = () => {},
 ): Result | Promise<Result> {
   const seen = snapshotFacts(exchange)
-  const look = () => facts.push(...factsWrong(seen, exchange))
+  const look = () => facts.push(...factFailures(seen, exchange))
   const done = (result: Result) => {
     look()
     passed()

@@ -5,8 +5,8 @@
 import { setFlagsFromString } from 'node:v8'
 import { expect, test, vi } from 'vitest'
 import { definePlugin } from '#contract'
+import type { Told } from '../../src/request/send/exchange-summary.ts'
 import type { LiveExchange } from '../../src/request/send/live-exchange.ts'
-import type { Told } from '../../src/request/send/record.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
 type Recorded = readonly [exchange: LiveExchange, summary: object]
@@ -22,8 +22,8 @@ const CHECKED: Readonly<Record<string, (recorded: Recorded) => object>> = {
 const recorded = vi.hoisted((): Recorded[] => [])
 
 // The real function, and what it was called with: nobody keeps an exchange that is over.
-vi.mock('../../src/request/send/record.ts', async original => {
-  const module = await original<typeof import('../../src/request/send/record.ts')>()
+vi.mock('../../src/request/send/exchange-summary.ts', async original => {
+  const module = await original<typeof import('../../src/request/send/exchange-summary.ts')>()
   const summaryOf: typeof module.summaryOf = (exchange: LiveExchange, told: Told, clock) => {
     const summary = module.summaryOf(exchange, told, clock)
     recorded.push([exchange, summary])

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { ceiling, formatMoney, type Model, parseMoney, plainPrice, searchingOf } from '#contract'
+import { ceiling, formatMoney, type Model, parseMoney, plainPrice, searchBounds } from '#contract'
 import { holdFor } from '../../plugins/credits/hold.ts'
 import { anyChat, anyModel, anyPrice, model, target } from '../../plugins/credits/test-samples.ts'
 import { exposureOf, LOSSES, type Loss } from '../../src/cli/exposure-figures.ts'
@@ -234,7 +234,7 @@ test('no hold is larger: the same sum as the step credits makes', () => {
   fc.assert(
     fc.property(anyChat, anyModel, anyPrice, (chat, model, price) => {
       // A request has one such tool.
-      fc.pre(searchingOf(chat.body).most <= 10)
+      fc.pre(searchBounds(chat.body).most <= 10)
       const priced: Model = { ...model, price, enabled: true, allow: ['web_search'], searches: ['anthropic'] }
       const configuration = {
         models: new Map([[model.id, priced]]),
@@ -244,7 +244,7 @@ test('no hold is larger: the same sum as the step credits makes', () => {
       } as unknown as Configuration
       const { amount } = exposureOf(configuration).models[0]!.largestHold
       // Who has Anthropic search gets one answer.
-      const choices = searchingOf(chat.body).passes > 1 ? 1 : Math.min(chat.choices, 128)
+      const choices = searchBounds(chat.body).passes > 1 ? 1 : Math.min(chat.choices, 128)
       const cap = Math.min(chat.cap, model.maxOutput)
       expect(holdFor({ ...chat, choices }, priced, price, cap) <= amount).toBe(true)
       // And one request reaches it: a picture counts as the whole context, a search as ten times that.

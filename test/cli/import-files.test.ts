@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { loadPriceCatalog } from '../../src/catalog/price-catalog.ts'
 import { problemsOf } from '../../src/cli/import.ts'
-import { type Imported, importLitellm } from '../../src/cli/import-litellm/index.ts'
+import { type ImportResult, importLitellm } from '../../src/cli/import-litellm/index.ts'
 import { filesOf, summary } from '../../src/cli/import-litellm/render.ts'
 import { describeWith, LITELLM, WITHOUT_LITELLM } from '../helpers/missing.ts'
 
@@ -20,14 +20,14 @@ interface Result {
   readonly problems: readonly string[]
 }
 
-function importFile(name: string): { readonly imported: Imported; readonly rows: { model_name: string }[] } {
+function importFile(name: string): { readonly imported: ImportResult; readonly rows: { model_name: string }[] } {
   const text = readFileSync(join(LITELLM, name), 'utf8')
   const { model_list } = parse(text, { uniqueKeys: false, merge: true }) as { model_list: { model_name: string }[] }
   return { imported: importLitellm(text, name, { catalog, list: null, unpriced: 'disable' }), rows: model_list }
 }
 
 /** Rows that no model or route serves: not carried, or their model is off. */
-function withoutOf({ gateway, remarks }: Imported, rows: readonly { model_name: string }[]): string[] {
+function withoutOf({ gateway, remarks }: ImportResult, rows: readonly { model_name: string }[]): string[] {
   const models = gateway['models'] as Record<string, { enabled?: boolean }>
   return rows.flatMap(({ model_name: name }, index) => {
     const id = name.replace(/^os\.environ\//, '')

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { builtinRegistry } from '../../src/loader/builtin.ts'
-import { standGuard } from '../../src/testing/policy/isolation.ts'
+import { isolateTests } from '../../src/testing/policy/isolation.ts'
 import { readPolicyTests } from '../../src/testing/policy/read.ts'
 import { runTest } from '../../src/testing/policy/run.ts'
 import { runCommand } from '../helpers/command.ts'
@@ -346,7 +346,7 @@ describe('a plugin of one’s own', () => {
       registry: builtinRegistry(),
     })
     if ('problems' in read) throw new Error(JSON.stringify(read.problems))
-    const guard = standGuard()
+    const guard = isolateTests()
     try {
       const [hangs, goesOn] = [
         await runTest(read, read.tests[0]!, guard, 50),

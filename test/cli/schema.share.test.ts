@@ -5,7 +5,7 @@ import { Ajv, type ValidateFunction } from 'ajv'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { editorSchema } from '../../src/config/json-schema.ts'
-import { outsidePlugins } from '../../src/config/policy/outside-plugins.ts'
+import { externalPlugins } from '../../src/config/policy/external-plugins.ts'
 import { POLICY_SCHEMA } from '../../src/config/policy-schema.ts'
 import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
 import { createRegistry, type Registry } from '../../src/loader/registry.ts'
@@ -135,15 +135,15 @@ describe('the command', () => {
 
 test('a Koa middleware has no settings that anybody knows, and the tests of policies have no steps', async () => {
   const asked: string[] = []
-  const load: Registry['load'] = async (use, { saidIn }) => {
-    asked.push(`${basename(saidIn)}: ${use}`)
+  const load: Registry['load'] = async (use, { policyFile }) => {
+    asked.push(`${basename(policyFile)}: ${use}`)
     return { plugin: standIns[0]!, origin: 'npm', foreign: use === 'npm:cors', file: null }
   }
   place.write('policies/a.yaml', 'steps: [ { use: npm:cors }, { use: npm:mine }, { use: api-key }, { use: 5 }, null ]')
   place.write('policies/b.yaml', 'steps: [ { use: npm:mine } ]')
   place.write('policies/c.yaml', 'steps: {')
   place.write('policies/a.test.yaml', 'steps: [ { use: npm:other } ]')
-  const { plugins, left } = await outsidePlugins(join(place.folder, 'gateway.yaml'), { ...createRegistry([]), load })
+  const { plugins, left } = await externalPlugins(join(place.folder, 'gateway.yaml'), { ...createRegistry([]), load })
   expect(asked).toEqual(['a.yaml: npm:cors', 'a.yaml: npm:mine'])
   expect(plugins.map(({ use }) => use)).toEqual(['npm:mine'])
   expect(left).toEqual([])

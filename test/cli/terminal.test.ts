@@ -35,14 +35,14 @@ test('a sentence between two parts of the work has a line of its own, and the pa
   const { seen, terminal: watched } = terminal(true)
   const stages = progressStages(watched)
   stages.show('Verifying', 1, 2)
-  stages.tell('Waiting.')
-  stages.tell('Still waiting.')
+  stages.print('Waiting.')
+  stages.print('Still waiting.')
   stages.show('Verifying', 1, 2)
   stages.end()
   const wipe = '\r\x1b[K'
   const line = '\rVerifying: 1 of 2 (50 %)\x1b[K'
   expect(seen).toEqual([line, wipe, 'Waiting.\n', 'Still waiting.\n', line, wipe])
   const blind = terminal(false)
-  progressStages(blind.terminal).tell('Waiting.')
+  progressStages(blind.terminal).print('Waiting.')
   expect(blind.seen).toEqual(['Waiting.\n'])
 })

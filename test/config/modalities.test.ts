@@ -1,6 +1,6 @@
 /** Which media a target's model reads, by its dialect and its name there. */
 import { expect, test } from 'vitest'
-import { modalitiesOf, uncarried } from '../../src/config/modalities.ts'
+import { modalitiesOf, unsupportedModality } from '../../src/config/modalities.ts'
 import type { DialectName } from '../../src/providers/dialects/dialect-names.ts'
 
 test.each<[DialectName, reads: string | undefined, models: readonly string[]]>([
@@ -165,7 +165,7 @@ test('OpenRouter reads documents for each model', () => {
 })
 
 test('media that a dialect does not carry', () => {
-  expect(uncarried('openai', ['text', 'image', 'audio', 'video', 'file'])).toBeNull()
-  expect(uncarried('cohere', ['image'])).toBeNull()
-  expect(uncarried('cohere', ['image', 'file'])).toEqual({ modality: 'file', carried: ['text', 'image'] })
+  expect(unsupportedModality('openai', ['text', 'image', 'audio', 'video', 'file'])).toBeNull()
+  expect(unsupportedModality('cohere', ['image'])).toBeNull()
+  expect(unsupportedModality('cohere', ['image', 'file'])).toEqual({ modality: 'file', carried: ['text', 'image'] })
 })

@@ -1,7 +1,7 @@
 /** Facts about profiles that the configuration has of its own, compared with the profiles themselves. */
 import { afterAll, expect, test } from 'vitest'
-import { uncarried } from '../../src/config/modalities.ts'
-import { OLDER_CAPS } from '../../src/config/warnings.ts'
+import { unsupportedModality } from '../../src/config/modalities.ts'
+import { MAX_TOKENS_ONLY } from '../../src/config/warnings.ts'
 import { PROFILE_NAMES } from '../../src/providers/dialects/dialect-names.ts'
 import type { Quirks } from '../../src/providers/dialects/openai/profile.ts'
 import { PROFILES } from '../../src/providers/dialects/openai/quirks.ts'
@@ -24,9 +24,9 @@ test.each(PROFILE_NAMES)('%s: the media that it carries, and its name for the ca
   const carried = Object.entries(TYPES).filter(
     ([, types]) => known === undefined || types.some(each => known.has(each)),
   )
-  const said = (Object.keys(TYPES) as (keyof typeof TYPES)[]).filter(each => uncarried(name, [each]) === null)
+  const said = (Object.keys(TYPES) as (keyof typeof TYPES)[]).filter(each => unsupportedModality(name, [each]) === null)
   expect(said).toEqual(carried.map(([modality]) => modality))
-  expect(OLDER_CAPS.has(name)).toBe(capField === 'max_tokens')
+  expect(MAX_TOKENS_ONLY.has(name)).toBe(capField === 'max_tokens')
 })
 
 test('a profile says how many answers a request may ask for', async () => {

@@ -23,7 +23,7 @@ import {
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts'
 import { FAULTS } from '../helpers/faults.ts'
 import { answerOf, createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
-import { type Asked, type Load, type Question, startLoad } from '../helpers/load.ts'
+import { type Load, type LoadRequest, type Question, startLoad } from '../helpers/load.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { cost, policies, yamlOf } from './kill-configuration.ts'
 import { type Exchange, expectBooks, expectRecovered, type Ledger, lookInto, readLedger } from './kill-ledger.ts'
@@ -295,14 +295,14 @@ function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
 }
 
 /** The exchange, with its charge on disk: in the ledger, or in the spool. */
-function promised({ bySerial, spooled }: Ledger, { question }: Asked): Exchange | undefined {
+function promised({ bySerial, spooled }: Ledger, { question }: LoadRequest): Exchange | undefined {
   const exchange = bySerial.get(question.serial)
   const settle = exchange && spooled.get(exchange.id)
   if (exchange?.charged !== null || !settle) return exchange
   return { ...exchange, ...settle, charged: settle.amount, completionTokens: settle.usage.output ?? 0 }
 }
 
-function expectCharged(one: Asked, exchange: Exchange | undefined): void {
+function expectCharged(one: LoadRequest, exchange: Exchange | undefined): void {
   expect(exchange, `${one.id} was answered`).toBeDefined()
   expect(one.usage, `${one.id} has a usage`).not.toBeNull()
   const { kind } = plans.get(one.question.serial)!

@@ -25,7 +25,7 @@ export interface Question {
 }
 
 /** What became of it, as its client saw it. */
-export interface Asked {
+export interface LoadRequest {
   readonly question: Question
   /** The answer's x-request-id; null when no head came. */
   id: string | null
@@ -49,10 +49,10 @@ export interface Asked {
 }
 
 export interface Load {
-  readonly asked: readonly Asked[]
+  readonly asked: readonly LoadRequest[]
   /** How many have ended, however. */
   readonly ended: number
-  open(): Asked[]
+  open(): LoadRequest[]
   /** Resolves at the first event after which it is so. Rejects when all clients have given up before. */
   until(isSo: () => boolean): Promise<void>
   /** No further requests. */
@@ -68,11 +68,11 @@ export interface LoadOptions {
   readonly pauseMs?: number
   choose(client: number): Question
   /** Called after each answer that ended. */
-  onEnded?(asked: Asked): void
+  onEnded?(asked: LoadRequest): void
 }
 
 export function startLoad({ url, clients, pauseMs = 0, choose, onEnded }: LoadOptions): Load {
-  const asked: Asked[] = []
+  const asked: LoadRequest[] = []
   const leaving: { at: number; leave: () => void }[] = []
   const waiting = new Set<() => void>()
   let [ended, stopped, finished] = [0, false, false]
@@ -135,20 +135,20 @@ export function startLoad({ url, clients, pauseMs = 0, choose, onEnded }: LoadOp
  * Whether the connection was closed under the request's hands, as a server may do with one that is kept alive, and as it
  * does when it dies: another try on a new connection tells which.
  */
-function wasClosed({ status, error }: Asked): boolean {
+function wasClosed({ status, error }: LoadRequest): boolean {
   return status === null && error === 'other side closed'
 }
 
 interface Asking {
   readonly url: string
-  readonly one: Asked
+  readonly one: LoadRequest
   readonly signal: AbortSignal
   /** How long one that stalls does not read. */
   readonly stalled: Promise<void>
   onPiece(): void
 }
 
-async function ask({ url, one, signal, stalled, onPiece }: Asking): Promise<Asked['ending']> {
+async function ask({ url, one, signal, stalled, onPiece }: Asking): Promise<LoadRequest['ending']> {
   const { key, serial, body, stall } = one.question
   let text = ''
   try {
@@ -181,7 +181,7 @@ async function ask({ url, one, signal, stalled, onPiece }: Asking): Promise<Aske
   }
 }
 
-function readStream(one: Asked, text: string): 'complete' | 'refused' | null {
+function readStream(one: LoadRequest, text: string): 'complete' | 'refused' | null {
   // A stream that was cut may end within an event.
   const stream = parseSse(text.slice(0, text.lastIndexOf('\n\n') + 2))
   const chunks = chunksOf(stream)
@@ -193,14 +193,14 @@ function readStream(one: Asked, text: string): 'complete' | 'refused' | null {
   return stream.done && finished ? 'complete' : null
 }
 
-function readWhole(one: Asked, body: unknown): 'complete' | 'refused' {
+function readWhole(one: LoadRequest, body: unknown): 'complete' | 'refused' {
   const { error, usage } = body as { error?: { code: string }; usage?: WireUsage }
   one.code = error?.code ?? null
   one.usage = usage ?? null
   return error === undefined ? 'complete' : 'refused'
 }
 
-function newAsked(question: Question): Asked {
+function newAsked(question: Question): LoadRequest {
   return {
     question,
     id: null,

@@ -1,7 +1,7 @@
 /** The disposal of a policy's steps. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type AnyPlugin, definePlugin } from '#contract'
-import { LET_GO_MS } from '../../src/loader/dispose.ts'
+import { DISPOSE_LIMIT_MS } from '../../src/loader/dispose.ts'
 import { createPlan, type PlannableStep } from '../../src/loader/plan.ts'
 
 beforeEach(() => void vi.useFakeTimers())
@@ -27,7 +27,7 @@ function step(id: string, dispose: () => void | Promise<void>): PlannableStep {
 }
 
 const never = () => new Promise<void>(() => {})
-const late = `was not released: its dispose() did not end within ${LET_GO_MS / 1000} s`
+const late = `was not released: its dispose() did not end within ${DISPOSE_LIMIT_MS / 1000} s`
 
 test.each([
   ['one that never ends', { a: never }, [`policies/p.yaml:4:5: the step "a" ${late}`]],
@@ -48,7 +48,7 @@ test.each([
     () => '',
     (error: Error) => error.message,
   )
-  await vi.advanceTimersByTimeAsync(LET_GO_MS)
+  await vi.advanceTimersByTimeAsync(DISPOSE_LIMIT_MS)
   for (const words of says) expect(await over).toContain(words)
   expect(disposed).toEqual([...Object.keys(disposers), 'last'])
   expect(vi.getTimerCount()).toBe(0)
@@ -57,11 +57,11 @@ test.each([
 test('a slow one is awaited, and no timer is left', async () => {
   let done = false
   const slow = async () => {
-    await new Promise(resolve => setTimeout(resolve, LET_GO_MS - 1))
+    await new Promise(resolve => setTimeout(resolve, DISPOSE_LIMIT_MS - 1))
     done = true
   }
   const over = createPlan('p', [step('slow', slow)], () => ({})).dispose()
-  await vi.advanceTimersByTimeAsync(LET_GO_MS - 1)
+  await vi.advanceTimersByTimeAsync(DISPOSE_LIMIT_MS - 1)
   await over
   expect(done).toBe(true)
   expect(vi.getTimerCount()).toBe(0)

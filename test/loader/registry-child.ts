@@ -41,7 +41,7 @@ async function whole(): Promise<unknown> {
 /** Loads a plugin. Runs it if its middleware needs only a context. */
 async function single(use: string): Promise<unknown> {
   try {
-    const { plugin, origin, foreign } = await registry.load(use, { saidIn: config, configFile: config })
+    const { plugin, origin, foreign } = await registry.load(use, { policyFile: config, configFile: config })
     const made = plugin.create({ greeting: 'hello' } as never, {} as never, { policy: 'p', id: 's' })
     const context = {
       headers: {} as Record<string, string>,

@@ -331,7 +331,7 @@ describe('local imports of a plugin', () => {
     write('plugins/late.ts', '')
     const registry = createRegistry(standIns)
     const { reads, registry: recorded } = recordReads(async () => '', { ...registry, load: () => Promise.reject('no') })
-    await recorded.load('./late-too.ts', { saidIn: plugin, configFile: plugin }).catch(() => {})
+    await recorded.load('./late-too.ts', { policyFile: plugin, configFile: plugin }).catch(() => {})
     // It exists by now, so the next check of the files sees it; a folder was there before.
     const isNews = async (path: string) => reads.get(join(folder, path))!.stamp !== (await stampOf(join(folder, path)))
     expect(await isNews('plugins/late.ts')).toBe(true)
@@ -410,7 +410,7 @@ describe('the registry', () => {
     expect(registry.find('toString')).toBeUndefined()
     expect(registry.givers('key')).toEqual(['api-key'])
     expect(registry.givers('targets')).toEqual(['route'])
-    const place = { saidIn: 'policies/x.yaml', configFile: 'gateway.yaml' }
+    const place = { policyFile: 'policies/x.yaml', configFile: 'gateway.yaml' }
     expect(await registry.load('schema', place)).toMatchObject({ origin: 'built-in', foreign: false, file: null })
   })
 
@@ -472,7 +472,7 @@ describe('the registry', () => {
         'short-talks/index.test.ts',
       ])
         writeFileSync(join(folder, 'plugins', file), '')
-      const place = { saidIn: join(folder, 'policies/standard.yaml'), configFile: join(folder, 'gateway.yaml') }
+      const place = { policyFile: join(folder, 'policies/standard.yaml'), configFile: join(folder, 'gateway.yaml') }
       const error = await createRegistry([])
         .load(use, place)
         .catch((error: Error) => error)

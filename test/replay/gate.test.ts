@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { emptyComparison } from '../../src/replay/compare.ts'
-import { exceeds, type Gated, parseGate, tooLittle } from '../../src/replay/gate.ts'
+import { exceeds, type GateInput, parseGate, tooLittle } from '../../src/replay/gate.ts'
 
 test.each([
   ['', 'not one of changed, refused, admitted, cost, skipped, unknown'],
@@ -30,7 +30,7 @@ describe('a gate', () => {
     ]),
     cost: { before: 100_000_000_000n, after: 105_000_000_000n, estimated: 0n },
   }
-  const found: Gated = { found: comparison, taken: 1_000, passedBy: 980, skippedCount: 20 }
+  const found: GateInput = { found: comparison, taken: 1_000, passedBy: 980, skippedCount: 20 }
   test.each([
     ['changed', true],
     ['admitted', false],

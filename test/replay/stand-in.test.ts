@@ -3,7 +3,7 @@ import { plainPrice } from '#contract'
 import { PARAMETERS } from '../../plugins/schema/chat-completions.ts'
 import schema from '../../plugins/schema/index.ts'
 import { parseLine } from '../../src/replay/line.ts'
-import { standIn } from '../../src/replay/stand-in.ts'
+import { standInRequest } from '../../src/replay/stand-in.ts'
 import { createSteps } from '../helpers/step.ts'
 import { lineWith } from './lines.ts'
 
@@ -23,7 +23,7 @@ const model = {
 const catalog = { find: (id: string) => (id === 'm' ? model : undefined), list: () => [model] }
 
 const made = (request: object, changes: object = {}) =>
-  standIn(parseLine(JSON.stringify(lineWith({ ...changes, request }))))
+  standInRequest(parseLine(JSON.stringify(lineWith({ ...changes, request }))))
 
 test.each<[string, object, object]>([
   ['the smallest', { bytes: 60 }, {}],
@@ -61,6 +61,6 @@ test('each digest gives its own request, however short', () => {
 
 test('an unread body has only its length', () => {
   expect(made({}, { kind: 'raw' })).toEqual({ body: null, bytes: Buffer.alloc(60) })
-  const { bytes } = standIn(parseLine(JSON.stringify({ ...lineWith(), request: { bytes: 1_000_000 } })))
+  const { bytes } = standInRequest(parseLine(JSON.stringify({ ...lineWith(), request: { bytes: 1_000_000 } })))
   expect(bytes.length).toBe(1_000_000)
 })

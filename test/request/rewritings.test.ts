@@ -1,7 +1,7 @@
 /** Places of a rewritten request in an error, mapped to places of the client's request. */
 import { expect, test } from 'vitest'
 import { type ChatMessage, type ChatRequest, refuse } from '#contract'
-import { asAsked, type Rewriting } from '../../src/request/rewritings.ts'
+import { inClientTerms, type Rewriting } from '../../src/request/rewritings.ts'
 
 const ours = { role: 'system', content: 'Be kind.' }
 const first = { role: 'user', content: [{ type: 'text', text: 'one' }] } as ChatMessage
@@ -46,7 +46,7 @@ test.each<[string, Rewriting[], string, string | null]>([
   ['one that is found by identity', [dropped], 'messages[1].content', 'messages[2].content'],
   ['another list', [tools], 'tools[1].function.name', 'tools[0].function.name'],
 ])('%s', (_name, rewritings, param, expected) => {
-  const refusal = asAsked(
+  const refusal = inClientTerms(
     refuse('invalid_value', { message: `Invalid '${param}'.`, param, retryAfterMs: 5 }),
     rewritings,
   )

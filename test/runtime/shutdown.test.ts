@@ -91,7 +91,7 @@ test.each([
         cut: () => void cuts++,
         idle: () => (isIdle ? Promise.resolve() : never),
         waiting: async () => 0,
-        safe: () => Promise.resolve(),
+        flushed: () => Promise.resolve(),
       },
       log: { log: { info: write, error: write }, flush() {} } as unknown as Logger,
       drainMs: () => 1000,

@@ -6,7 +6,7 @@ import type { Configuration } from '../../src/config/configuration.ts'
 import { Gateway } from '../../src/gateway.ts'
 import { createGeneration, type Generation } from '../../src/request/generation.ts'
 import { createTimelessWork } from '../../src/request/http/owners.ts'
-import { summaryOf } from '../../src/request/send/record.ts'
+import { summaryOf } from '../../src/request/send/exchange-summary.ts'
 import type { Wire } from '../../src/simulate/connection.ts'
 import { createLocalState } from '../../src/state/state.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
@@ -178,7 +178,7 @@ export class Life {
     })
     void this.gateway.idle().then(async () => {
       // Longer than any fault of a disk lasts here.
-      await this.store.safe()
+      await this.store.flushed()
       cut.cancelled = true
       if (this.isAlive) void this.#close()
     })

@@ -11,12 +11,12 @@ import {
   type NanoUsd,
   type Price,
   type Receipt,
-  searchingOf,
+  searchBounds,
   UNITS,
   type Unit,
 } from '#contract'
 import { count, showNano } from '../format.ts'
-import type { SeenHold } from './recorder.ts'
+import type { HoldRecord } from './recorder.ts'
 
 /** An amount with its formula; null if unknown. */
 export interface Sum {
@@ -53,7 +53,7 @@ export interface ChargeStory extends Sum {
 }
 
 /** The hold of an exchange; null without one. */
-export function holdStory(holds: readonly SeenHold[], exchange: Exchange | null): HoldStory | null {
+export function holdStory(holds: readonly HoldRecord[], exchange: Exchange | null): HoldStory | null {
   const last = holds.at(-1)
   if (!last?.result.held) return null
   const { amount, price, bound } = last.request
@@ -71,7 +71,7 @@ export function holdStory(holds: readonly SeenHold[], exchange: Exchange | null)
   }
 }
 
-function holdFormula({ request: { amount, price, bound } }: SeenHold, exchange: Exchange): string | null {
+function holdFormula({ request: { amount, price, bound } }: HoldRecord, exchange: Exchange): string | null {
   const { lines, total } = ceiling(bound, price)
   if (exchange.route.hold === amount && !exchange.chat) return 'the hold of the route'
   if (total !== amount) return null
@@ -88,7 +88,7 @@ function boundText({ unit, quantity }: CostLine, exchange: Exchange): string {
 /** Explains a ceiling if a known formula gives it. */
 function ceilingReason(ceiling: number, { chat, model, bytes }: Exchange): string {
   if (!chat || !model) return ceiling === bytes.length ? ` (${ceiling} bytes)` : ''
-  const { passes } = searchingOf(chat.body)
+  const { passes } = searchBounds(chat.body)
   if (passes > 1) return ceiling === passes * model.context ? ` (${passes} passes of a search x the whole context)` : ''
   if (ceiling === model.context) return ' (the whole context: its bytes do not show the number of tokens)'
   const messages = chat.body.messages.length
@@ -99,7 +99,7 @@ function ceilingReason(ceiling: number, { chat, model, bytes }: Exchange): strin
 }
 
 function capReason(capTokens: number, { choices, cap, body }: Chat): string {
-  const { passes } = searchingOf(body)
+  const { passes } = searchBounds(body)
   const outside = capTokens / (choices * passes) - cap
   if (choices === 1 && passes === 1 && outside === 0) return ''
   const reasoning = outside > 0 ? ` + ${outside} of reasoning outside the cap` : ''

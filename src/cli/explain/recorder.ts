@@ -27,7 +27,7 @@ import { identify, passOn, roleOf } from '../../simulate/steps.ts'
 import { type NamedValue, namedValues } from './when.ts'
 
 /** A call of a bucket with its result. */
-export interface SeenGrant {
+export interface GrantRecord {
   readonly bucket: string
   readonly shape: BucketShape
   readonly amount: number
@@ -35,17 +35,17 @@ export interface SeenGrant {
 }
 
 /** A request for a hold with its result. */
-export interface SeenHold {
+export interface HoldRecord {
   readonly request: HoldRequest
   readonly result: HoldResult
 }
 
 /** The record of one step. */
-export interface SeenStep {
+export interface StepRecording {
   /** The values in its condition when it was evaluated; null: none was. */
   values: readonly NamedValue[] | null
-  readonly grants: SeenGrant[]
-  readonly holds: SeenHold[]
+  readonly grants: GrantRecord[]
+  readonly holds: HoldRecord[]
   /** Response headers that it set before the next step. */
   headers: Readonly<Record<string, string>>
   /** The output cap at its start and before the next step; null without a chat request. */
@@ -55,9 +55,9 @@ export interface SeenStep {
 }
 
 /** The record of the request. */
-export interface Seen {
+export interface RequestRecording {
   /** By policy and step: `standard/api-key`. */
-  readonly steps: Map<string, SeenStep>
+  readonly steps: Map<string, StepRecording>
   exchange: Exchange | null
 }
 
@@ -71,7 +71,7 @@ export interface Caller {
 export type StandIn = (step: StepConfig) => StepMiddleware | null
 
 export interface RecorderParts {
-  readonly seen: Seen
+  readonly seen: RequestRecording
   readonly standIn: StandIn
   /** Runs after the last step, before the request is sent. */
   readonly beforeSend: StepMiddleware
@@ -116,7 +116,7 @@ function lastStep(handle: StepMiddleware, { position }: StepConfig): StepConfig 
 
 function watchedStep(step: StepConfig, policyName: string, { seen, standIn }: RecorderParts): StepConfig {
   const { plugin, when } = step
-  const mine: SeenStep = { values: null, grants: [], holds: [], headers: {}, cap: [null, null], said: null }
+  const mine: StepRecording = { values: null, grants: [], holds: [], headers: {}, cap: [null, null], said: null }
   seen.steps.set(`${policyName}/${step.id}`, mine)
   const instead = standIn(step)
   const create: AnyPlugin['create'] = (settings, services, place) => {
@@ -131,7 +131,7 @@ function watchedStep(step: StepConfig, policyName: string, { seen, standIn }: Re
   return { ...step, plugin: watched, when: when && watchedWhen(when, mine) }
 }
 
-function watchedWhen({ source, evaluate }: CompiledWhen, mine: SeenStep): CompiledWhen {
+function watchedWhen({ source, evaluate }: CompiledWhen, mine: StepRecording): CompiledWhen {
   return {
     source,
     evaluate(facts) {
@@ -141,7 +141,11 @@ function watchedWhen({ source, evaluate }: CompiledWhen, mine: SeenStep): Compil
   }
 }
 
-function watchedHandle(handle: StepMiddleware<never>, mine: SeenStep, seen: Seen): StepMiddleware<never> {
+function watchedHandle(
+  handle: StepMiddleware<never>,
+  mine: StepRecording,
+  seen: RequestRecording,
+): StepMiddleware<never> {
   return async (context, next) => {
     const ctx = context as unknown as Context & { readonly exchange: Exchange }
     seen.exchange ??= ctx.exchange
@@ -182,7 +186,7 @@ function sentenceOf(error: unknown): string {
 type StepServices = Partial<Services>
 
 /** The services of a step, with recorders around buckets and the ledger. */
-function watchedServices(services: StepServices, mine: SeenStep): StepServices {
+function watchedServices(services: StepServices, mine: StepRecording): StepServices {
   const { buckets, ledger } = services
   return {
     ...services,
@@ -191,7 +195,7 @@ function watchedServices(services: StepServices, mine: SeenStep): StepServices {
   }
 }
 
-function watchedBuckets(buckets: Buckets, { grants }: SeenStep): Buckets {
+function watchedBuckets(buckets: Buckets, { grants }: StepRecording): Buckets {
   return {
     async take(bucket, shape, amount) {
       const grant = await buckets.take(bucket, shape, amount)
@@ -202,7 +206,7 @@ function watchedBuckets(buckets: Buckets, { grants }: SeenStep): Buckets {
   }
 }
 
-function watchedLedger(ledger: Ledger, { holds }: SeenStep): Ledger {
+function watchedLedger(ledger: Ledger, { holds }: StepRecording): Ledger {
   return {
     async hold(request) {
       const result = await ledger.hold(request)

@@ -16,7 +16,7 @@ import { problemText, shownPath } from '../configuration.ts'
 import { keepUnhandled, loadSimulated } from '../simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
 import { findRoute } from './plan.ts'
-import type { RunOptions, TriedRequest } from './run.ts'
+import type { RunOptions, TrialRequest } from './run.ts'
 
 export interface ExplainOptions {
   readonly config: string
@@ -134,7 +134,7 @@ function isEnvelope(text: string, file: string): boolean {
   return names.length > 0 && names.every(name => Object.hasOwn(SHAPE.properties, name))
 }
 
-function requestOf(configuration: Configuration, written: WrittenRequest, run: RunOptions): TriedRequest {
+function requestOf(configuration: Configuration, written: WrittenRequest, run: RunOptions): TrialRequest {
   const path = run.path ?? written.path ?? likelyRoute(configuration.routes, written.body).path
   const route = findRoute(configuration.routes, path)
   const method = written.method ?? route?.methods[0] ?? (written.body === undefined ? 'GET' : 'POST')

@@ -6,9 +6,9 @@ import { createTime, sameNumbers } from '../../simulate/time.ts'
 import type { UpstreamCall } from '../../simulate/upstream.ts'
 import { type BenchAnswer, headersOf } from '../../simulate/visit.ts'
 import { type BenchRecord, gatewayMistakeText, StuckError, TestGateway } from '../../simulate/whole-gateway.ts'
-import { settle } from '../../testing/policy/accounts.ts'
+import { createAccounts } from '../../testing/policy/accounts.ts'
 import { CommandError } from '../terminal.ts'
-import { type Caller, recorded, type Seen, standInsFor } from './recorder.ts'
+import { type Caller, type RequestRecording, recorded, standInsFor } from './recorder.ts'
 import { type Fit, fitsOf } from './targets.ts'
 
 /** A header of the command line; null removes a default header. */
@@ -32,7 +32,7 @@ export interface RunOptions {
 }
 
 /** The request to try. */
-export interface TriedRequest {
+export interface TrialRequest {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string | null>>
@@ -41,11 +41,11 @@ export interface TriedRequest {
 }
 
 /** The result of the request with the recordings. */
-export interface Ran {
+export interface RunResult {
   readonly answer: BenchAnswer
   /** Undefined if no step was reached: no route, a wrong method, a refused head. */
   readonly record: BenchRecord | undefined
-  readonly seen: Seen
+  readonly seen: RequestRecording
   readonly exchange: Exchange | null
   /** Empty if the request did not get that far. */
   readonly fits: readonly Fit[]
@@ -64,12 +64,12 @@ const STEP_GRACE_MS = 1_000
  */
 export async function runRequest(
   configuration: Configuration,
-  request: TriedRequest,
+  request: TrialRequest,
   run: RunOptions,
-  report: (ran: Ran) => Promise<void>,
+  report: (ran: RunResult) => Promise<void>,
 ): Promise<string | null> {
   const time = createTime(run.atMs)
-  const seen: Seen = { steps: new Map(), exchange: null }
+  const seen: RequestRecording = { steps: new Map(), exchange: null }
   const caller: Caller = { account: '', key: null }
   let testGateway: TestGateway | null = null
   let fits: readonly Fit[] = []
@@ -90,7 +90,7 @@ export async function runRequest(
   let held: string | null = null
   try {
     const key = run.models ? { models: run.models } : {}
-    const people = await settle(testGateway, {
+    const people = await createAccounts(testGateway, {
       account: { name: run.account, plan: run.plan, balance: run.balance },
       key,
     })
@@ -119,7 +119,7 @@ export async function runRequest(
 async function send(
   testGateway: TestGateway,
   configuration: Configuration,
-  request: TriedRequest,
+  request: TrialRequest,
   token: string,
 ): Promise<BenchAnswer> {
   const { method, path, headers, body } = request

@@ -6,8 +6,8 @@ import { didYouMean, listed } from '../../config/yaml/problem.ts'
 import { BUILT_IN } from '../../loader/builtin.ts'
 import { type ChargeStory, chargeStory, type HoldStory, holdStory } from './money.ts'
 import { findRoute, otherPaths } from './plan.ts'
-import { isNotRun, type SeenStep } from './recorder.ts'
-import type { Ran, RunOptions, TriedRequest } from './run.ts'
+import { isNotRun, type StepRecording } from './recorder.ts'
+import type { RunOptions, RunResult, TrialRequest } from './run.ts'
 import { type Change, changesOf, type Fit } from './targets.ts'
 import { otherwiseOf, reasonOf, shortText } from './why.ts'
 
@@ -78,11 +78,11 @@ export interface Story {
 
 export interface StoryParts {
   readonly configuration: Configuration
-  readonly request: TriedRequest
+  readonly request: TrialRequest
   readonly run: RunOptions
 }
 
-export function story(ran: Ran, { configuration, request, run }: StoryParts): Story {
+export function story(ran: RunResult, { configuration, request, run }: StoryParts): Story {
   const { answer, record, seen, exchange, receipt } = ran
   const route = record && findRoute(configuration.routes, request.path)
   const steps = route ? route.steps.steps : []
@@ -121,7 +121,7 @@ const NOT_RUN = 'an external plugin runs here only with dryRun: true, so its dec
 
 interface StepParts {
   readonly trail: readonly TrailEntry[]
-  readonly seen: SeenStep
+  readonly seen: StepRecording
   readonly exchange: Exchange | null
 }
 
@@ -143,7 +143,7 @@ function stepStory(step: StepConfig, at: number, { trail, seen, exchange }: Step
 
 interface DetailParts {
   readonly configuration: Configuration
-  readonly request: TriedRequest
+  readonly request: TrialRequest
   readonly exchange: Exchange | null
   readonly models: readonly string[] | null
 }
@@ -175,7 +175,7 @@ function requestedModel(exchange: Exchange): unknown {
 }
 
 /** The targets in the order of attempts, with unsuitable ones last. */
-function targetsOf({ fits, exchange }: Ran, steps: readonly StepConfig[]): readonly TargetStory[] {
+function targetsOf({ fits, exchange }: RunResult, steps: readonly StepConfig[]): readonly TargetStory[] {
   const attempts = exchange?.attempts ?? []
   const fitting = fits.filter(({ refusal }) => refusal === null)
   const unfit = fits.filter(({ refusal }) => refusal !== null)
@@ -216,7 +216,7 @@ function reserveText({ target }: Fit, fitting: readonly Fit[], steps: readonly S
   return `weight ${target.weight} of ${total}: first for ${share} % of requests; here the choice was ${first.id}`
 }
 
-function sentOf({ fits, calls, exchange }: Ran): readonly SentStory[] {
+function sentOf({ fits, calls, exchange }: RunResult): readonly SentStory[] {
   if (!exchange || calls.length === 0) return []
   if (!exchange.chat) {
     const { provider, path, body } = calls.at(-1)!

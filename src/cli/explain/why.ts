@@ -4,13 +4,13 @@ import { budgetName, type ChainedBudget, type Exchange, formatSpan, type NanoUsd
 import type { StepConfig } from '../../config/configuration.ts'
 import { showNano } from '../format.ts'
 import { remarksOf } from '../trail-words.ts'
-import type { SeenHold, SeenStep } from './recorder.ts'
+import type { HoldRecord, StepRecording } from './recorder.ts'
 import { valuesText } from './when.ts'
 
 /** A step with its recording. */
 export interface WhyParts {
   readonly step: StepConfig
-  readonly seen: SeenStep
+  readonly seen: StepRecording
   /** Undefined: it was not reached. */
   readonly entry: TrailEntry | undefined
   readonly exchange: Exchange | null
@@ -36,7 +36,7 @@ function joined(parts: readonly string[]): string {
     .join('')
 }
 
-function conditionText(source: string, { values }: SeenStep, isSkipped: boolean): string {
+function conditionText(source: string, { values }: StepRecording, isSkipped: boolean): string {
   const details = values && values.length > 0 ? `: ${valuesText(values)}` : ''
   return `${source.replaceAll(/\s+/g, ' ').trim()} is ${isSkipped ? 'false' : 'true'}${details}`
 }
@@ -87,14 +87,14 @@ function schemaText(exchange: Exchange | null): string | null {
   return `the model is ${model.id}; refused with an output cap above ${model.maxOutput} (${requested})`
 }
 
-function grantText({ bucket, shape, amount, grant }: SeenStep['grants'][number]): string {
+function grantText({ bucket, shape, amount, grant }: StepRecording['grants'][number]): string {
   const kind = bucket.includes('/tokens/') ? 'tokens' : 'requests'
   const took = kind === 'tokens' ? `took ${amount} tokens (an estimate until the answer ends), ` : ''
   const left = `${grant.remaining} of ${shape.capacity} ${kind} left, full again in ${formatSpan(grant.resetMs)}`
   return `${took}${left}; refused when ${kind === 'tokens' ? 'fewer than that' : 'none'} are left`
 }
 
-function creditText({ settings }: StepConfig, { holds, cap: [requested, capped] }: SeenStep): string | null {
+function creditText({ settings }: StepConfig, { holds, cap: [requested, capped] }: StepRecording): string | null {
   const hold = holds.at(-1)
   if (!hold?.result.held) return null
   const { amount } = hold.request
@@ -112,7 +112,7 @@ function cacheText(result: string | undefined): string | null {
 }
 
 /** The shortage of a refused hold, for operators; null if none was refused. */
-export function shortText(holds: readonly SeenHold[]): string | null {
+export function shortText(holds: readonly HoldRecord[]): string | null {
   const last = holds.at(-1)
   if (!last || last.result.held || last.result.reason !== 'short') return null
   const { of, available, onHold, budget } = last.result
@@ -124,11 +124,11 @@ export function shortText(holds: readonly SeenHold[]): string | null {
   return `needs ${showNano(first)}${capped}; the ${what} has ${showNano(available)} available and ${showNano(onHold)} on hold`
 }
 
-function smallestOf(holds: readonly SeenHold[]): NanoUsd {
+function smallestOf(holds: readonly HoldRecord[]): NanoUsd {
   return holds.reduce(
     (least, { request }) => (request.amount < least ? request.amount : least),
     holds[0]!.request.amount,
   )
 }
 
-const capOf = ({ request }: SeenHold) => `${request.bound.output ?? 0} tokens`
+const capOf = ({ request }: HoldRecord) => `${request.bound.output ?? 0} tokens`

@@ -1,6 +1,6 @@
 /** Converts `headers` and `extra_headers` of a row to the headers of its provider. */
 
-import { isBuiltHeader, isKeyHeader } from '../../config/providers.ts'
+import { isKeyHeader, isReservedHeader } from '../../config/providers.ts'
 import type { DialectName } from '../../providers/dialects/dialect-names.ts'
 import type { Fields } from './read.ts'
 import type { Remarks } from './remarks.ts'
@@ -25,7 +25,7 @@ export function headersOf(
       const at = map!.peek(name)!
       if (value === null) remarks.add('lost', at, 'a header is a text')
       else if (!NAME.test(name)) remarks.add('lost', at, 'this is not a valid header name')
-      else if (isBuiltHeader(name.toLowerCase())) remarks.add('lost', at, 'the gateway builds this header itself')
+      else if (isReservedHeader(name.toLowerCase())) remarks.add('lost', at, 'the gateway builds this header itself')
       else if (!/^[\x20-\x7e\x80-\xff]*$/.test(value.text))
         remarks.add('lost', at, 'it contains a line break or a character that is not allowed in a header')
       else {

@@ -25,7 +25,7 @@ export interface ImportOptions extends Pick<ModelParts, 'catalog' | 'unpriced'> 
   readonly list: string | null
 }
 
-export interface Imported {
+export interface ImportResult {
   readonly gateway: Record<string, unknown>
   /** By file name. */
   readonly policies: Readonly<Record<string, object>>
@@ -37,7 +37,7 @@ export interface Imported {
 }
 
 /** @param file the file's name, for errors */
-export function importLitellm(text: string, file: string, options: ImportOptions): Imported {
+export function importLitellm(text: string, file: string, options: ImportOptions): ImportResult {
   let round: Round = { reserved: new Set(), asksUnknown: false, isForeignFree: false }
   let imported = importWith(text, file, options, round)
   const again = (change: Partial<Round>): void => {
@@ -65,7 +65,7 @@ function importWith(
   file: string,
   options: ImportOptions,
   { reserved, asksUnknown, isForeignFree }: Round,
-): Imported & { readonly referred: ReadonlySet<string>; readonly areNamesMixed: boolean } {
+): ImportResult & { readonly referred: ReadonlySet<string>; readonly areNamesMixed: boolean } {
   const whole = readYaml(text, file)
   // The values of LiteLLM's Helm chart contain the file under proxy_config.
   const top = whole.peek('model_list') === null ? (whole.map('proxy_config') ?? whole) : whole

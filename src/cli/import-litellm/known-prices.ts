@@ -22,7 +22,7 @@ export interface ModelParts {
 }
 
 /** Prices and sizes of a deployment. A size is null if unknown. */
-export interface Known {
+export interface KnownPrices {
   /**
    * The source of the price. `file`: the file. The price catalog: `catalog` for the provider, `maker` for the vendor that
    * LiteLLM names, `elsewhere` for another vendor of the model. `own`: the operator's own server, which is free. Null: a paid
@@ -54,7 +54,7 @@ export function vendorOfProvider(provider: Record<string, unknown>): Vendor | un
 }
 
 /** Reads prices and sizes from a deployment, and the rest from the catalog. */
-export function knownOf(deployment: Deployment, parts: ModelParts): Known {
+export function knownPricesOf(deployment: Deployment, parts: ModelParts): KnownPrices {
   const { params, info, name, maker } = deployment
   const { catalog, remarks } = parts
   const provider = parts.providers.get(deployment.provider)!
@@ -245,7 +245,7 @@ export function rawPriceOf(deployment: Deployment, parts: ModelParts): object | 
 /** The maximum number of tokens in a configuration. */
 const MAX_TOKENS = 100_000_000
 
-function sizesOf({ params, info }: Deployment, entry: CatalogModel | null, remarks: Remarks): Known['sizes'] {
+function sizesOf({ params, info }: Deployment, entry: CatalogModel | null, remarks: Remarks): KnownPrices['sizes'] {
   const read = (fields: Fields, ...keys: readonly string[]): number | null => {
     for (const key of keys) {
       const value = fields.text(key)

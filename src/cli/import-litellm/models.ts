@@ -6,7 +6,7 @@ import { dearest } from '../../catalog/dearest.ts'
 import { scaled, wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
 import type { Deployment } from './deployments.ts'
-import { type Known, knownOf, type ModelParts } from './known-prices.ts'
+import { type KnownPrices, knownPricesOf, type ModelParts } from './known-prices.ts'
 import { literal } from './references.ts'
 import type { Remarks } from './remarks.ts'
 import { priceYaml, refusePrices, ruleIn } from './row-prices.ts'
@@ -30,7 +30,7 @@ interface Placed {
 }
 
 interface Choice extends Placed {
-  readonly known: Known
+  readonly known: KnownPrices
 }
 
 /** The highest priority in gateway.yaml. */
@@ -42,7 +42,7 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
   const [first] = own as [Deployment]
   if (`${id}${first.name}`.includes('*')) return wildcardOf(id, own, parts)
   const placed = placedOf(id, { own, fallbacks }, remarks)
-  const choices = placed.map((each): Choice => ({ ...each, known: knownOf(each.deployment, parts) }))
+  const choices = placed.map((each): Choice => ({ ...each, known: knownPricesOf(each.deployment, parts) }))
   const known = choices.filter(({ isFallback }) => !isFallback).map(each => each.known)
   const all = choices.map(each => each.known.by)
   const isAuto = all.includes('catalog') && all.every(by => by !== null) && known.some(({ by }) => by !== 'own')
@@ -155,7 +155,7 @@ function limitsYaml({ deployment: { cap, maxInflight }, weight, priority }: Plac
 type ModelPrice = Price | 'auto' | 'free' | null
 
 /** The price for customers, for all of the model's own targets. */
-function priceOf(known: readonly Known[]): ModelPrice {
+function priceOf(known: readonly KnownPrices[]): ModelPrice {
   const prices = known.flatMap(({ price }) => (price === null ? [] : [price]))
   if (prices.length > 0) return dearest(prices)
   return known.every(({ by }) => by === 'own') ? 'free' : null
@@ -165,12 +165,12 @@ const OFF = 'the model is off: its price is unknown'
 
 function sayPrice(
   { params, group }: Deployment,
-  known: readonly Known[],
+  known: readonly KnownPrices[],
   { isAuto, isOff }: { readonly isAuto: boolean; readonly isOff: boolean },
   { remarks, unpriced }: ModelParts,
 ): void {
   const vendors = `${group}: ${[...new Set(known.flatMap(({ vendor }) => vendor ?? []))].join(', ')}`
-  const has = (by: Known['by']) => known.some(each => each.by === by)
+  const has = (by: KnownPrices['by']) => known.some(each => each.by === by)
   if (isAuto)
     remarks.add('changed', params, 'price, context and longest answer are from the price catalog', null, group)
   else if (isOff) {
@@ -235,7 +235,7 @@ const ASSUMED = { context: 128 * 1024, max_output: 4096 }
 
 interface Sized {
   /** For the model's own targets. */
-  readonly known: readonly Known[]
+  readonly known: readonly KnownPrices[]
   readonly isAuto: boolean
   /** Whether the gateway finds all targets in the catalog. */
   readonly isListed: boolean

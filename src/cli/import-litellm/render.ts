@@ -1,6 +1,6 @@
 /** Renders an import as files, and its remarks as text. */
 import { stringify } from 'yaml'
-import type { Imported } from './index.ts'
+import type { ImportResult } from './index.ts'
 import type { Remark, RemarkKind } from './remarks.ts'
 
 /**
@@ -8,7 +8,7 @@ import type { Remark, RemarkKind } from './remarks.ts'
  * @param commands the full command lines that create accounts and keys
  */
 export function filesOf(
-  { gateway, policies, remarks, variables }: Imported,
+  { gateway, policies, remarks, variables }: ImportResult,
   source: string,
   commands: readonly string[],
 ): Map<string, string> {
@@ -31,7 +31,7 @@ export function filesOf(
 }
 
 /** Names with examples of addresses, versions and regions, without any value of the source. */
-function environment(variables: Imported['variables'], source: string): string {
+function environment(variables: ImportResult['variables'], source: string): string {
   const lines = [...variables]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, sample]) => {
@@ -76,7 +76,7 @@ ${commands.map(command => `${command}\n`).join('')}\`\`\`
     const lines = remarks.filter(remark => remark.kind === kind).map(remark => `- ${remarkText(remark, source)}\n`)
     return lines.length === 0 ? [] : [`## ${TITLES[kind]}\n\n${lines.join('')}`]
   })
-  return `# Imported from ${source}\n\n${[...lists, ...needed, keys].join('\n')}`
+  return `# ImportResult from ${source}\n\n${[...lists, ...needed, keys].join('\n')}`
 }
 
 /** `config.yaml:12 model_list[0].litellm_params.tags: why; what instead`. */

@@ -1,5 +1,5 @@
 /** Converts the provider of a row of `model_list`: dialect, address, key, headers and timeouts. */
-import { likelierBaseUrl } from '../../config/base-urls.ts'
+import { expectedBaseUrl } from '../../config/base-urls.ts'
 import { type Vendor, vendorAt, vendorNamed } from '../../providers/dialects/vendors.ts'
 import { CLOUDS } from './clouds.ts'
 import { headersOf, withOneSelf } from './headers.ts'
@@ -171,6 +171,6 @@ function fittedBase(prefix: string, text: string, { dialect, baseUrl }: Pick<Ven
   if (dialect === 'cohere') return base.replace(/\/(v1|v2)(\/chat)?$/, '').concat('/v2')
   const url = URL.parse(base)
   // The provider's own host, with an incomplete path.
-  if (baseUrl !== null && url?.host === URL.parse(baseUrl)?.host && likelierBaseUrl(dialect, url!)) return baseUrl
+  if (baseUrl !== null && url?.host === URL.parse(baseUrl)?.host && expectedBaseUrl(dialect, url!)) return baseUrl
   return base
 }

@@ -25,7 +25,7 @@ interface Claim extends Partial<Domain> {
  * `account.plan == "free" && account.plan == "pro"`.
  * @param constantOf the value of a part if it is the same for all requests; else undefined
  */
-export function contradictory(
+export function isContradictory(
   parts: readonly unknown[],
   wanted: boolean,
   constantOf: (node: unknown) => unknown,

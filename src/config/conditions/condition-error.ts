@@ -62,7 +62,7 @@ export function walk(node: unknown, visit: (node: Node) => void): void {
  * The first part of a condition that would bypass the check at load, or that a client could make slow; null without one.
  * @param tags the names of tags that a condition can use; undefined: any
  */
-export function forbidden(root: Node, tags?: readonly string[]): WhenError | null {
+export function findForbiddenPart(root: Node, tags?: readonly string[]): WhenError | null {
   let found: WhenError | null = null
   walk(root, node => {
     found ??= refusal(node, tags)
@@ -123,7 +123,7 @@ function unknownField(
 }
 
 /** Converts the checker's error to our message; `variable` is set for an unknown name. */
-export function wordsFor(error: unknown, source: string): WhenError & { readonly variable?: string } {
+export function explainError(error: unknown, source: string): WhenError & { readonly variable?: string } {
   const { code, summary, range, node, message } = error as {
     code?: string
     summary?: string

@@ -1,6 +1,6 @@
 /** Finds constant parts of a condition whose evaluation fails: they would fail for every request. */
 import { EvaluationError } from '@marcbachmann/cel-js'
-import { isNode, type Node, type WhenError, wordsFor } from './condition-error.ts'
+import { explainError, isNode, type Node, type WhenError } from './condition-error.ts'
 import { isConstant } from './macros.ts'
 
 /**
@@ -17,7 +17,7 @@ export function failingPart(node: unknown, evaluate: (node: Node) => unknown): W
     return null
   } catch (error) {
     if (!(error instanceof EvaluationError)) return null
-    const { message } = wordsFor(error, '')
+    const { message } = explainError(error, '')
     const inner = failingPart(node.args, evaluate)
     return inner ?? { message: `${message}, so every request would fail`, offset: node.start ?? node.pos ?? 0 }
   }

@@ -33,7 +33,7 @@ class TooLong extends Error {
 }
 
 /** The error of a condition that a client could make too slow; null if none can. */
-export function tooLong(root: Node): WhenError | null {
+export function findSlowPart(root: Node): WhenError | null {
   try {
     estimate(root, new Map())
     return null

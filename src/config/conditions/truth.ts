@@ -3,7 +3,7 @@
  * on requests or on the store.
  */
 
-import { contradictory } from './claims.ts'
+import { isContradictory } from './claims.ts'
 import { fieldName, isNode, type Node } from './condition-error.ts'
 import { parseWhen } from './when.ts'
 
@@ -153,13 +153,13 @@ function partsOf(node: Node): unknown[] {
 
 function every(parts: readonly unknown[], known: StaticFacts): unknown {
   const values = parts.map(part => meaningOf(part, known))
-  if (values.includes(false) || contradictory(parts, true, constantOf)) return false
+  if (values.includes(false) || isContradictory(parts, true, constantOf)) return false
   return values.every(value => value === true) ? true : UNKNOWN
 }
 
 function some(parts: readonly unknown[], known: StaticFacts): unknown {
   const values = parts.map(part => meaningOf(part, known))
-  if (values.includes(true) || contradictory(parts, false, constantOf)) return true
+  if (values.includes(true) || isContradictory(parts, false, constantOf)) return true
   return values.every(value => value === false) ? false : UNKNOWN
 }
 

@@ -6,9 +6,9 @@ import { Environment } from '@marcbachmann/cel-js'
 import type { FactName } from '#contract'
 import type { CompiledWhen } from '../configuration.ts'
 import { didYouMean, listed } from '../yaml/problem.ts'
-import { fieldsIn, forbidden, type Node, namesIn, type WhenError, wordsFor } from './condition-error.ts'
+import { explainError, fieldsIn, findForbiddenPart, type Node, namesIn, type WhenError } from './condition-error.ts'
 import { failingPart } from './constants.ts'
-import { tooLong } from './cost.ts'
+import { findSlowPart } from './cost.ts'
 import { WHEN_FIELDS, WHEN_NAMES, WHEN_TYPES, type WhenFacts, type WhenName } from './facts.ts'
 import { unbound } from './macros.ts'
 
@@ -56,7 +56,7 @@ export function compileWhen(source: string, place: WhenPlace): WhenResult {
   for (const name of names) scope.registerVariable(name, typeName(name))
   try {
     const program = scope.parse(source)
-    const wrong = forbidden(program.ast as unknown as Node, place.tags)
+    const wrong = findForbiddenPart(program.ast as unknown as Node, place.tags)
     if (wrong !== null) return { error: wrong }
     const { valid, type, error } = program.check()
     if (!valid) return { error: explain(error, source, names, place) }
@@ -83,7 +83,7 @@ function failsLater(source: string, names: readonly WhenName[]): WhenError | nul
     ;(holder.ast.args as unknown[])[0] = part
     return (holder({}) as unknown[])[0]
   }
-  return tooLong(root) ?? failingPart(root, evaluatePart)
+  return findSlowPart(root) ?? failingPart(root, evaluatePart)
 }
 
 function evaluate(program: (facts: Record<string, unknown>) => unknown, facts: Record<string, unknown>): boolean {
@@ -97,7 +97,7 @@ function evaluate(program: (facts: Record<string, unknown>) => unknown, facts: R
 }
 
 function explain(error: unknown, source: string, names: readonly WhenName[], place: WhenPlace): WhenError {
-  const words = wordsFor(error, source)
+  const words = explainError(error, source)
   const { variable } = words
   if (variable === undefined) return words
   const { offset } = words

@@ -3,7 +3,7 @@
 import { type Rate, tagOf } from '#contract'
 import { factsIn } from '../conditions/when.ts'
 import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
-import { surelyGiven } from './order.ts'
+import { alwaysGiven } from './order.ts'
 
 interface Settings {
   /** Undefined: the step enforces the limits of plans. */
@@ -33,7 +33,7 @@ export function warnOfLimits({ source, steps }: LoadedPolicy, maxInflight: numbe
     const before = acting.slice(0, index)
     const money = before.find(each => each.gives.includes('hold'))
     const reader = before.find(readsBody)
-    const early = reader && beforeReader(step, reader, surelyGiven(before.slice(0, before.indexOf(reader))))
+    const early = reader && beforeReader(step, reader, alwaysGiven(before.slice(0, before.indexOf(reader))))
     if (money !== undefined && step.plugin.name === 'concurrency') {
       const message = `"${step.id}" comes after "${money.id}" (line ${money.position.line}): requests that wait or are refused here already hold money`
       const suggestion = early ?? `move "${step.id}" before "${money.id}"`

@@ -36,7 +36,7 @@ export interface LoadedPolicy {
   /** Whether every step's plugin was found. If not, the facts of the policy are unknown. */
   readonly complete: boolean
   /** Missing facts, which were reported. */
-  readonly missed: ReadonlySet<FactName>
+  readonly missingFacts: ReadonlySet<FactName>
   /** Null if there are problems. */
   readonly config: PolicyConfig | null
 }

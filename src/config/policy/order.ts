@@ -15,7 +15,7 @@ import { declaredTags } from './tag-names.ts'
 export const CHAT_ONLY: readonly FactName[] = ['chat', 'model', 'targets']
 
 /** The facts of the steps that always run and finish. */
-export function surelyGiven(steps: readonly LoadedStep[]): Set<FactName> {
+export function alwaysGiven(steps: readonly LoadedStep[]): Set<FactName> {
   return new Set(steps.filter(step => step.weakness === null).flatMap(step => step.gives))
 }
 
@@ -116,7 +116,7 @@ function mustPrecede(step: LoadedStep, other: LoadedStep): boolean {
 function checkNeeds(source: Source, steps: readonly LoadedStep[], index: number, policy: PolicyFacts): void {
   const { kind } = policy
   const step = steps[index]!
-  const given = surelyGiven(steps.slice(0, index))
+  const given = alwaysGiven(steps.slice(0, index))
   const reasons = new Map<string, { facts: FactName[]; reason: Reason }>()
   for (const fact of step.needs.get(kind) ?? []) {
     // On routes without a model no step can give the fact, which is reported at the route.
@@ -135,7 +135,7 @@ interface PolicyFacts {
   readonly kind: RouteKind
   readonly registry: Pick<PluginRegistry, 'givers' | 'find'>
   /** Collects the facts that were reported as missing. */
-  readonly missed: Set<FactName>
+  readonly missingFacts: Set<FactName>
 }
 
 interface Reason {
@@ -151,9 +151,9 @@ function reasonFor(
   fact: FactName,
   steps: readonly LoadedStep[],
   index: number,
-  { registry, kind, missed }: PolicyFacts,
+  { registry, kind, missingFacts }: PolicyFacts,
 ): Reason {
-  missed.add(fact)
+  missingFacts.add(fact)
   const givers = steps.filter((step, i) => i !== index && step.gives.includes(fact))
   const weak = givers.find(step => step.weakness !== null)
   const later = givers.find(step => step.weakness === null)
@@ -170,7 +170,7 @@ function reasonFor(
   }
   const [plugin] = registry.givers(fact)
   if (plugin === undefined) return { rule: 'no-giver', message: 'no step gives', same: fact }
-  for (const other of registry.find(plugin)?.gives ?? []) missed.add(other)
+  for (const other of registry.find(plugin)?.gives ?? []) missingFacts.add(other)
   return { rule: 'no-giver', message: 'no step gives', suggestion: `add "- use: ${plugin}" before it`, same: plugin }
 }
 
@@ -179,11 +179,11 @@ function workingOrder(steps: readonly LoadedStep[], kind: RouteKind): string[] |
   const rest = steps.filter(step => step.mode !== 'off')
   const order: LoadedStep[] = []
   while (rest.length > 0) {
-    const given = surelyGiven(order)
+    const given = alwaysGiven(order)
     const pending = rest.flatMap(step => mustPrecedeGivers(step, kind))
     const next = rest.findIndex(
       step =>
-        wants(step, kind).every(fact => given.has(fact)) &&
+        factsNeeded(step, kind).every(fact => given.has(fact)) &&
         !step.gives.some(fact => pending.includes(fact)) &&
         !rest.some(other => other !== step && mustPrecede(other, step)),
     )
@@ -194,7 +194,7 @@ function workingOrder(steps: readonly LoadedStep[], kind: RouteKind): string[] |
 }
 
 /** The facts that a step and its condition need. */
-export function wants(step: LoadedStep, kind: RouteKind): FactName[] {
+export function factsNeeded(step: LoadedStep, kind: RouteKind): FactName[] {
   const named = step.when === null ? [] : factsIn(step.when)
   return FACT_NAMES.filter(fact => step.needs.get(kind)?.includes(fact) || named.includes(fact))
 }
@@ -218,7 +218,7 @@ export function compileConditions(
     }
     const result = compileWhen(step.when, {
       tags: declaredTags(source, steps.slice(0, i)),
-      given: complete ? surelyGiven(steps.slice(0, i)) : new Set(FACT_NAMES),
+      given: complete ? alwaysGiven(steps.slice(0, i)) : new Set(FACT_NAMES),
       missing: fact => {
         const reason = reasonFor(fact, steps, i, policy)
         return { ...reason, message: `the condition names ${fact}, which ${reason.message}` }

@@ -1,6 +1,6 @@
 /** Checks the plans in a policy's conditions and settings of `jwt`: each must be declared in gateway.yaml. */
 import { parseWhen } from '../conditions/when.ts'
-import { checkPlanName, planMeant } from '../plan-section.ts'
+import { checkPlanName, planSuggestion } from '../plan-section.ts'
 import { entriesOf, pointer, type Source } from '../yaml/source.ts'
 import type { LoadedStep } from './loaded-policy.ts'
 import { comparedIn } from './when-models.ts'
@@ -23,7 +23,7 @@ function checkCondition(source: Source, { address, when }: LoadedStep, declared:
     source.report(at, `the plan ${shown} is not declared under plans in gateway.yaml`, {
       rule: 'unknown-plan',
       offset,
-      suggestion: planMeant(text, declared),
+      suggestion: planSuggestion(text, declared),
     })
   }
 }

@@ -15,9 +15,9 @@ import { type Reading, readSource, type Source } from '../yaml/source.ts'
 import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
 import { checkOrder, compileConditions } from './order.ts'
 import { checkPlans } from './plan-names.ts'
-import { pathOfPlugin } from './plugin-beside.ts'
 import { checkReach } from './reach.ts'
-import { askPlugin, checkSettings } from './step-settings.ts'
+import { checkSettings, checkWithPlugin } from './step-settings.ts'
+import { suggestedPluginPath } from './suggested-plugin.ts'
 import { checkTags } from './tag-names.ts'
 import { checkThenOfSteps } from './then-models.ts'
 import { checkModels, type ModelNames } from './when-models.ts'
@@ -57,8 +57,8 @@ export async function loadPolicy(
   const isMerged = source.problems.some(({ rule }) => rule === 'duplicate-key')
   const complete = source.usable && !isMerged && entries.length > 0 && steps.length === entries.length
   checkNames(source, steps)
-  const missed = new Set<FactName>()
-  const facts = { registry: options.registry, missed }
+  const missingFacts = new Set<FactName>()
+  const facts = { registry: options.registry, missingFacts }
   const whens = compileConditions(source, steps, complete, { ...facts, kind: options.kinds[0] ?? 'chat' })
   if (complete) for (const kind of options.kinds) checkOrder(source, steps, { ...facts, kind })
   checkModels(source, steps, options.models)
@@ -69,7 +69,7 @@ export async function loadPolicy(
   const tracesContent = shape?.telemetry?.content === true
   const configured = () => steps.map((step, i) => configOf(step, whens[i] ?? null))
   const config = source.problems.length > 0 ? null : { name, tracesContent, steps: configured() }
-  return { name, source, steps, complete, missed, config }
+  return { name, source, steps, complete, missingFacts, config }
 }
 
 /** With a Koa middleware among the steps, the policy receives OPTIONS requests too. */
@@ -139,7 +139,7 @@ async function loadStep(
   const isChecked = !foreign && entry.mode !== 'off' && !plugin.records
   if (isChecked && source.sound(at) && source.sound(`${address}/use`)) {
     const place = { policy, id, mode: entry.mode, folder: resolve(dirname(source.file)) }
-    askPlugin(source, address, { plugin, settings, place })
+    checkWithPlugin(source, address, { plugin, settings, place })
   }
   return step
 }
@@ -147,8 +147,8 @@ async function loadStep(
 async function findPlugin(source: Source, at: string, use: string, registry: PluginRegistry, configFile: string) {
   const builtIn = registry.find(use)
   if (builtIn !== undefined) return { plugin: builtIn, origin: 'built-in' as const, foreign: false, file: null }
-  const place = { saidIn: source.file, configFile }
-  const path = /^(\.\.?\/|npm:)/.test(use) ? undefined : await pathOfPlugin(use, place)
+  const place = { policyFile: source.file, configFile }
+  const path = /^(\.\.?\/|npm:)/.test(use) ? undefined : await suggestedPluginPath(use, place)
   const meant = path === undefined ? undefined : `did you mean ${JSON.stringify(path)}?`
   if (/^[A-Za-z0-9_-]+$/.test(use)) {
     const known = registry.names.length === 0 ? undefined : `the plugins are ${listed(registry.names, 'and')}`

@@ -5,7 +5,7 @@ import type { RouteConfig } from '../configuration.ts'
 import { listed } from '../yaml/problem.ts'
 import type { Rule } from '../yaml/rules.ts'
 import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
-import { CHAT_ONLY, surelyGiven, wants } from './order.ts'
+import { alwaysGiven, CHAT_ONLY, factsNeeded } from './order.ts'
 
 export type FittingRoute = Pick<
   RouteConfig,
@@ -28,7 +28,7 @@ export function checkFit(
   report: Report,
 ): void {
   // A fact that a step misses was reported there.
-  const given = new Set([...surelyGiven(policy.steps), ...policy.missed])
+  const given = new Set([...alwaysGiven(policy.steps), ...policy.missingFacts])
   checkOpen(route, policy, given, report)
   if (asksModel(route.kind)) checkChat(policy, given, report)
   else checkKind(route, policy, report)
@@ -76,7 +76,7 @@ function checkChat(policy: LoadedPolicy, given: Set<FactName>, report: Report): 
 function checkKind(route: FittingRoute, policy: LoadedPolicy, report: Report): void {
   for (const step of policy.steps) {
     if (step.mode === 'off') continue
-    const facts = CHAT_ONLY.filter(fact => step.gives.includes(fact) || wants(step, route.kind).includes(fact))
+    const facts = CHAT_ONLY.filter(fact => step.gives.includes(fact) || factsNeeded(step, route.kind).includes(fact))
     if (facts.length === 0) continue
     const { file, line } = step.position
     const message = `the step "${step.id}" (${file}:${line}) uses or gives ${listed(facts, 'and')}, which only a chat route has`

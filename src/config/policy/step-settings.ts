@@ -79,7 +79,7 @@ interface PluginCheck {
 }
 
 /** Calls the plugin's `check` with the settings of a step, and reports its problems. */
-export function askPlugin(source: Source, address: string, { plugin, settings, place }: PluginCheck): void {
+export function checkWithPlugin(source: Source, address: string, { plugin, settings, place }: PluginCheck): void {
   const broken = (reason: string) =>
     source.report(`${address}/use`, `the plugin "${plugin.name}" ${reason}`, { rule: 'broken-plugin' })
   let found: unknown

@@ -49,7 +49,7 @@ function checkSizes(source: Source, { address, id, when, mode }: LoadedStep, siz
 const MODEL_FIELDS = ['model.id', 'chat.model'] as const
 
 /** A text that a condition compares with a field. */
-export interface Named<Field extends string> {
+export interface ComparedText<Field extends string> {
   readonly field: Field
   readonly text: string
   readonly offset: number
@@ -58,7 +58,7 @@ export interface Named<Field extends string> {
 function checkModel(
   source: Source,
   at: string,
-  { field, text, offset }: Named<(typeof MODEL_FIELDS)[number]>,
+  { field, text, offset }: ComparedText<(typeof MODEL_FIELDS)[number]>,
   { ids, aliases }: ModelNames,
 ): void {
   if (ids.includes(text) || (field === 'chat.model' && aliases.has(text))) return
@@ -88,9 +88,9 @@ function checkModel(
 }
 
 /** The texts of `model.id == "a"`, `"a" != model.id` and `model.id in ["a", "b"]`, for some fields. */
-export function comparedIn<Field extends string>(root: Node, fields: readonly Field[]): Named<Field>[] {
+export function comparedIn<Field extends string>(root: Node, fields: readonly Field[]): ComparedText<Field>[] {
   const fieldOf = (node: unknown) => fields.find(field => field === fieldName(node)) ?? null
-  const found: Named<Field>[] = []
+  const found: ComparedText<Field>[] = []
   walk(root, node => {
     if (node.op !== '==' && node.op !== '!=' && node.op !== 'in') return
     const [left, right] = node.args as unknown[]

@@ -41,7 +41,7 @@ export class NeedsRestart extends Error {
   override readonly name = 'NeedsRestart'
 }
 
-interface Recorded {
+interface RecordedLoader {
   readonly reads: Reads
   readonly readFile: Reading['readFile']
   readonly registry: PluginRegistry
@@ -55,7 +55,7 @@ interface Import {
 }
 
 /** Wraps both, so that `reads` contains every requested file. */
-export function recordReads(readFile: Reading['readFile'], registry: PluginRegistry): Recorded {
+export function recordReads(readFile: Reading['readFile'], registry: PluginRegistry): RecordedLoader {
   const reads = new Map<string, Read>()
   /** For a file that is read several times, the first stamp counts. */
   const stamps = new Map<string, Promise<string>>()
@@ -98,7 +98,7 @@ export function recordReads(readFile: Reading['readFile'], registry: PluginRegis
       imports: registry.imports,
       async load(use, place) {
         if (!/^\.\.?\//.test(use)) return registry.load(use, place)
-        const file = resolve(dirname(place.saidIn), use)
+        const file = resolve(dirname(place.policyFile), use)
         await begin(file)
         const loading = await registry.load(use, place).then(
           found => ({ found }),

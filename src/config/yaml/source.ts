@@ -10,7 +10,7 @@ import { elsewhere, type Problem, show } from './problem.ts'
 import type { Rule } from './rules.ts'
 import { indexInFile } from './scalar-offset.ts'
 import { type WrittenSecrets, writtenSecrets } from './secret-lines.ts'
-import { readWanted, type Surroundings, substitute } from './substitute.ts'
+import { type ReferenceValues, readReferencedFiles, substitute } from './substitute.ts'
 import { parseYaml } from './yaml-text.ts'
 
 export interface Reading {
@@ -68,7 +68,7 @@ export async function readSource(file: string, text: string, reading: Reading): 
     source.reportAt(offset, rule, message, suggestion),
   )
   if (document === null) return source
-  const files = await readWanted(document, file, reading.readFile)
+  const files = await readReferencedFiles(document, file, reading.readFile)
   source.build(document, { env: reading.env, files })
   return source
 }
@@ -290,7 +290,7 @@ export class Source {
     return { file: this.file, line: line + 1, column: Math.min(offset, this.text.length) - this.#lines[line]! + 1 }
   }
 
-  build(document: Document, surroundings: Surroundings): void {
+  build(document: Document, surroundings: ReferenceValues): void {
     this.#document = document
     const value = this.#value(document.contents, '', null, { document, surroundings, open: [] })
     if (!this.#tooBig) this.value = value ?? null
@@ -386,7 +386,7 @@ export class Source {
 
 interface Walk {
   readonly document: Document
-  readonly surroundings: Surroundings
+  readonly surroundings: ReferenceValues
   /** The enclosing nodes: an alias to one of them would be endless. */
   readonly open: readonly unknown[]
 }

@@ -8,7 +8,7 @@ import { nearest } from './problem.ts'
 import type { Rule } from './rules.ts'
 
 /** The values of references, collected before the values of the file are built. */
-export interface Surroundings {
+export interface ReferenceValues {
   readonly env: Readonly<Record<string, string | undefined>>
   /** By the path as written; an Error if the file could not be read. */
   readonly files: ReadonlyMap<string, string | Error>
@@ -35,7 +35,7 @@ function wantedFiles(text: string): string[] {
 }
 
 /** Replaces the references in a text. */
-export function substitute(text: string, { env, files }: Surroundings): Substitution {
+export function substitute(text: string, { env, files }: ReferenceValues): Substitution {
   const values: string[] = []
   const problems: { rule: Rule; message: string; suggestion?: string }[] = []
   const take = (value: string) => {
@@ -82,7 +82,11 @@ export function substitute(text: string, { env, files }: Surroundings): Substitu
 }
 
 /** The text of each file that a document refers to, or an Error with the reason why it cannot be read. */
-export async function readWanted(document: Document, file: string, readFile: (path: string) => Promise<string>) {
+export async function readReferencedFiles(
+  document: Document,
+  file: string,
+  readFile: (path: string) => Promise<string>,
+) {
   const wanted = new Set<string>()
   visit(document, {
     Scalar: (_, node) => {

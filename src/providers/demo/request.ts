@@ -47,7 +47,7 @@ export interface DemoRequest {
 type Fields = Readonly<Record<string, unknown>>
 
 /** Number of characters of a user message that the demo uses. The rest is only counted. */
-export const READ_MOST = 10_000
+export const MAX_EXCERPT = 10_000
 
 /** Parses and checks a body. Throws a `DemoRefusal` that names the parameter. */
 export function readRequest(body: Buffer): DemoRequest {
@@ -235,7 +235,7 @@ function textOf(content: unknown): string {
 }
 
 function beginning(message: Fields): string {
-  return textOf(message['content']).slice(0, READ_MOST).toWellFormed()
+  return textOf(message['content']).slice(0, MAX_EXCERPT).toWellFormed()
 }
 
 function countParts(content: unknown, type: string): number {

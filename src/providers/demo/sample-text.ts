@@ -1,6 +1,6 @@
 /** The demo's words: made from the conversation, the same for the same conversation, and open about being a demo. */
 import { pick } from './chance.ts'
-import { type DemoRequest, READ_MOST } from './request.ts'
+import { type DemoRequest, MAX_EXCERPT } from './request.ts'
 import type { Hints } from './sample.ts'
 import { countTokens } from './tokens.ts'
 
@@ -86,7 +86,7 @@ function echo(request: DemoRequest, question: string): string {
   const words = question.split(/\s+/).filter(Boolean).length
   const images = request.images === 0 ? '' : ` I cannot see the ${request.images === 1 ? 'image' : 'images'} you sent.`
   if (words === 0) return images.trim()
-  const size = question.length < READ_MOST - 1 ? `${words} ${words === 1 ? 'word' : 'words'}` : 'a great deal to read'
+  const size = question.length < MAX_EXCERPT - 1 ? `${words} ${words === 1 ? 'word' : 'words'}` : 'a great deal to read'
   return `You wrote "${excerpt(question)}", which is ${size}.${images}`
 }
 

@@ -280,9 +280,9 @@ export function failureInside<Failure>(
 }
 
 /** Whether a value is empty at all levels: some providers send an empty error with each good answer. */
-export function saysNothing(value: unknown): boolean {
+export function isEmptyValue(value: unknown): boolean {
   return isRecord(value)
-    ? Object.values(value).every(saysNothing)
+    ? Object.values(value).every(isEmptyValue)
     : !value || (Array.isArray(value) && value.length === 0)
 }
 
@@ -292,9 +292,9 @@ export function saysNothing(value: unknown): boolean {
  */
 export function isError(value: unknown): boolean {
   if (!isRecord(value)) return false
-  if (!saysNothing(value['error']) || value['object'] === 'error') return true
+  if (!isEmptyValue(value['error']) || value['object'] === 'error') return true
   const { base_resp: minimax, message, detail } = value
-  if (isRecord(minimax) && !saysNothing(minimax['status_code'])) return true
+  if (isRecord(minimax) && !isEmptyValue(minimax['status_code'])) return true
   if (typeof detail === 'string') return true
   return typeof message === 'string' && statusAmong(value['code'], value['status']) !== undefined
 }

@@ -38,7 +38,7 @@ const MEANINGS: ReadonlyMap<string, Meaning> = new Map(
 )
 
 /** Whether a finish reason is missing: some servers write `"null"` for null. */
-export function saysNoFinish(word: unknown): boolean {
+export function lacksFinishReason(word: unknown): boolean {
   return word === null || word === undefined || word === '' || word === 'null'
 }
 
@@ -48,7 +48,7 @@ export function saysNoFinish(word: unknown): boolean {
 
  */
 export function finishOf(word: unknown, hasCalls: boolean): FinishReason | UpstreamFailure {
-  const meaning = saysNoFinish(word) ? 'ended' : MEANINGS.get(String(word).toLowerCase())
+  const meaning = lacksFinishReason(word) ? 'ended' : MEANINGS.get(String(word).toLowerCase())
   if (meaning === 'ended') return hasCalls ? 'tool_calls' : 'stop'
   if (meaning === 'length' || meaning === 'content_filter') return meaning
   const code =

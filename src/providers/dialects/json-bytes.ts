@@ -139,7 +139,7 @@ export function decodeKey(bytes: Buffer, start: number, end: number): string | u
 }
 
 /** Why the bytes are not JSON text (RFC 8259, 8.1: UTF-8 without a byte order mark); null if they are. */
-export function notText(bytes: Buffer): { readonly message: string; readonly offset: number } | null {
+export function notUtf8(bytes: Buffer): { readonly message: string; readonly offset: number } | null {
   if (bytes.length === 0) return { message: 'The body is empty; it must be a JSON object.', offset: 0 }
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
     return { message: 'The body begins with a byte order mark; JSON has none.', offset: 0 }

@@ -20,7 +20,7 @@ import {
   COLON,
   COMMA,
   decodeKey,
-  notText,
+  notUtf8,
   QUOTE,
   skipScalar,
   skipSpace,
@@ -60,7 +60,7 @@ export const SCAN_LIMITS: ScanLimits = { depth: 64, structural: 50_000 }
  * @param spans empty; filled with the positions of the body's members if the body is an object
  */
 export function scanJson(bytes: Buffer, limits: ScanLimits = SCAN_LIMITS, spans: number[] = []): ScanResult {
-  const broken = notText(bytes)
+  const broken = notUtf8(bytes)
   if (broken) return { ok: false, problem: { code: 'invalid_json', ...broken, param: null } }
   const scanner = new Scanner(bytes, limits, spans)
   try {

@@ -1,6 +1,5 @@
 /** Answers of the gateway itself: models and receipts, as JSON. */
 import {
-  askedModel,
   type Catalog,
   costFields,
   formatMoney,
@@ -13,6 +12,7 @@ import {
   type Plan,
   priceFields,
   type Receipt,
+  requestedModel,
   usageFields,
 } from '#contract'
 
@@ -127,7 +127,7 @@ export function receiptEntry(receipt: Receipt): object {
     id: receipt.id,
     object: 'receipt',
     model: receipt.model,
-    asked_model: askedModel(receipt.trail),
+    asked_model: requestedModel(receipt.trail),
     created: Math.floor(receipt.createdAt / 1000),
     settled: receipt.settledAt === null ? null : Math.floor(receipt.settledAt / 1000),
     corrected: receipt.correctedAt === null ? null : Math.floor(receipt.correctedAt / 1000),

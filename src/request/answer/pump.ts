@@ -3,7 +3,7 @@
  * before the charge was sent, or the answer failed, or the client disconnected and nothing more is awaited from the provider.
  */
 import type { Chunk, OnDisconnect, StreamDecoder, UpstreamFailure } from '#contract'
-import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
+import { type AnswerRoom, roomFailure, UNCOUNTED_BYTES } from '../../common/bytes.ts'
 import type { DeadlineClock } from '../../common/clock.ts'
 import type { Client } from './client.ts'
 import { type ChunkItem, FinishFiller } from './fill.ts'
@@ -138,7 +138,7 @@ export abstract class Pump implements Sink {
 
   /** Ends the answer if this many bytes cannot be kept. */
   protected keep(bytes: number): void {
-    const failure = tooMuch(bytes, this.parts)
+    const failure = roomFailure(bytes, this.parts)
     if (failure === null) return
     this.overflowed = true
     this.broken(failure)

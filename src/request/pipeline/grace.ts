@@ -3,9 +3,9 @@
 import { Chain, type Link } from '../../common/chain.ts'
 
 /** An entry of the grace clock: its step is given up when the time is over. */
-export interface Patient {
+export interface GraceEntry {
   /** The entry's position and start, in parts of the grace period; used by the clock only. */
-  graceLink: Link<Patient> | null
+  graceLink: Link<GraceEntry> | null
   graceSince: number
   /** Called when the time is over. */
   giveUp(): void
@@ -18,7 +18,7 @@ const GRACE_PARTS = 8
 export class GraceClock {
   readonly #partMs: number
   readonly #onIdle: () => void
-  readonly #entries = new Chain<Patient>()
+  readonly #entries = new Chain<GraceEntry>()
   #now = 0
   #timer: NodeJS.Timeout | null = null
 
@@ -28,7 +28,7 @@ export class GraceClock {
     this.#onIdle = onIdle
   }
 
-  add(each: Patient): void {
+  add(each: GraceEntry): void {
     this.delete(each)
     each.graceLink = this.#entries.add(each)
     each.graceSince = this.#now
@@ -38,7 +38,7 @@ export class GraceClock {
     }
   }
 
-  delete(each: Patient): void {
+  delete(each: GraceEntry): void {
     if (each.graceLink === null) return
     this.#entries.remove(each.graceLink)
     each.graceLink = null

@@ -159,7 +159,7 @@ export class StepHandle implements ExchangeOfSteps {
       )
     }
     Object.assign(chat, chat.forModel(chat, model))
-    this.#exchange.addedBy(this.#step).asked ??= this.#exchange.model!.id
+    this.#exchange.notesOf(this.#step).asked ??= this.#exchange.model!.id
     this.#exchange.model = model
   }
 
@@ -179,7 +179,7 @@ export class StepHandle implements ExchangeOfSteps {
   }
 
   note(text: string): void {
-    const added = this.#exchange.addedBy(this.#step)
+    const added = this.#exchange.notesOf(this.#step)
     const remark = visible(text)
     added.note = added.note === undefined ? remark : `${added.note}; ${remark}`
   }

@@ -6,7 +6,7 @@
 import { type Refusal, refuse } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'
 import type { Exchange, ExchangeListener } from '../exchange.ts'
-import { type GraceClock, graceClock, type Patient } from './grace.ts'
+import { type GraceClock, type GraceEntry, graceClock } from './grace.ts'
 import { refusalOf } from './refusal-of.ts'
 import type { Outer, StepCall } from './step-call.ts'
 import { reportOf, type StepMistake, type StepReport } from './step-report.ts'
@@ -24,13 +24,13 @@ export function runPlan(exchange: Exchange, options: RunOptions): Promise<void> 
   return run.from(0, run)
 }
 
-class Run implements ExchangeListener, Patient, StretchRun, Outer {
+class Run implements ExchangeListener, GraceEntry, StretchRun, Outer {
   readonly exchange: Exchange
   readonly options: RunOptions
   /** The steps that have not returned, outermost first; of deciding steps, the one that waits. */
   readonly #open: (StepCall | Stretch)[] = []
   readonly #grace: GraceClock
-  graceLink: Patient['graceLink'] = null
+  graceLink: GraceEntry['graceLink'] = null
   graceSince = 0
   #isStopped = false
 

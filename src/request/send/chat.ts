@@ -14,10 +14,10 @@ import { type Retry, retryAfterFailure } from '../../providers/retry.ts'
 import type { PumpEnding } from '../answer/pump.ts'
 import { WholePump } from '../answer/whole.ts'
 import type { Reply } from '../finish.ts'
-import { endOfTapped } from './answer.ts'
+import { ChatAttempt, type ChatAttemptOwner } from './chat-attempt.ts'
+import { endOfTapError } from './client-format.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
-import { Try, type TryOwner } from './try.ts'
 
 /** Names the parts of an answer that are estimated. */
 export const ESTIMATED_HEADER = 'x-tollgate-estimated'
@@ -30,7 +30,7 @@ export function sendChat(exchange: LiveExchange): Promise<Reply> {
 }
 
 /** Makes one attempt after the other. It needs more promises only if an attempt fails. */
-class ChatSender implements TryOwner {
+class ChatSender implements ChatAttemptOwner {
   readonly #exchange: LiveExchange
   readonly #resolve: (reply: Reply) => void
   readonly #reject: (error: unknown) => void
@@ -61,7 +61,7 @@ class ChatSender implements TryOwner {
     this.#ask()
   }
 
-  over(attempt: Try, ending: PumpEnding): void {
+  over(attempt: ChatAttempt, ending: PumpEnding): void {
     try {
       attempt.close(ending)
       const reply = replyOf(this.#exchange, attempt, ending)
@@ -85,7 +85,7 @@ class ChatSender implements TryOwner {
       }
       const request = requestFor(this.#exchange, target)
       if (!isRefusal(request)) {
-        new Try(this.#exchange, target, request, this).start()
+        new ChatAttempt(this.#exchange, target, request, this).start()
         return
       }
       this.#unfit = request
@@ -94,7 +94,7 @@ class ChatSender implements TryOwner {
   }
 
   /** Makes another attempt if it may help. The transport's failure callback returns first. */
-  async #again(reply: Reply, attempt: Try, failure: UpstreamFailure): Promise<void> {
+  async #again(reply: Reply, attempt: ChatAttempt, failure: UpstreamFailure): Promise<void> {
     const exchange = this.#exchange
     try {
       await null
@@ -145,7 +145,7 @@ export function requestFor(exchange: LiveExchange, target: Target): EncodedReque
 /** Null: this attempt was the last one, because its answer has begun or nothing suggests another. */
 function mayRetry(
   exchange: LiveExchange,
-  { pump, target, tookMs, hasCredential }: Try,
+  { pump, target, tookMs, hasCredential }: ChatAttempt,
   failure: UpstreamFailure,
   left: readonly Target[],
 ): Retry | null {
@@ -176,7 +176,7 @@ function pause(exchange: LiveExchange, pauseMs: number): Promise<void> {
 }
 
 /** The reply for the end of an attempt, with the refusal for the client if it failed. */
-function replyOf(exchange: LiveExchange, { target, pump }: Try, ending: PumpEnding): Reply {
+function replyOf(exchange: LiveExchange, { target, pump }: ChatAttempt, ending: PumpEnding): Reply {
   // A whole answer is collected before it is judged; its failures were unknown at its head.
   const isWhole = pump instanceof WholePump && ending.ending === 'complete'
   const usage = isWhole ? pump.usage : exchange.meter.spent(ending.ending === 'complete')
@@ -190,7 +190,7 @@ function replyOf(exchange: LiveExchange, { target, pump }: Try, ending: PumpEndi
     case 'cut':
       return stoppedReply(exchange, usage)
     case 'tapped':
-      return new StreamReply(exchange, { ...endOfTapped(exchange, ending.error), usage })
+      return new StreamReply(exchange, { ...endOfTapError(exchange, ending.error), usage })
     case 'failed': {
       const names = { theirs: target.model, ours: exchange.model!.id }
       const refusal = refusalOf(ending.failure, names, exchange.attempts.length > 1)

@@ -27,8 +27,8 @@ import type { Generation, LiveRoute } from '../generation.ts'
 import type { ReadBody } from '../http/body.ts'
 import type { Work } from '../http/owners.ts'
 import type { RunOptions } from '../pipeline/runner.ts'
-import type { AnswerRecord } from './answer-record.ts'
-import type { ExchangeAnswers } from './exchange-answers.ts'
+import type { AnswerCapture } from './answer-capture.ts'
+import type { AnswerHistory } from './answer-history.ts'
 import type { Memory } from './memory.ts'
 
 /** The parts of the gateway that senders use. */
@@ -78,7 +78,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
   /** Null without telemetry. */
   readonly trace: Trace | null
   /** Of the last attempt; null: there was none, or telemetry does not record it. */
-  answerRecord: AnswerRecord | null = null
+  answerCapture: AnswerCapture | null = null
   readonly meter: Meter
   readonly client: Client
   /** Its position among all exchanges; null: it was refused at once. */
@@ -94,7 +94,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
   /** The client's stream, once it exists: errors are sent in it. */
   stream: AnswerStream | null = null
   /** Set on a route that keeps answers, once the request is read. */
-  kept: ExchangeAnswers | null = null
+  kept: AnswerHistory | null = null
   /** Bytes that are reserved for its whole answer: an estimate before the request is sent, the real size once it is known. */
   answerBytes = 0
   /** The group of the client's address, while the account is unknown; computed on demand. */

@@ -4,7 +4,7 @@
  * finished before its charge is committed.
  */
 import type { AnswerIdentity, MeteredUsage, Refusal, UpstreamFailure } from '#contract'
-import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
+import { type AnswerRoom, ByteCollector, roomFailure, UNCOUNTED_BYTES } from '../../common/bytes.ts'
 import { RawFailure, type RawHead } from '../../providers/raw.ts'
 import type { Client } from '../answer/client.ts'
 import { failureFrame } from '../answer/stream.ts'
@@ -35,7 +35,7 @@ const SMALL_BYTES = 256 * 1024
  * How to send an answer, by its head; null: collect it. JSON is always collected, because half of it is useless and its usage can be
  * anywhere.
  */
-export function howItLeaves({ headers, length }: RawHead): 'events' | 'bytes' | null {
+export function deliveryOf({ headers, length }: RawHead): 'events' | 'bytes' | null {
   const type = (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase()
   if (type === 'text/event-stream') return 'events'
   if (type === 'application/json' || type.endsWith('+json')) return null
@@ -137,7 +137,7 @@ export class EventStream implements RawStream {
     }
     const { waitingBytes } = this.#split
     if (waitingBytes <= Math.min(this.#rules.largestBytes, UNCOUNTED_BYTES)) return keepsUp
-    const failure = tooMuch(waitingBytes, this.#rules)
+    const failure = roomFailure(waitingBytes, this.#rules)
     if (failure === null) return keepsUp
     throw new RawFailure(failure, this.#outlet.head.status)
   }

@@ -6,16 +6,16 @@ import { isRefusal, type MeteredUsage, mayUseRaw, type Refusal, refuse, type Ups
 import { blameCredential } from '../../providers/credentials.ts'
 import type { TrackedAttempt } from '../../providers/health.ts'
 import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../../providers/raw.ts'
-import { THE_CREDENTIALS } from '../../providers/retry.ts'
+import { CREDENTIAL_FAILURES } from '../../providers/retry.ts'
 import type { Reply } from '../finish.ts'
 import type { Signed, Upstream } from '../generation.ts'
-import { AnswerRecord } from './answer-record.ts'
+import { AnswerCapture } from './answer-capture.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import { refusalOf } from './chat.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { modelOfForm } from './raw-form.ts'
 import { queryNamesModel, upstreamPath } from './raw-path.ts'
-import { ByteStream, EventStream, howItLeaves, type RawStream } from './raw-stream.ts'
+import { ByteStream, deliveryOf, EventStream, type RawStream } from './raw-stream.ts'
 import { reportedIn, usageOfRaw } from './raw-usage.ts'
 import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
 
@@ -55,7 +55,7 @@ class RawAttempt {
     this.#signed = upstream.sign({ method: ctx.method, path, headers, body: bytes })
     this.#record = new AttemptRecord(exchange, upstream.provider.name)
     // The content of raw answers is not traced.
-    if (exchange.trace?.isSampled) exchange.answerRecord = new AnswerRecord(false)
+    if (exchange.trace?.isSampled) exchange.answerCapture = new AnswerCapture(false)
     this.#trackedAttempt = exchange.generation.healthTracker.begin({ id: upstream.provider.name })
   }
 
@@ -120,13 +120,13 @@ class RawAttempt {
   #streamFor(head: RawHead): RawStream | null {
     const { client, generation } = this.#exchange
     const outlet = { client, head }
-    switch (howItLeaves(head)) {
+    switch (deliveryOf(head)) {
       case 'events':
         return new EventStream(outlet, {
           failureOf: said => this.#upstream.dialect.decodeError(500, {}, said),
           largestBytes: generation.configuration.limits.answerBytes,
           holds: this.#holds,
-          identity: this.#exchange.answerRecord,
+          identity: this.#exchange.answerCapture,
         })
       case 'bytes':
         return new ByteStream(outlet)
@@ -182,9 +182,9 @@ class RawAttempt {
   }
 
   #usageOfWhole({ headers, body }: RawAnswer): MeteredUsage {
-    const { bytes, live, answerRecord } = this.#exchange
+    const { bytes, live, answerCapture } = this.#exchange
     const isJson = /json/i.test(headers['content-type'] ?? '')
-    const reported = live.config.price !== null && isJson ? reportedIn(body, answerRecord) : null
+    const reported = live.config.price !== null && isJson ? reportedIn(body, answerCapture) : null
     return usageOfRaw(live.config.price, reported, { request: bytes, answerBytes: body.length })
   }
 }
@@ -195,7 +195,7 @@ class RawAttempt {
  */
 function isRequests({ code }: UpstreamFailure, status: number): boolean {
   if (status === 403) return code !== 'upstream_quota'
-  return status >= 400 && status < 500 && code !== 'upstream_timeout' && !THE_CREDENTIALS.has(code)
+  return status >= 400 && status < 500 && code !== 'upstream_timeout' && !CREDENTIAL_FAILURES.has(code)
 }
 
 /** The header is not sent upstream, so the provider would misread the body; and its tokens could not be estimated. */

@@ -5,7 +5,7 @@ import { envelope, type Refusal, type RouteKind, retryHeaders } from '#contract'
 import { inboundOf } from '../../providers/dialects/inbound/index.ts'
 import { FRAMING } from '../answer/client.ts'
 import { lingerAtEnd } from '../http/linger.ts'
-import { decisionHeader } from './decision.ts'
+import { decisionHeader } from './decision-header.ts'
 
 /**
  * The body of an error in the format of the client.

@@ -6,7 +6,15 @@
 import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { notFound } from '../mistakes.ts'
-import { ALERT_COLUMNS, type Claim, type Claimed, LATE_MS, type NewAlert, type Sent, toAlert } from './alert-rows.ts'
+import {
+  ALERT_COLUMNS,
+  type AttemptResult,
+  type Claim,
+  type ClaimedDelivery,
+  LATE_MS,
+  type NewAlert,
+  toAlert,
+} from './alert-rows.ts'
 
 /** Maximum number of alerts that one transaction removes. */
 const MOST_REMOVED = 100
@@ -23,9 +31,9 @@ export interface AlertOperations {
   /** Existing alerts stay as they are. */
   putAlerts(alerts: readonly NewAlert[]): void
   /** Makes the deliveries of new alerts, and claims the oldest ones that are due. A new receiver gets no earlier alerts. */
-  claimAlerts(claim: Claim): readonly Claimed[]
+  claimAlerts(claim: Claim): readonly ClaimedDelivery[]
   /** If another attempt has followed, only a successful delivery counts. */
-  markAlert(sent: Sent): void
+  markAlert(sent: AttemptResult): void
   /** Sends an alert to each of its receivers again. */
   resendAlert(of: { readonly alert: string; readonly nowMs: number }): void
   /** Removes a few alerts from before a time, with their deliveries. */

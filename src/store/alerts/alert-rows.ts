@@ -57,14 +57,14 @@ export interface Claim extends Receiver {
 }
 
 /** An alert that the caller must send now. */
-export interface Claimed {
+export interface ClaimedDelivery {
   readonly alert: Alert
   /** The number of this attempt, from 1. */
   readonly attempt: number
 }
 
 /** The result of an attempt. */
-export interface Sent {
+export interface AttemptResult {
   readonly alert: string
   readonly receiver: string
   readonly attempt: number
@@ -99,8 +99,8 @@ export interface AlertReads {
 export interface Alerts extends Promised<Pick<AlertReads, 'list' | 'due' | 'figures'>> {
   put(alerts: readonly NewAlert[]): Promise<void>
   /** Alerts to send to a receiver now, oldest first. */
-  claim(claim: Claim): Promise<readonly Claimed[]>
-  mark(sent: Sent): Promise<void>
+  claim(claim: Claim): Promise<readonly ClaimedDelivery[]>
+  mark(sent: AttemptResult): Promise<void>
   /** Throws `not_found` if no receiver was sent it. */
   resend(alert: string, nowMs: number): Promise<void>
   /** Removes alerts from before a time, a few in a transaction. */

@@ -31,7 +31,7 @@ export interface KeeperParts {
   readonly roundMs?: number
 }
 
-export interface Settled {
+export interface SettlementReport {
   settled: number
   charged: bigint
 }
@@ -69,7 +69,7 @@ export class ReplicaKeeper {
   }
 
   /** Settles what the previous process of this folder, and replicas that have shut down, left open. Then keeps the lease. */
-  async start(): Promise<Settled> {
+  async start(): Promise<SettlementReport> {
     const report = await this.#settleFormer()
     for (;;) {
       const more = await this.#takeOver('left')
@@ -92,7 +92,7 @@ export class ReplicaKeeper {
     await Promise.race([this.#settling, wait(STOP_MS, undefined, { ref: false })])
   }
 
-  async #settleFormer(): Promise<Settled> {
+  async #settleFormer(): Promise<SettlementReport> {
     const { former } = this.#parts
     for (let tries = FORMER_TRIES; former !== null && tries > 0; tries--) {
       const settled = await this.#takeOver(former)
@@ -151,7 +151,7 @@ export class ReplicaKeeper {
   }
 
   /** Null without a replica to take over. */
-  async #takeOver(which: 'ended' | 'left' | number): Promise<(Settled & { readonly replica: number }) | null> {
+  async #takeOver(which: 'ended' | 'left' | number): Promise<(SettlementReport & { readonly replica: number }) | null> {
     const { id, writer, reads, settle } = this.#parts
     const replica = await writer.op('takeOver', which)
     if (replica === null) return null

@@ -4,7 +4,7 @@ import { digest } from '../people/token.ts'
 import type { Promised } from '../promised.ts'
 import type { Writer } from '../writer.ts'
 import type { Database, Statement } from './database.ts'
-import { HEARD_OF } from './postgres/replica-writes.ts'
+import { HAS_RECENT_LEASE } from './postgres/replica-writes.ts'
 import type { ReplicaReads, Replicas, SharedTry, TryRow } from './replicas.ts'
 
 export function createReplicaReads(reader: Database): ReplicaReads {
@@ -14,7 +14,7 @@ export function createReplicaReads(reader: Database): ReplicaReads {
     views(except) {
       found ??= reader.prepare(`
         SELECT id, host, view FROM replica_view JOIN replica ON id = replica
-        WHERE id <> ? AND ${HEARD_OF} AND taken_by IS NULL ORDER BY id`)
+        WHERE id <> ? AND ${HAS_RECENT_LEASE} AND taken_by IS NULL ORDER BY id`)
       return found
         .all(except)
         .map(({ id, host, view }) => ({ name: nameOf(String(host), Number(id)), view: String(view) }))

@@ -1,5 +1,5 @@
 /** State that replicas share besides money and keys: published views, and counts of tries to sign in or register. */
-import type { Counted, TryRule } from '../people/tries.ts'
+import type { CountedTry, TryRule } from '../people/tries.ts'
 
 /** The view that another living replica has published. */
 export interface ReplicaView {
@@ -24,7 +24,7 @@ export interface SharedTry {
 /** The wait, with the index of the refused try; or the counted tries. */
 export type SharedResult =
   | { readonly waitMs: number; readonly refusedBy: number }
-  | { readonly counted: readonly Counted[] }
+  | { readonly counted: readonly CountedTry[] }
 
 export interface Replicas {
   /** This replica's name for people. */
@@ -35,7 +35,7 @@ export interface Replicas {
   others(): Promise<readonly ReplicaView[]>
   /** Counts all tries, or none if a limit refuses one. */
   countTries(tries: readonly SharedTry[]): Promise<SharedResult>
-  takeTriesBack(tries: readonly SharedTry[], counted: readonly Counted[]): Promise<void>
+  takeTriesBack(tries: readonly SharedTry[], counted: readonly CountedTry[]): Promise<void>
 }
 
 /** A `SharedTry` for the writer. */

@@ -14,7 +14,7 @@ export interface CopySide {
   readonly database: Database
 }
 
-export interface CopiedRows {
+export interface CopyRowsResult {
   readonly tables: readonly { readonly table: string; readonly rows: number }[]
   readonly audited: VerifyReport
 }
@@ -49,7 +49,12 @@ const PROGRESS_EVERY = 1000
  *
  * @param commit ends both transactions when everything is right
  */
-export function copyRows(target: CopySide, source: CopySide, onProgress: CopyProgress, commit: () => void): CopiedRows {
+export function copyRows(
+  target: CopySide,
+  source: CopySide,
+  onProgress: CopyProgress,
+  commit: () => void,
+): CopyRowsResult {
   const tables = commonTables(source, target)
   const counted = tables.map(table => ({ ...table, rows: countRows(source.database, table.name) }))
   const total = counted.reduce((sum, { rows }) => sum + rows, 0)

@@ -14,7 +14,7 @@ import { verify } from '../money/verify.ts'
 import { type CopyProgress, type CopySide, copyRows, firstWithRows } from './copy-rows.ts'
 import { realPath, removeDatabase, syncFolder } from './files.ts'
 import { takeLock } from './lock.ts'
-import { findOld } from './store-files.ts'
+import { findStoreFiles } from './store-files.ts'
 
 export interface CopyRequest {
   /** `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`; one of each. */
@@ -167,7 +167,7 @@ async function openFileTarget(url: string, clock: Clock): Promise<Side> {
   }
   try {
     // The log or the spool of a former store would be applied to the copy.
-    const [there] = findOld(path).files
+    const [there] = findStoreFiles(path).files
     if (there !== undefined) {
       throw new StoreError(
         `There is a file at ${there} already. Name another path, or move away every file whose name begins with ${basename(path)}.`,

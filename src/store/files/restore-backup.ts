@@ -19,7 +19,7 @@ import { copyStore } from './copy-store.ts'
 import { createNewFile, giveTo, hasBytes, realPath, removeDatabase, syncFolder } from './files.ts'
 import { type Lock, takeLock } from './lock.ts'
 import { WAITING } from './make-backup.ts'
-import { findOld } from './store-files.ts'
+import { findStoreFiles } from './store-files.ts'
 
 export interface RestoreRequest {
   readonly file: string
@@ -60,7 +60,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<RestoreRep
   const path = realPath(store.slice('sqlite:'.length))
   const lock = await takeLock(path, clock)
   try {
-    const old = findOld(path)
+    const old = findStoreFiles(path)
     if (old.isStore && !request.replace) {
       throw new StoreError(
         `There is a store at ${path} already. Use --replace to replace it; the old one is kept beside it.`,

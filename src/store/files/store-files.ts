@@ -4,7 +4,7 @@ import { createSpool, spoolsOf } from '../money/spool.ts'
 import { hasBytes } from './files.ts'
 
 /** The existing files of the store at a path, the database first, and whether it has content. */
-export function findOld(path: string): { readonly files: readonly string[]; readonly isStore: boolean } {
+export function findStoreFiles(path: string): { readonly files: readonly string[]; readonly isStore: boolean } {
   const spools = spoolsOf(path)
   const own = ['', '-wal', '-shm', '.commits'].map(end => `${path}${end}`)
   const isStore = own.some(hasBytes) || spools.some(spool => createSpool(spool).read().length > 0)

@@ -13,7 +13,7 @@ import { type Mailbox, type MailboxMemory, NONE } from './mailbox.ts'
 import { fits64, HOLDS, SETTLES } from './records.ts'
 
 /** An operation with a number, which its reply has too. */
-export interface Numbered extends Operation {
+export interface NumberedOperation extends Operation {
   readonly id: number
 }
 
@@ -37,7 +37,7 @@ export interface Attachment {
 }
 
 /** One direction: the mailbox, and the port for values that are too large for it. */
-export interface Way {
+export interface Channel {
   readonly ring: Mailbox
   readonly port: MessagePort
 }
@@ -64,7 +64,7 @@ const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', unde
 const SHORT_OF = ['account', 'key'] as const
 
 /** Writes a request. Returns false, and writes nothing, if the mailbox is full. Throws for a value that cannot be cloned. */
-export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs: number): boolean {
+export function writeRequest(way: Channel, { id, name, request }: NumberedOperation, sentAtMs: number): boolean {
   const { ring } = way
   const form = name === 'hold' ? HOLDS : name === 'settle' ? SETTLES : null
   const bytes = form === null ? null : form.bytes(request as never)
@@ -75,7 +75,7 @@ export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs
 }
 
 /** Reads a request or the client to attach; undefined for the end. */
-export function readRequest(way: Way, at: number): Numbered | Attachment | undefined {
+export function readRequest(way: Channel, at: number): NumberedOperation | Attachment | undefined {
   const { ring } = way
   const kind = ring.view.getInt32(at, true)
   if (kind === END) return undefined
@@ -95,7 +95,7 @@ export const sentAt = (ring: Mailbox, at: number): number => ring.view.getFloat6
  * Attaches another client under its own number. Its memory and its port are sent through the port. Returns false, and sends nothing, if
  * the mailbox is full.
  */
-export function writeAttach({ ring, port }: Way, client: number, pair: Pair): boolean {
+export function writeAttach({ ring, port }: Channel, client: number, pair: Pair): boolean {
   const at = begin(ring, BODY, ATTACH, 0, client, 0)
   if (at === NONE) return false
   port.postMessage(pair, [pair.port])
@@ -108,7 +108,7 @@ export function writeEnd(ring: Mailbox, sentAtMs: number): boolean {
 }
 
 /** Writes the result of an operation. Returns false, and writes nothing, if the mailbox is full. */
-export function writeResult(way: Way, { id, name }: Numbered, result: unknown): boolean {
+export function writeResult(way: Channel, { id, name }: NumberedOperation, result: unknown): boolean {
   const { ring } = way
   const word = WORDS.indexOf(result)
   if (word !== -1) return begin(ring, BODY, WORD, word, id, 0) !== NONE && put(ring, BODY)
@@ -130,11 +130,11 @@ export function writeResult(way: Way, { id, name }: Numbered, result: unknown): 
 }
 
 /** Writes the error of an operation. Returns false, and writes nothing, if the mailbox is full. */
-export function writeFailure(way: Way, { id }: Numbered, error: unknown): boolean {
+export function writeFailure(way: Channel, { id }: NumberedOperation, error: unknown): boolean {
   return writeClone(way, id, 0, [undefined, encodeError(error)])
 }
 
-export function readReply(way: Way, at: number): Reply {
+export function readReply(way: Channel, at: number): Reply {
   const { view } = way.ring
   const kind = view.getInt32(at, true)
   const detail = view.getInt32(at + DETAIL, true)
@@ -168,7 +168,7 @@ function put(ring: Mailbox, length: number): true {
   return true
 }
 
-function writeClone({ ring, port }: Way, id: number, sentAtMs: number, value: unknown): boolean {
+function writeClone({ ring, port }: Channel, id: number, sentAtMs: number, value: unknown): boolean {
   const clone = serialize(value)
   const length = BODY + clone.length
   const isHere = length <= ring.largest
@@ -180,7 +180,7 @@ function writeClone({ ring, port }: Way, id: number, sentAtMs: number, value: un
   return put(ring, isHere ? length : BODY)
 }
 
-function readClone({ ring, port }: Way, at: number): unknown {
+function readClone({ ring, port }: Channel, at: number): unknown {
   const kind = ring.view.getInt32(at, true)
   if (kind === ELSEWHERE) return deserialize(receiveMessageOnPort(port)!.message as Uint8Array)
   if (kind !== CLONE) throw new Error(`The kind ${kind} of a record is unknown`)

@@ -5,11 +5,11 @@
  */
 import { MessageChannel } from 'node:worker_threads'
 import {
-  type Numbered,
+  type Channel,
+  type NumberedOperation,
   type Pair,
   type Reply,
   readReply,
-  type Way,
   writeAttach,
   writeEnd,
   writeRequest,
@@ -42,7 +42,7 @@ export interface LinkEvents {
 
 export interface Link {
   /** Writes an operation. False if the mailbox is full until the thread has read. Throws for a value that cannot be cloned. */
-  put(operation: Numbered, sentAtMs: number): boolean
+  put(operation: NumberedOperation, sentAtMs: number): boolean
   /** Publishes written operations, and wakes the thread if it sleeps. */
   send(): void
   healthy(): boolean
@@ -64,7 +64,7 @@ export function createPair(): { readonly here: Pair; readonly there: Pair } {
 }
 
 /** Keeps the event loop alive while it is referenced. */
-export interface Keeper {
+export interface EventLoopRef {
   ref(): unknown
   unref(): unknown
 }
@@ -73,13 +73,13 @@ export class LinkEnd implements Link {
   readonly #pair: Pair
   readonly #state: ThreadState
   readonly #events: LinkEvents
-  readonly #keeper: Keeper
-  readonly #requests: Way
-  readonly #replies: Way
+  readonly #keeper: EventLoopRef
+  readonly #requests: Channel
+  readonly #replies: Channel
   #isOver = false
 
   /** @param keeper keeps the event loop of this thread alive until `keepAlive(false)` */
-  constructor(pair: Pair, state: ThreadState, keeper: Keeper, events: LinkEvents) {
+  constructor(pair: Pair, state: ThreadState, keeper: EventLoopRef, events: LinkEvents) {
     this.#pair = pair
     this.#state = state
     this.#events = events
@@ -91,7 +91,7 @@ export class LinkEnd implements Link {
     queueMicrotask(() => this.#listen())
   }
 
-  put(operation: Numbered, sentAtMs: number): boolean {
+  put(operation: NumberedOperation, sentAtMs: number): boolean {
     return writeRequest(this.#requests, operation, sentAtMs)
   }
 

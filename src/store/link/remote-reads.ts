@@ -11,9 +11,9 @@ import type { Clock } from '#contract'
 import type { Connector } from '../engine/database.ts'
 import type { ReplicaReads } from '../engine/replicas.ts'
 import { StoreError, type StoreErrorCode } from '../error.ts'
-import { TooMuch } from '../mistakes.ts'
+import { ReadLimitError } from '../mistakes.ts'
 import type { RecoveryReads } from '../money/recovery.ts'
-import type { KnownSecret } from '../people/keys.ts'
+import type { SecretRecord } from '../people/keys.ts'
 import type { Promised } from '../promised.ts'
 import type { ResponseReads } from '../responses/responses-service.ts'
 import { type StoreReads, StoreUnavailable } from '../store.ts'
@@ -21,7 +21,7 @@ import { type StoreReads, StoreUnavailable } from '../store.ts'
 /** All reads of the thread. */
 export interface AllReads {
   readonly store: StoreReads
-  readonly secrets: { find(token: string): KnownSecret | null }
+  readonly secrets: { find(token: string): SecretRecord | null }
   readonly responses: ResponseReads
   readonly recovery: RecoveryReads
   readonly replicas: ReplicaReads
@@ -198,7 +198,7 @@ class ReadsThread {
 
 /** Keeps the class of the caller's mistakes. Everything else is a failure of the database. */
 function revived({ name, message, code }: NonNullable<ReadReply['error']>): Error {
-  if (name === 'TooMuch') return new TooMuch(message)
+  if (name === 'ReadLimitError') return new ReadLimitError(message)
   if (name !== 'StoreError') return unreadable(new Error(message))
   return new StoreError(message, code === null ? {} : { code: code as StoreErrorCode })
 }

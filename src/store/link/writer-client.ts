@@ -10,7 +10,7 @@ import { StoreError } from '../error.ts'
 import { StoreUnavailable } from '../store.ts'
 import type { CommitFigures, WriterFigures } from '../store-figures.ts'
 import type { Name, Request, Result, Writer } from '../writer.ts'
-import type { Numbered, Reply } from './codec.ts'
+import type { NumberedOperation, Reply } from './codec.ts'
 import type { Link, LinkEvents } from './link.ts'
 
 /** Connects a writer to the thread. */
@@ -42,7 +42,7 @@ export interface ThreadWriterOptions {
   readonly schedule: (fn: () => void) => void
 }
 
-interface PendingOperation extends Numbered {
+interface PendingOperation extends NumberedOperation {
   id: number
   resolve(result: unknown): void
   reject(error: unknown): void

@@ -14,11 +14,11 @@ import { LARGEST_GROUP, type Waiter } from '../engine/group.ts'
 import { createWriter, type DirectWriter, type Operation } from '../writer.ts'
 import {
   type Attachment,
-  type Numbered,
+  type Channel,
+  type NumberedOperation,
   type Pair,
   readRequest,
   sentAt,
-  type Way,
   writeFailure,
   writeResult,
 } from './codec.ts'
@@ -29,20 +29,20 @@ import type { ThreadParts } from './thread-host.ts'
 /** A reply: its operation, and how it is written. */
 interface Answer {
   readonly write: typeof writeResult
-  readonly operation: Numbered
+  readonly operation: NumberedOperation
   readonly value: unknown
 }
 
 /** An operation with the client that requested it. */
-interface ClientOperation extends Numbered {
+interface ClientOperation extends NumberedOperation {
   client: Client
 }
 
 /** One end of a client's pair. */
 class Client {
   readonly #pair: Pair
-  readonly #requests: Way
-  readonly #replies: Way
+  readonly #requests: Channel
+  readonly #replies: Channel
   /** Replies for which its mailbox had no room. */
   #waiting: Answer[] = []
 
@@ -61,7 +61,7 @@ class Client {
   }
 
   /** Passes on pending operations, at most `most`. */
-  take(most: number, act: (asked: Numbered | Attachment | undefined) => void): void {
+  take(most: number, act: (asked: NumberedOperation | Attachment | undefined) => void): void {
     const { ring } = this.#requests
     for (let left = most; left > 0; left--) {
       const at = ring.next()
@@ -121,7 +121,7 @@ const waiter: Waiter<Operation, unknown> = {
 }
 
 /** The reply without an operation: the database is open, or the reason why it is not. */
-const OPENED: Numbered = { id: 0, name: 'probe', request: undefined }
+const OPENED: NumberedOperation = { id: 0, name: 'probe', request: undefined }
 
 Atomics.store(state, FULL, 0)
 const database = open()

@@ -5,7 +5,7 @@
  */
 import { type Clock, formatMoney, type Log, type SettleRequest, type SettleResult, type Spooled } from '#contract'
 import { StoreUnavailable } from '../store.ts'
-import type { Unwritten } from '../store-figures.ts'
+import type { UnwrittenSettles } from '../store-figures.ts'
 import type { Writer } from '../writer.ts'
 import { settleRecord } from './ledger-fields.ts'
 import { replay } from './recovery.ts'
@@ -30,7 +30,7 @@ export interface Backlog {
   abandon(request: SettleRequest): void
   isEmpty(): boolean
   /** Numbers of charges in the spool, of charges in memory only, and of corrections of recovered charges. */
-  count(): Unwritten
+  count(): UnwrittenSettles
   /** Tries to write everything now; resolves with whether that succeeded. */
   catchUp(): Promise<boolean>
   /**
@@ -39,7 +39,7 @@ export interface Backlog {
    */
   attempt(): Promise<boolean>
   /** Resolves when no charge is in memory only. */
-  safe(): Promise<void>
+  flushed(): Promise<void>
   /** Tries once more and logs the charges that are lost. Resolves with their number. */
   close(): Promise<number>
 }
@@ -116,7 +116,7 @@ class RetryingBacklog implements Backlog {
     return this.#spooled + this.#replaying + this.#charges.size + this.#doubts.size === 0
   }
 
-  count(): Unwritten {
+  count(): UnwrittenSettles {
     return { spooled: this.#spooled + this.#replaying, waiting: this.#charges.size, corrected: this.#corrected }
   }
 
@@ -124,7 +124,7 @@ class RetryingBacklog implements Backlog {
     return this.#running ?? Promise.resolve(this.isEmpty())
   }
 
-  safe(): Promise<void> {
+  flushed(): Promise<void> {
     return this.#charges.size === 0 ? Promise.resolve() : new Promise(resolve => this.#waiters.push(resolve))
   }
 
@@ -145,7 +145,7 @@ class RetryingBacklog implements Backlog {
   #arm(): void {
     if (this.#timer !== undefined || this.#running !== undefined || this.#isClosed || this.isEmpty()) return
     this.#timer = setTimeout(() => void this.catchUp(), this.#pauseMs)
-    // The timer keeps no process alive: a shutdown waits for safe().
+    // The timer keeps no process alive: a shutdown waits for flushed().
     this.#timer.unref()
     this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS)
   }

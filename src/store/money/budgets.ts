@@ -13,7 +13,7 @@ import { GroupRows } from './group-rows.ts'
 import { budgetsOf, HOLD_AT, type HoldRecord, LARGEST } from './ledger-fields.ts'
 
 /** The limits in which a hold has reserved, beside its account. */
-export interface Reserved {
+export interface Reservation {
   readonly account: string
   readonly key: string
   /** Written by `budgetsText`; null: none. */
@@ -28,9 +28,9 @@ export interface BudgetRows {
   /** Reserves in all limits of the hold. */
   reserve(hold: HoldRecord, nowMs: number): void
   /** @param charged below 0 for a refund */
-  settle(reserved: Reserved, held: NanoUsd, charged: NanoUsd, nowMs: number): void
+  settle(reserved: Reservation, held: NanoUsd, charged: NanoUsd, nowMs: number): void
   /** The smallest remaining amount, at least 0; null without a limit. */
-  free(reserved: Reserved): NanoUsd | null
+  free(reserved: Reservation): NanoUsd | null
   /** Writes the changed rows: before COMMIT, and before anything else uses the tables. */
   flush(): void
   /** Drops the rows in memory: something else may have changed them, or a change was undone. */

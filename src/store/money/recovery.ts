@@ -25,7 +25,7 @@ interface CheckpointRow {
 }
 
 /** The replica, thread or process that died. */
-export interface Dead {
+export interface DeadOwner {
   /** The replica's number, where several processes share a store; null elsewhere. */
   readonly replica: number | null
   /** The number of the thread that died; null: the whole process did. */
@@ -36,7 +36,7 @@ export interface Dead {
 
 /** Reads of recovery. */
 export interface RecoveryReads {
-  left(dead: Dead): readonly LeftHold[]
+  left(dead: DeadOwner): readonly LeftHold[]
   /** Whether the replica still has a row. */
   isReplica(id: number): boolean
 }
@@ -67,7 +67,7 @@ export interface RecoveryParts {
   /** Spools of threads that ended. Each is removed when all of it is in the ledger. */
   readonly orphans: readonly Spool[]
   /** Null: no open hold is dead. */
-  readonly dead: Dead | null
+  readonly dead: DeadOwner | null
 }
 
 /** Number of settles at once: ten thousand open holds share a few commits without ten thousand promises. */
@@ -135,7 +135,7 @@ export async function settleLeft({
   reads,
   settle,
   dead,
-}: Pick<RecoveryParts, 'reads' | 'settle'> & { readonly dead: Dead }) {
+}: Pick<RecoveryParts, 'reads' | 'settle'> & { readonly dead: DeadOwner }) {
   const report = { settled: 0, charged: 0n }
   const holds = await reads.left(dead)
   for (let start = 0; start < holds.length; start += BATCH) {

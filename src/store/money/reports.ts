@@ -110,7 +110,7 @@ export interface Reports {
   /** The number of entries and free exchanges in a time, at most `most`. */
   countEvents(accountId: string, range: { readonly from: number; readonly to: number; readonly most: number }): number
   /**
-   * Sorted by time, key and model. Reads sums, never the ledger. Throws `TooMuch` if there are more rows than `limit`, or too many to
+   * Sorted by time, key and model. Reads sums, never the ledger. Throws `ReadLimitError` if there are more rows than `limit`, or too many to
    * sum.
    */
   usage(query: UsageQuery): readonly UsageRow[]

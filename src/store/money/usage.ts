@@ -1,7 +1,7 @@
 /** Usage, summed up by hour and by day in the transaction of each settle. Pages and charts read these rows, never the ledger. */
 import type { NanoUsd, Outcome } from '#contract'
 import type { Database, Row, Statement, Value } from '../engine/database.ts'
-import { TooMuch } from '../mistakes.ts'
+import { ReadLimitError } from '../mistakes.ts'
 import { LARGEST, SETTLE_AT, type SettleRecord } from './ledger-fields.ts'
 import type { Reports, UsageRow } from './reports.ts'
 
@@ -183,9 +183,9 @@ export function createUsageReader(database: Database): Reports['usage'] {
     const times = [startOf(span, from), Math.ceil(to)] as const
     const limits = by === 'both' ? [Math.min(MAX_SUMMED, limit) + 1] : [MAX_SUMMED + 1, limit + 1]
     const rows = find[by].all(accountId, grain, ...times, ...limits)
-    if (rows.length > limit) throw new TooMuch(`there are more than ${limit} rows of usage`)
+    if (rows.length > limit) throw new ReadLimitError(`there are more than ${limit} rows of usage`)
     const summed = rows.reduce((sum, row) => sum + Number(row['summed']), 0)
-    if (summed > MAX_SUMMED) throw new TooMuch(`there are more than ${MAX_SUMMED} rows of usage to sum`)
+    if (summed > MAX_SUMMED) throw new ReadLimitError(`there are more than ${MAX_SUMMED} rows of usage to sum`)
     return rows.map(toUsageRow)
   }
 }

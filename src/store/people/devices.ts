@@ -9,7 +9,7 @@
 import { type KeyObject, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '#contract'
 import { DEVICE_MS, type Device } from './people.ts'
-import type { PersonReader } from './persons.ts'
+import type { PersonReader } from './person-rows.ts'
 import { digest } from './token.ts'
 
 const TEXT = /^(per_[0-9A-Z]{1,40})\.([0-9a-z]{1,11})\.([0-9A-Za-z_-]{22})\.([0-9A-Za-z_-]{43})$/

@@ -58,7 +58,7 @@ export interface KeyOperations {
 }
 
 /** Finds a key by its token, in a database here or on another machine. */
-export type FindSecret = (token: string) => KnownSecret | null | Promise<KnownSecret | null>
+export type FindSecret = (token: string) => SecretRecord | null | Promise<SecretRecord | null>
 
 export interface KeyReader extends Keys {
   /** Drops cached lookups. Called after a write that can change what a key may do, and before that write resolves. */
@@ -187,7 +187,7 @@ function prepare(database: Database) {
 }
 
 /** A secret as the database has it; expiry is checked for each request. */
-export interface KnownSecret {
+export interface SecretRecord {
   readonly isRevoked: boolean
   readonly expiresAt: number | null
   /** Where the key was rotated: when this secret stops working. */
@@ -198,7 +198,7 @@ export interface KnownSecret {
 /** A lookup in the database takes 16 us, a tenth of a request. Only this process writes, so its threads know when to drop the cache. */
 const MAX_CACHED = 16_384
 
-export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => KnownSecret | null {
+export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => SecretRecord | null {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
       account.name AS account_name, account.plan, account.budgets AS account_budgets, balance.frozen, account.created_at AS account_created_at
@@ -238,18 +238,18 @@ export const createKeyVersion = (): KeyVersion => new Int32Array(new SharedArray
 /** @param read if it returns a promise, `find` returns one too, unless the token is cached */
 export function createKeyReader(read: FindSecret, version: KeyVersion, mostCached: number = MAX_CACHED): KeyReader {
   /** By the token's hash. Unknown tokens are not cached, because anyone could fill the cache with them. */
-  const cached = boundedMap<KnownSecret>(mostCached)
+  const cached = boundedMap<SecretRecord>(mostCached)
   /** The version of the cached secrets. */
   let cachedVersion = Atomics.load(version, 0)
 
-  function lookupOf(entry: KnownSecret, nowMs: number): KeyLookup {
+  function lookupOf(entry: SecretRecord, nowMs: number): KeyLookup {
     if (entry.isRevoked) return { found: 'revoked' }
     if (isPast(entry.expiresAt, nowMs)) return { found: 'expired' }
     if (isPast(entry.secretEndsAt, nowMs)) return { found: 'rotated' }
     return entry.live
   }
 
-  function remember(name: string, found: KnownSecret | null, nowMs: number): KeyLookup {
+  function remember(name: string, found: SecretRecord | null, nowMs: number): KeyLookup {
     if (found === null) return { found: 'unknown' }
     cached.set(name, found)
     return lookupOf(found, nowMs)
@@ -258,7 +258,7 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostCache
   /** @param before the version before the read began */
   async function rememberLater(
     name: string,
-    reading: Promise<KnownSecret | null>,
+    reading: Promise<SecretRecord | null>,
     before: number,
     nowMs: number,
   ): Promise<KeyLookup> {

@@ -23,7 +23,7 @@ import {
   type Role,
   TOKEN_PREFIX,
 } from './people.ts'
-import { createPersonReader, noPerson } from './persons.ts'
+import { createPersonReader, noPerson } from './person-rows.ts'
 import { createSessionReader } from './sessions.ts'
 import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, last4 } from './token.ts'
 

@@ -39,13 +39,13 @@ export type TryState = WindowState | GrowthState
 const MOST_AHEAD_MS = 60_000
 
 /** A counted try. It is needed to take the try back. */
-export interface Counted {
+export interface CountedTry {
   readonly at: number
   readonly before: TryState | null
 }
 
 /** Either the try counts and the state changes, or it has to wait. */
-export type TryResult = { readonly state: TryState; readonly counted: Counted } | { readonly waitMs: number }
+export type TryResult = { readonly state: TryState; readonly counted: CountedTry } | { readonly waitMs: number }
 
 /** @param before null: the subject has no state */
 export function countTry(rule: TryRule, before: TryState | null, now: number): TryResult {
@@ -55,7 +55,7 @@ export function countTry(rule: TryRule, before: TryState | null, now: number): T
 }
 
 /** The state after a try was taken back; null: none is left. @param current null: the state has expired */
-export function takeBack(rule: TryRule, current: TryState | null, counted: Counted): TryState | null {
+export function takeBack(rule: TryRule, current: TryState | null, counted: CountedTry): TryState | null {
   if (current === null) return null
   if ('most' in rule) return without(current as WindowState, counted.at)
   const { tries, at } = current as GrowthState

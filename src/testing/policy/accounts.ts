@@ -33,7 +33,7 @@ export function accountsOf({ account = {}, key, accounts = {} }: Given = {}) {
 }
 
 /** Creates the accounts and their keys, with the defaults of policy tests. */
-export async function settle({ store }: Pick<TestGateway, 'store'>, given?: Given): Promise<TestAccounts> {
+export async function createAccounts({ store }: Pick<TestGateway, 'store'>, given?: Given): Promise<TestAccounts> {
   const accounts = new Map<string, TestAccount>()
   for (const [name, account] of accountsOf(given)) accounts.set(name, await createAccount(store, name, account))
   const [first] = accounts.values()

@@ -26,7 +26,7 @@ const WHAT: Readonly<Record<UnhandledKind, string>> = {
 }
 
 /** Starts the isolation. Only one at a time. */
-export function standGuard(): Guard {
+export function isolateTests(): Guard {
   let errors: string[] = []
   let refused: string[] = []
   // All connections use this: fetch, undici, node:http, TLS, and functions that were taken out of a module before.

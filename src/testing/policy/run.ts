@@ -9,7 +9,7 @@ import { type BenchAnswer, type BenchRequest, headersOf } from '../../simulate/v
 import { gatewayMistakeText, pause, StuckError, TestGateway } from '../../simulate/whole-gateway.ts'
 import { openStore } from '../../store/engine/sqlite.ts'
 import { startOf } from '../bench.ts'
-import { accountsOf, settle, type TestAccount, type TestAccounts } from './accounts.ts'
+import { accountsOf, createAccounts, type TestAccount, type TestAccounts } from './accounts.ts'
 import { type ExchangeResult, type Mismatch, mismatches } from './expect.ts'
 import { HttpStandIn } from './http.ts'
 import { tokenFor, tokenStepOf, trusting } from './identity.ts'
@@ -106,7 +106,7 @@ function unanswered(http: HttpStandIn | null, step: number): StepFailure[] {
 }
 
 /** Errors shortly after the last test. */
-export async function wentWrongLater(guard: Guard): Promise<StepFailure[]> {
+export async function laterFailures(guard: Guard): Promise<StepFailure[]> {
   await pause(LATER_MS)
   return unhandledFailures(guard, 1)
 }
@@ -128,7 +128,7 @@ interface Run {
 
 async function runSteps(stage: Omit<Stage, 'account' | 'script'>, run: Run): Promise<void> {
   const { test } = stage
-  const accounts: TestAccounts = await settle(stage.testGateway, test.given)
+  const accounts: TestAccounts = await createAccounts(stage.testGateway, test.given)
   const script: UpstreamScript = { answers: [], from: 0 }
   for (const [nth, step] of [test, ...(test.then ?? [])].entries()) {
     run.step = nth + 1

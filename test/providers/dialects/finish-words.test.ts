@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { finishOf, saysNoFinish } from '../../../src/providers/dialects/finish-words.ts'
+import { finishOf, lacksFinishReason } from '../../../src/providers/dialects/finish-words.ts'
 
 test.each<[words: string, expected: string]>([
   ['stop eos end_turn COMPLETE STOP stop_sequence tool_use TOOL_CALL', 'stop'],
@@ -22,5 +22,12 @@ test('an answer with calls that stops normally finishes with tool_calls', () => 
 })
 
 test('values that are not words', () => {
-  expect([null, undefined, '', 'null', 'stop', 0].map(saysNoFinish)).toEqual([true, true, true, true, false, false])
+  expect([null, undefined, '', 'null', 'stop', 0].map(lacksFinishReason)).toEqual([
+    true,
+    true,
+    true,
+    true,
+    false,
+    false,
+  ])
 })

@@ -1,11 +1,11 @@
 /** Grace clocks. */
 import { expect, test } from 'vitest'
-import { graceClock, type Patient } from '../../../src/request/pipeline/grace.ts'
+import { type GraceEntry, graceClock } from '../../../src/request/pipeline/grace.ts'
 import { until } from '../../helpers/until.ts'
 
 test('an idle clock is dropped', async () => {
   const clock = graceClock(8)
-  const entry: Patient = { graceLink: null, graceSince: 0, giveUp() {} }
+  const entry: GraceEntry = { graceLink: null, graceSince: 0, giveUp() {} }
   clock.add(entry)
   expect(graceClock(8)).toBe(clock)
   clock.delete(entry)

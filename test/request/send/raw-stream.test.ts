@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { plainPrice } from '#contract'
 import { RawFailure } from '../../../src/providers/raw.ts'
 import type { Client } from '../../../src/request/answer/client.ts'
-import { EventStream, howItLeaves } from '../../../src/request/send/raw-stream.ts'
+import { deliveryOf, EventStream } from '../../../src/request/send/raw-stream.ts'
 import { usageIn, usageOfRaw } from '../../../src/request/send/raw-usage.ts'
 import { expectWithin } from '../../helpers/promised.ts'
 
@@ -148,7 +148,7 @@ describe('events', () => {
   })
 })
 
-test.each<[string | undefined, number | null, ReturnType<typeof howItLeaves>]>([
+test.each<[string | undefined, number | null, ReturnType<typeof deliveryOf>]>([
   ['application/json', null, null],
   ['application/json; charset=utf-8', 100_000_000, null],
   ['application/vnd.api+json', null, null],
@@ -162,7 +162,7 @@ test.each<[string | undefined, number | null, ReturnType<typeof howItLeaves>]>([
   [undefined, 0, null],
   [undefined, null, 'bytes'],
 ])('an answer of type %s and length %s leaves as %s', (type, length, how) => {
-  expect(howItLeaves({ status: 200, headers: type === undefined ? {} : { 'content-type': type }, length })).toBe(how)
+  expect(deliveryOf({ status: 200, headers: type === undefined ? {} : { 'content-type': type }, length })).toBe(how)
 })
 
 test.each<[string, unknown, object | null]>([

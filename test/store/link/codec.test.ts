@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import { StoreError } from '../../../src/store/error.ts'
 import {
-  type Numbered,
+  type NumberedOperation,
   readReply,
   readRequest,
   sentAt,
@@ -60,9 +60,9 @@ function carried<Value>(
   return value
 }
 
-const ask = (on: ReturnType<typeof way>, operation: Numbered) =>
+const ask = (on: ReturnType<typeof way>, operation: NumberedOperation) =>
   carried(on, to => writeRequest(to, operation, 7), readRequest)
-const reply = (on: ReturnType<typeof way>, operation: Numbered, result: unknown) =>
+const reply = (on: ReturnType<typeof way>, operation: NumberedOperation, result: unknown) =>
   carried(on, to => writeResult(to, operation, result), readReply)
 
 const money = fc.oneof(fc.bigInt(0n, 2n ** 63n - 1n), fc.constantFrom(0n, 1n, 2n ** 53n + 1n, 2n ** 63n - 1n))
@@ -82,7 +82,7 @@ const recordsOf = (fields: readonly Field<never>[]) =>
           : values
     }),
   )
-const operation: fc.Arbitrary<Numbered> = fc.oneof(
+const operation: fc.Arbitrary<NumberedOperation> = fc.oneof(
   fc.record({ id: count, name: fc.constant('hold' as const), request: recordsOf(HOLD_FIELDS) }),
   fc.record({ id: count, name: fc.constant('settle' as const), request: recordsOf(SETTLE_FIELDS) }),
   fc.record({
@@ -115,7 +115,7 @@ describe(`with any values (TOLLGATE_SEED=${SEED})`, () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), steps => {
         const { to, from } = way(1 << 14, begin)
-        const list: Numbered[] = []
+        const list: NumberedOperation[] = []
         let now = 1.5e12
         const readOne = () => {
           const expected = list.shift()

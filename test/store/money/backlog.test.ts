@@ -95,13 +95,13 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     at.refuseSpool()
     spool('req_1')
     let isSafe = false
-    const safe = store.safe().then(() => {
+    const flushed = store.flushed().then(() => {
       isSafe = true
     })
     await store.look()
     expect(isSafe).toBe(false)
     at.allowSpool()
-    await safe
+    await flushed
     expect(store.unwritten()).toMatchObject({ spooled: 1, waiting: 0 })
     faults.before = 0
   })

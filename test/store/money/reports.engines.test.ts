@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { TooMuch } from '../../../src/store/mistakes.ts'
+import { ReadLimitError } from '../../../src/store/mistakes.ts'
 import { MAX_LOOKED_AT } from '../../../src/store/money/lists.ts'
 import type { Page, UsageRow } from '../../../src/store/money/reports.ts'
 import { MAX_SUMMED } from '../../../src/store/money/usage.ts'
@@ -568,7 +568,7 @@ onEveryEngine(() => {
       write(store, String(MAX_SUMMED + 1))
       const all = { step: 'hour', accountId: 'acc_x', from: 0, to: Number.MAX_SAFE_INTEGER } as const
       for (const by of ['none', 'key', 'model', 'both'] as const) {
-        expect(() => store.reads.reports.usage({ ...all, by }), by).toThrow(TooMuch)
+        expect(() => store.reads.reports.usage({ ...all, by }), by).toThrow(ReadLimitError)
         // One hour fewer is one row fewer than the limit, or some.
         const [few, rows] = [{ ...all, by, to: 10 * HOUR }, { none: 10, key: 100, model: 50, both: 500 }[by]]
         expect(store.reads.reports.usage({ ...few, limit: rows })).toHaveLength(rows)

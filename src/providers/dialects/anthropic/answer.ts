@@ -1,10 +1,10 @@
 /** Decodes a whole answer of the Messages API to a chat completion. */
 import type { AnswerView, AnthropicPiece } from '#contract'
-import { saysNothing } from '../failure.ts'
+import { isEmptyValue } from '../failure.ts'
 import { finishOf } from '../finish-words.ts'
 import { parseAnswer } from '../json-exact.ts'
 import {
-  type Decoded,
+  type DecodeResult,
   invalid,
   type ReasoningDetail,
   type TranslatedCall,
@@ -16,11 +16,11 @@ import { refusalOf, stopReasonOf } from './finish-reason.ts'
 import { JSON_TOOL } from './tools.ts'
 import { usageOf } from './usage.ts'
 
-export function decodeMessage(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
+export function decodeMessage(body: Buffer, view: AnswerView, errors: ErrorReader): DecodeResult {
   try {
     const parsed = parseAnswer(body.toString('utf8'), 'input')
     if (!isFields(parsed)) return invalid('the answer is not an object')
-    if (parsed['type'] === 'error' || !saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
+    if (parsed['type'] === 'error' || !isEmptyValue(parsed['error'])) return { failure: errors.inside(parsed) }
     const content = parsed['content']
     if (!Array.isArray(content)) return invalid('the answer has no content')
     return translated(parsed, content.filter(isFields), view)
@@ -30,7 +30,7 @@ export function decodeMessage(body: Buffer, view: AnswerView, errors: ErrorReade
   }
 }
 
-function translated(message: Fields, blocks: readonly Fields[], view: AnswerView): Decoded {
+function translated(message: Fields, blocks: readonly Fields[], view: AnswerView): DecodeResult {
   let text = ''
   let reasoning = ''
   const details: ReasoningDetail[] = []

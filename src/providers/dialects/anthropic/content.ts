@@ -44,7 +44,7 @@ export function writeConversation(
       writePart(part, turn, rules).map(block => marked(block, part.kind === 'reasoning' ? undefined : part.cache)),
     )
     // Reasoning alone is not a message.
-    if (content.every(isThought)) continue
+    if (content.every(isReasoning)) continue
     if (turn.role === 'assistant') instruct()
     const last = messages.at(-1)
     if (last?.role === turn.role) last.content.push(...content)
@@ -68,7 +68,7 @@ const OPENING = '(The assistant begins.)'
 
 const textBlock = (text: string): Block => ({ type: 'text', text })
 
-const isThought = ({ type }: Block) => type === 'thinking' || type === 'redacted_thinking'
+const isReasoning = ({ type }: Block) => type === 'thinking' || type === 'redacted_thinking'
 
 /** One block for all texts; with marks, one up to each mark and one for the rest. */
 function instructionsOf(texts: readonly Text[]): Block[] {
@@ -108,7 +108,7 @@ function writePart(part: Part, { place }: Turn, rules: ContentRules): Block[] {
     case 'text':
       return [part.citations ? { ...textBlock(part.text), citations: part.citations } : textBlock(part.text)]
     case 'native':
-      return rules.thoughts || !isThought(part.block as Block) ? [part.block as Block] : []
+      return rules.thoughts || !isReasoning(part.block as Block) ? [part.block as Block] : []
     case 'image':
       return [{ type: 'image', source: imageSource(part.source, place, rules) }]
     case 'file':

@@ -4,7 +4,7 @@ import { type Conversation, lostIn, readConversation } from '../translate/conver
 import {
   droppedOf,
   isNarrowed,
-  JSON_IN_WORDS,
+  JSON_INSTRUCTION,
   numberOf,
   readEffort,
   readStop,
@@ -13,7 +13,7 @@ import {
 } from '../translate/parameters.ts'
 import { type Block, type MarkRule, withFitMarks } from './cache.ts'
 import { isTaken, writeConversation } from './content.ts'
-import { planThinking } from './thinking.ts'
+import { planReasoning } from './reasoning.ts'
 import { planTools } from './tools.ts'
 import { type Host, type Traits, traitsOf } from './traits.ts'
 
@@ -55,9 +55,9 @@ export function encodeMessages(
   const conversation = readConversation(body, undefined, block => isTaken(block, host), traits.systemWithin)
   const plan = planTools(body, traits, host, conversation)
   const { choice, format, mustCall } = plan
-  const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })
+  const thinking = planReasoning(traits, { effort: readEffort(body), cap, mustCall, conversation })
   const written = writeConversation(plan.byInstruction ? instructed(conversation) : conversation, {
-    thoughts: !thinking.isOff && !(traits.bindsThoughts && isNarrowed(body, true)),
+    thoughts: !thinking.isOff && !(traits.bindsReasoning && isNarrowed(body, true)),
     addresses: host === 'anthropic',
     prefill: traits.prefill,
   })
@@ -86,7 +86,7 @@ export function encodeMessages(
 }
 
 function instructed(conversation: Conversation): Conversation {
-  return { ...conversation, markedSystem: [...conversation.markedSystem, { kind: 'text', text: JSON_IN_WORDS }] }
+  return { ...conversation, markedSystem: [...conversation.markedSystem, { kind: 'text', text: JSON_INSTRUCTION }] }
 }
 
 /** A single text without a mark is sent as a string. */

@@ -11,9 +11,9 @@ export interface Traits {
   /** `budget`: reasons only on request, up to a number of tokens; `adaptive`: decides itself, guided by an effort. */
   readonly thinking: 'none' | 'budget' | 'adaptive'
   /** Adaptive only: it reasons by default, so the request must switch it off. */
-  readonly thinksUnasked: boolean
+  readonly reasonsByDefault: boolean
   /** Adaptive only: it refuses a request that switches reasoning off. */
-  readonly thinksAlways: boolean
+  readonly alwaysReasons: boolean
   /** Adaptive only: whether it supports the effort `xhigh`; otherwise `max` is the nearest. */
   readonly knowsXhigh: boolean
   /** Whether it supports `output_config.format` and strict tools. */
@@ -21,7 +21,7 @@ export interface Traits {
   /** Whether it can be forced to call a tool. */
   readonly forcedChoice: boolean
   /** Whether it refuses reasoning if something before it has changed. */
-  readonly bindsThoughts: boolean
+  readonly bindsReasoning: boolean
   /** Whether instructions may be between messages; otherwise all are moved to the front. */
   readonly systemWithin: boolean
   /** Whether a conversation may end with an assistant message, which the answer continues. */
@@ -31,12 +31,12 @@ export interface Traits {
 const FIRST: Traits = {
   sampling: 'free',
   thinking: 'none',
-  thinksUnasked: false,
-  thinksAlways: false,
+  reasonsByDefault: false,
+  alwaysReasons: false,
   knowsXhigh: false,
   schemas: false,
   forcedChoice: true,
-  bindsThoughts: false,
+  bindsReasoning: false,
   systemWithin: false,
   prefill: true,
 }
@@ -44,11 +44,11 @@ const SONNET_3_7: Traits = { ...FIRST, thinking: 'budget' }
 const FOUR: Traits = { ...SONNET_3_7, sampling: 'either' }
 const FOUR_5: Traits = { ...FOUR, schemas: true }
 const FOUR_6: Traits = { ...FOUR_5, thinking: 'adaptive', prefill: false }
-const FIVE: Traits = { ...FOUR_6, sampling: 'none', thinksUnasked: true, knowsXhigh: true }
+const FIVE: Traits = { ...FOUR_6, sampling: 'none', reasonsByDefault: true, knowsXhigh: true }
 const OPUS_5: Traits = { ...FIVE, systemWithin: true }
-const FABLE_5: Traits = { ...OPUS_5, thinksAlways: true }
+const FABLE_5: Traits = { ...OPUS_5, alwaysReasons: true }
 /** Opus 5.5 and Fable 5.1. */
-const NEWEST: Traits = { ...FABLE_5, forcedChoice: false, bindsThoughts: true }
+const NEWEST: Traits = { ...FABLE_5, forcedChoice: false, bindsReasoning: true }
 
 /**
  * The first matching row counts. Names may have a date, a cloud's prefix and suffix (`us.anthropic.claude-sonnet-4-20250514-v1:0`,

@@ -4,11 +4,11 @@ import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#con
 import { finishOf } from '../finish-words.ts'
 import { parseAnswer } from '../json-exact.ts'
 import {
-  AT_A_SEQUENCE,
   countOf,
   type ReasoningDetail,
   type TranslatedCall,
   translatedAnswer,
+  UNNAMED_STOP_SEQUENCE,
   wireUsage,
 } from '../translate/completion.ts'
 import { ANSWER_TOOL } from './request.ts'
@@ -113,7 +113,7 @@ export function isClientCall(toolUse: unknown): toolUse is ClientCall {
 
 /** AWS reports that a stop sequence ended the answer, but not which. */
 export function stopReasonOf(stopReason: unknown): string | undefined {
-  return stopReason === AT_A_SEQUENCE ? AT_A_SEQUENCE : undefined
+  return stopReason === UNNAMED_STOP_SEQUENCE ? UNNAMED_STOP_SEQUENCE : undefined
 }
 
 /** AWS counts cache reads and cache writes separately from the input. */

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { type ChatRequest, refuse } from '#contract'
 import {
-  hasLostItsThoughts,
+  hasLostReasoning,
   instructedByUser,
   type Part,
   readConversation,
@@ -36,7 +36,7 @@ export interface Messages {
 /** Throws a refusal for content that Converse does not support. */
 export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
   const { system, markedSystem, turns } = instructedByUser(
-    readConversation(body, undefined, null, traits.bindsThoughts),
+    readConversation(body, undefined, null, traits.bindsReasoning),
   )
   const encoder = new Encoder(traits)
   const messages: Message[] = []
@@ -55,7 +55,7 @@ export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
     ...opened(systemBlocks(system, markedSystem, traits), messages, traits, turns.at(-1)?.place ?? 'messages'),
     called: [...encoder.called],
     prefilled: messages.at(-1)?.role === 'assistant',
-    lostThought: hasLostItsThoughts({ turns }),
+    lostThought: hasLostReasoning({ turns }),
   }
 }
 
@@ -135,7 +135,7 @@ class Encoder {
       case 'file':
         return this.#document(part.name, part.source, place)
       case 'reasoning':
-        if (!this.#traits.takesThoughts) return undefined
+        if (!this.#traits.takesReasoning) return undefined
         if (part.sealed !== null) return { reasoningContent: { redactedContent: part.sealed } }
         return { reasoningContent: { reasoningText: { text: part.text, signature: part.signature } } }
       case 'call':

@@ -10,7 +10,7 @@ import {
   droppedOf,
   grammarRefusal,
   isNarrowed,
-  JSON_IN_WORDS,
+  JSON_INSTRUCTION,
   numberOf,
   type ResponseFormat,
   readEffort,
@@ -26,7 +26,7 @@ import {
 import { hasGrammar, objectSchema, schemaForClaude } from '../translate/tool-schema.ts'
 import { type Block, cachePoint, withFitMarks } from './cache.ts'
 import { encodeMessages, type Messages } from './messages.ts'
-import { encodeThinking, type Thinking } from './thinking.ts'
+import { encodeReasoning, type ReasoningFields } from './reasoning.ts'
 import { type Traits, traitsOf } from './traits.ts'
 
 /**
@@ -46,11 +46,11 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
   refuseImpossible(chat)
   const traits = traitsOf(model)
   const lost = new Set<string>()
-  const isForgotten = traits.bindsThoughts && isNarrowed(body, false)
-  const messages = encodeMessages(body, isForgotten ? { ...traits, takesThoughts: false } : traits)
+  const isForgotten = traits.bindsReasoning && isNarrowed(body, false)
+  const messages = encodeMessages(body, isForgotten ? { ...traits, takesReasoning: false } : traits)
   const format = schemaFor(readResponseFormat(body), traits, model)
   const tools = encodeTools(body, traits, messages, format, lost)
-  const thinking = encodeThinking(readEffort(body), traits, {
+  const thinking = encodeReasoning(readEffort(body), traits, {
     cap: chat.cap,
     forced: tools.forced,
     prefilled: messages.prefilled,
@@ -61,7 +61,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
   if (fit.isCut) lost.add('cache_control')
   const system = [...fit.system]
   if (format.kind === 'json') {
-    system.push({ text: JSON_IN_WORDS })
+    system.push({ text: JSON_INSTRUCTION })
     lost.add('response_format')
   }
   const additional = { ...thinking.fields, ...topK(body, traits, thinking, lost) }
@@ -120,7 +120,7 @@ function messagesWith(system: readonly Block[], messages: Messages['messages'], 
 }
 
 /** The cap is always sent. */
-function inferenceConfig({ body, cap }: Chat, traits: Traits, thinking: Thinking, lost: Set<string>) {
+function inferenceConfig({ body, cap }: Chat, traits: Traits, thinking: ReasoningFields, lost: Set<string>) {
   const stop = readStop(body)
   const stopSequences = traits.solidStops ? stop.filter(text => text.trim() !== '') : stop
   if (stopSequences.length < stop.length) lost.add('stop')
@@ -131,7 +131,7 @@ function inferenceConfig({ body, cap }: Chat, traits: Traits, thinking: Thinking
   }
 }
 
-function sampling(body: ChatRequest, traits: Traits, thinking: Thinking, lost: Set<string>) {
+function sampling(body: ChatRequest, traits: Traits, thinking: ReasoningFields, lost: Set<string>) {
   const temperature = nonDefaultNumber(body, 'temperature')
   const topP = nonDefaultNumber(body, 'top_p')
   const free = traits.sampling !== 'neither' && !thinking.fixesSampling
@@ -146,7 +146,7 @@ function sampling(body: ChatRequest, traits: Traits, thinking: Thinking, lost: S
 }
 
 /** Claude's parameter; Converse itself does not have it. */
-function topK(body: ChatRequest, traits: Traits, { fixesSampling }: Thinking, lost: Set<string>) {
+function topK(body: ChatRequest, traits: Traits, { fixesSampling }: ReasoningFields, lost: Set<string>) {
   const value = readTopK(body)
   if (value === undefined) return {}
   if (traits.topK && traits.sampling !== 'neither' && !fixesSampling) return { top_k: value }

@@ -7,7 +7,7 @@
 import { traitsOf as messagesTraitsOf } from '../anthropic/traits.ts'
 
 /** How `reasoning_effort` is sent, always in `additionalModelRequestFields`. */
-export type Thinking =
+export type ReasoningMode =
   /** Not sent. */
   | 'none'
   /** `thinking` with a token budget. */
@@ -22,17 +22,17 @@ export type Thinking =
   | 'config'
 
 export interface Traits {
-  readonly thinking: Thinking
+  readonly thinking: ReasoningMode
   /** The supported efforts in ascending order; `xhigh` exists for some only. */
   readonly efforts: readonly string[]
   /** Whether it reasons by default. */
-  readonly thinksByDefault: boolean
+  readonly reasonsUnasked: boolean
   /** Claude models that refuse a request that switches reasoning off. */
-  readonly thinksAlways: boolean
+  readonly alwaysReasons: boolean
   /** Whether it refuses reasoning if something before it has changed. Instructions keep their place then. */
-  readonly bindsThoughts: boolean
+  readonly bindsReasoning: boolean
   /** Whether reasoning can be sent back with its signature. */
-  readonly takesThoughts: boolean
+  readonly takesReasoning: boolean
   /** `temperature` and `top_p`: both, one at a time, or neither. */
   readonly sampling: 'both' | 'one' | 'neither'
   /** How it supports a JSON Schema for the answer: natively, by a forced tool call, or not. */
@@ -62,10 +62,10 @@ export interface Traits {
 const PLAIN: Traits = {
   thinking: 'none',
   efforts: [],
-  thinksByDefault: false,
-  thinksAlways: false,
-  bindsThoughts: false,
-  takesThoughts: false,
+  reasonsUnasked: false,
+  alwaysReasons: false,
+  bindsReasoning: false,
+  takesReasoning: false,
   sampling: 'both',
   schema: 'native',
   closedSchemas: false,
@@ -98,9 +98,9 @@ const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
   [/\bmeta\b|llama/, UNFORCED],
   [/cohere\.command-(?:text|light)|ai21\.j2/, { ...UNFORCED, system: false }],
   [/cohere|ai21|jamba/, UNFORCED],
-  [/deepseek\.r1/, { ...PLAIN, schema: 'none', thinksByDefault: true }],
+  [/deepseek\.r1/, { ...PLAIN, schema: 'none', reasonsUnasked: true }],
   [/deepseek|qwen/, { ...PLAIN, thinking: 'config', efforts: ['low', 'medium', 'high'] }],
-  [/gpt-oss|kimi/, { ...PLAIN, thinking: 'effort', efforts: ['low', 'medium', 'high'], thinksByDefault: true }],
+  [/gpt-oss|kimi/, { ...PLAIN, thinking: 'effort', efforts: ['low', 'medium', 'high'], reasonsUnasked: true }],
 ]
 
 export function traitsOf(model: string): Traits {
@@ -112,18 +112,18 @@ export function traitsOf(model: string): Traits {
 /** Claude's traits come from the table of its own API; Converse only wraps it. */
 function claude(id: string): Traits {
   const known = messagesTraitsOf(id)
-  const { thinking, thinksUnasked, thinksAlways, knowsXhigh, sampling, schemas, prefill } = known
-  const { forcedChoice, bindsThoughts } = known
+  const { thinking, reasonsByDefault, alwaysReasons, knowsXhigh, sampling, schemas, prefill } = known
+  const { forcedChoice, bindsReasoning } = known
   const byTool = /claude-(?:v\d|instant)/.test(id) ? 'none' : 'tool'
   return {
     ...PLAIN,
     thinking,
     efforts: knowsXhigh ? ['low', 'medium', 'high', 'xhigh', 'max'] : ['low', 'medium', 'high', 'max'],
-    thinksByDefault: thinksUnasked,
-    thinksAlways,
-    bindsThoughts,
+    reasonsUnasked: reasonsByDefault,
+    alwaysReasons,
+    bindsReasoning,
     forcedChoice,
-    takesThoughts: thinking !== 'none',
+    takesReasoning: thinking !== 'none',
     sampling: SAMPLING[sampling],
     prefill,
     topK: true,

@@ -1,21 +1,21 @@
 /** Decodes a whole answer of Cohere to a chat completion; parts are shared with the stream. */
 
 import type { AnswerView, WireUsage } from '#contract'
-import { saysNothing } from '../failure.ts'
+import { isEmptyValue } from '../failure.ts'
 import { finishOf } from '../finish-words.ts'
 import {
-  AT_A_SEQUENCE,
   countOf,
-  type Decoded,
+  type DecodeResult,
   invalid,
   type TranslatedCall,
   translatedAnswer,
+  UNNAMED_STOP_SEQUENCE,
   wireUsage,
 } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { ErrorReader } from './failures.ts'
 
-export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
+export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader): DecodeResult {
   let parsed: unknown
   try {
     parsed = JSON.parse(body.toString('utf8'))
@@ -26,7 +26,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
   const { id, message, finish_reason: reason, usage } = parsed
   // An error has its sentence in `message`, where an answer has an object.
   if (!isFields(message)) {
-    if (typeof message === 'string' || !saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
+    if (typeof message === 'string' || !isEmptyValue(parsed['error'])) return { failure: errors.inside(parsed) }
     return invalid('the answer has no message')
   }
   const calls = listOf(message['tool_calls']).filter(isFields).map(callIn)
@@ -74,7 +74,7 @@ function listOf(value: unknown): readonly unknown[] {
 
 /** The provider reports that a stop sequence ended the answer, but not which. */
 export function stopReasonOf(reason: unknown): string | undefined {
-  return reason === 'STOP_SEQUENCE' ? AT_A_SEQUENCE : undefined
+  return reason === 'STOP_SEQUENCE' ? UNNAMED_STOP_SEQUENCE : undefined
 }
 
 /**

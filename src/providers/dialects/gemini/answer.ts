@@ -1,6 +1,6 @@
 /** Decodes a whole answer: each candidate becomes a choice. */
 import type { AnswerView, DecodedAnswer, UpstreamFailure } from '#contract'
-import { saysNothing } from '../failure.ts'
+import { isEmptyValue } from '../failure.ts'
 import { parseAnswer } from '../json-exact.ts'
 import { type TranslatedCall, type TranslatedChoice, translatedAnswer } from '../translate/completion.ts'
 import {
@@ -27,7 +27,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, fail: Fail): Decode
   // Errors sometimes come in a list.
   const value = Array.isArray(parsed) ? parsed[0] : parsed
   if (!isFields(value)) return invalid('the answer is not an object')
-  if (!saysNothing(value['error'])) return { failure: failedInside(parsed, fail) }
+  if (!isEmptyValue(value['error'])) return { failure: failedInside(parsed, fail) }
   try {
     return answerOf(value, view)
   } catch (error) {

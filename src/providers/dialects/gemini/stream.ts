@@ -3,7 +3,7 @@
  * is complete when the body ends and a candidate has a finish reason. Only then are its calls and its usage known.
  */
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
-import { saysNothing } from '../failure.ts'
+import { isEmptyValue } from '../failure.ts'
 import { BRACE_OPEN, BRACKET_OPEN } from '../json-bytes.ts'
 import { parseAnswer } from '../json-exact.ts'
 import { SseReader } from '../sse.ts'
@@ -92,7 +92,7 @@ export class GeminiStream implements StreamDecoder {
       this.#broken('a piece of the stream is not an object')
       return
     }
-    if (!saysNothing(value['error'])) {
+    if (!isEmptyValue(value['error'])) {
       this.#over = true
       this.#writer.fail(failedInside(parsed, this.#fail))
       return

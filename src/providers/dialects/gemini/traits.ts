@@ -11,7 +11,7 @@ export type Platform = 'studio' | 'vertex'
 export type Level = 'MINIMAL' | 'LOW' | 'MEDIUM' | 'HIGH'
 
 /** How the reasoning of a model is controlled. */
-export type Thinking =
+export type ReasoningControl =
   /** By a level. `levels` are in ascending order; none of them switches reasoning off. */
   | { readonly kind: 'levels'; readonly levels: readonly Level[] }
   /** By a number of tokens, which count towards `maxOutputTokens`. */
@@ -27,7 +27,7 @@ export type Thinking =
 
 export interface Traits {
   /** Null: the model does not reason, or has no control for it. */
-  readonly thinking: Thinking | null
+  readonly thinking: ReasoningControl | null
   /** Whether calls without a signature are refused when they are sent back. */
   readonly wantsSignatures: boolean
   /** Whether structured output is possible beside tools. */
@@ -38,14 +38,14 @@ export interface Traits {
   readonly penalties: readonly Platform[]
 }
 
-const budget = (least: number, most: number, canBeOff: boolean, byDefault: boolean): Thinking => ({
+const budget = (least: number, most: number, canBeOff: boolean, byDefault: boolean): ReasoningControl => ({
   kind: 'budget',
   least,
   most,
   canBeOff,
   byDefault,
 })
-const levels = (...levels: readonly Level[]): Thinking => ({ kind: 'levels', levels })
+const levels = (...levels: readonly Level[]): ReasoningControl => ({ kind: 'levels', levels })
 
 const FIRST: Traits = {
   thinking: null,
@@ -55,8 +55,8 @@ const FIRST: Traits = {
   penalties: ['studio', 'vertex'],
 }
 const OPEN: Traits = { ...FIRST, penalties: [] }
-const second = (thinking: Thinking | null): Traits => ({ ...FIRST, thinking, penalties: ['vertex'] })
-const third = (thinking: Thinking | null): Traits => ({
+const second = (thinking: ReasoningControl | null): Traits => ({ ...FIRST, thinking, penalties: ['vertex'] })
+const third = (thinking: ReasoningControl | null): Traits => ({
   ...OPEN,
   thinking,
   wantsSignatures: true,
@@ -102,11 +102,11 @@ const BUDGETS: Readonly<Record<Effort, number>> = {
 export function thinkingConfig(
   { thinking }: Traits,
   effort: Effort | null,
-  { cap, hidesThoughts = false }: Pick<Chat, 'cap' | 'hidesThoughts'>,
+  { cap, hidesReasoning = false }: Pick<Chat, 'cap' | 'hidesReasoning'>,
 ): object | null {
   if (thinking === null) return null
-  const shown = hidesThoughts ? {} : { includeThoughts: true }
-  if (effort === null) return (thinking.kind === 'levels' || thinking.byDefault) && !hidesThoughts ? shown : null
+  const shown = hidesReasoning ? {} : { includeThoughts: true }
+  if (effort === null) return (thinking.kind === 'levels' || thinking.byDefault) && !hidesReasoning ? shown : null
   if (thinking.kind === 'levels') return { thinkingLevel: levelOf(thinking.levels, effort), ...shown }
   const thinkingBudget = budgetOf(thinking, effort, cap)
   // The provider refuses a request for reasoning text with a budget of 0.
@@ -127,7 +127,11 @@ function levelOf(levels: readonly Level[], effort: Effort): Level {
   return effort === 'medium' && levels.includes('MEDIUM') ? 'MEDIUM' : 'HIGH'
 }
 
-function budgetOf({ least, most, canBeOff }: Thinking & { kind: 'budget' }, effort: Effort, cap: number): number {
+function budgetOf(
+  { least, most, canBeOff }: ReasoningControl & { kind: 'budget' },
+  effort: Effort,
+  cap: number,
+): number {
   const fitting = Math.min(BUDGETS[effort], most, Math.floor(cap / 2))
   if (fitting >= least) return fitting
   return canBeOff ? 0 : least

@@ -1,11 +1,11 @@
 /** Decodes a whole answer of Ollama to a chat completion; parts are shared with the lines of streams. */
 import type { AnswerView, WireUsage } from '#contract'
-import { saysNothing } from '../failure.ts'
+import { isEmptyValue } from '../failure.ts'
 import { finishOf } from '../finish-words.ts'
 import { parseAnswer } from '../json-exact.ts'
 import {
   countOf,
-  type Decoded,
+  type DecodeResult,
   invalid,
   type TranslatedCall,
   translatedAnswer,
@@ -14,11 +14,11 @@ import {
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { ErrorReader } from './failures.ts'
 
-export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
+export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader): DecodeResult {
   try {
     const parsed = parseAnswer(body.toString('utf8'), 'arguments')
     if (!isFields(parsed)) return invalid('the answer is not an object')
-    if (!saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
+    if (!isEmptyValue(parsed['error'])) return { failure: errors.inside(parsed) }
     if (!isFields(parsed['message'])) return invalid('the answer has no message')
     if (parsed['done'] === false) return invalid('the answer is not done')
     return translated(parsed, parsed['message'], view)
@@ -28,7 +28,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
   }
 }
 
-function translated(answer: Fields, message: Fields, view: AnswerView): Decoded {
+function translated(answer: Fields, message: Fields, view: AnswerView): DecodeResult {
   const reason = answer['done_reason']
   const calls = callsIn(message)
   const choice = {

@@ -17,7 +17,7 @@ import {
 } from '../translate/parameters.ts'
 import { objectSchema } from '../translate/tool-schema.ts'
 import { messagesOf } from './messages.ts'
-import { keepsEffort, thinkFor, thinkingOf } from './traits.ts'
+import { keepsEffort, reasoningControlOf, thinkValue } from './traits.ts'
 
 /** Parameters that have the same name in `options`. */
 const OPTIONS = ['temperature', 'top_p', 'top_k', 'seed', 'presence_penalty', 'frequency_penalty']
@@ -34,9 +34,9 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   refuseImpossible(chat)
   const { messages, dropped: lostParts } = messagesOf(readConversation(body, undefined, null, true))
   const tools = offered(readTools(body), readToolChoice(body))
-  const thinking = thinkingOf(target.model)
+  const thinking = reasoningControlOf(target.model)
   const effort = readEffort(body)
-  const think = thinkFor(thinking, effort)
+  const think = thinkValue(thinking, effort)
   const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostParts]
   if (tools.some(({ strict }) => strict)) dropped.push('tools.function.strict')
   if (!keepsEffort(thinking, effort)) dropped.push('reasoning_effort')

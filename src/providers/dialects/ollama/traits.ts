@@ -5,7 +5,7 @@
 import type { Effort } from '../translate/parameters.ts'
 
 /** How the reasoning of a model is controlled: by a level, on or off, or not at all. */
-export type Thinking = 'levels' | 'switch' | 'none'
+export type ReasoningControl = 'levels' | 'switch' | 'none'
 
 const NOT_REASONING: ReadonlySet<string> = new Set([
   ...['llama2', 'llama3', 'llama3.1', 'llama3.2', 'llama3.2-vision', 'llama3.3', 'llama4', 'codellama', 'tinyllama'],
@@ -16,7 +16,7 @@ const NOT_REASONING: ReadonlySet<string> = new Set([
 ])
 
 /** @param model with or without a namespace and a tag: `user/gpt-oss:20b` */
-export function thinkingOf(model: string): Thinking {
+export function reasoningControlOf(model: string): ReasoningControl {
   const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase()
   const [family = ''] = name.split(':')
   if (family.startsWith('gpt-oss')) return 'levels'
@@ -35,13 +35,13 @@ const LEVELS: Readonly<Record<Effort, string>> = {
 }
 
 /** The value of `think`, or undefined to send none: reasoning models reason by default. */
-export function thinkFor(thinking: Thinking, effort: Effort | null): string | boolean | undefined {
+export function thinkValue(thinking: ReasoningControl, effort: Effort | null): string | boolean | undefined {
   if (effort === null || thinking === 'none') return undefined
   return thinking === 'levels' ? LEVELS[effort] : effort !== 'none'
 }
 
 /** Whether the requested effort, or the nearest to it, is used. */
-export function keepsEffort(thinking: Thinking, effort: Effort | null): boolean {
+export function keepsEffort(thinking: ReasoningControl, effort: Effort | null): boolean {
   if (thinking === 'levels') return effort !== 'none' && effort !== 'minimal'
   return thinking === 'switch' || effort === null || effort === 'none'
 }

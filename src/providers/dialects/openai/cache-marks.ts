@@ -13,7 +13,7 @@ const NAME = 'cache_control'
  * Whether the bytes may contain a mark. Searches for the end of the name, because prose and JSON have few underscores. This takes 2 µs
  * for 100 kB, against 50 µs for the whole name.
  */
-export function mayHaveMarks(bytes: Buffer): boolean {
+export function mayHaveCacheMarks(bytes: Buffer): boolean {
   return bytes.includes('_control"')
 }
 

@@ -5,7 +5,7 @@
  */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
 import { shownUsage } from '../../../common/usage.ts'
-import { errorDetails, failureInside, failureOf, isError, type Redact, saysNothing } from '../failure.ts'
+import { errorDetails, failureInside, failureOf, isEmptyValue, isError, type Redact } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type AzurePlace, azureApi } from './azure.ts'
 import { parseWithCalls } from './call-pieces.ts'
@@ -96,7 +96,7 @@ function decodeAnswer(
   }
   if (typeof parsed !== 'object' || parsed === null) return invalid('the answer is not an object')
   const { error, choices } = parsed as { error?: unknown; choices?: unknown }
-  if (!saysNothing(error) || (!Array.isArray(choices) && isError(parsed)))
+  if (!isEmptyValue(error) || (!Array.isArray(choices) && isError(parsed)))
     return { failure: failureInside(parsed, fail) }
   if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isChoice)) {
     return invalid('the answer has no choices')

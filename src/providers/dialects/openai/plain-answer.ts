@@ -9,7 +9,7 @@ import { BRACE_OPEN, BRACKET_OPEN, QUOTE, skipSpace } from '../json-bytes.ts'
 import { quoted, splice } from '../json-splice.ts'
 import { lastTextBytes, readItems, readMembers, readString, readValue, UNREAD } from '../json-strict.ts'
 import { parseWithCalls } from './call-pieces.ts'
-import { OPENAIS } from './repair.ts'
+import { OPENAI_FINISH_REASONS } from './repair.ts'
 
 const DEPTH = 16
 
@@ -30,7 +30,7 @@ const OBJECT = Buffer.from('"chat.completion"')
 const ROLE = Buffer.from('"assistant"')
 const NULL = Buffer.from('null')
 const EMPTY = Buffer.from('[]')
-const FINISHES = [...OPENAIS].map(word => ({ word, json: Buffer.from(JSON.stringify(word)) }))
+const FINISHES = [...OPENAI_FINISH_REASONS].map(word => ({ word, json: Buffer.from(JSON.stringify(word)) }))
 
 /** State of the current reading, which is synchronous. */
 let choices: Choice[] = []

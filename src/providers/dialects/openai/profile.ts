@@ -17,7 +17,7 @@ export interface Quirks {
   /** Parameters that it refuses, which are left out. */
   readonly leaves?: ReadonlySet<string>
   /** Parameters that change the answer, so the gateway refuses them. */
-  readonly refuses?: readonly Refused[]
+  readonly refuses?: readonly RefusedMembers[]
   /** The first row that matches the model counts. */
   readonly efforts?: readonly (readonly [model: RegExp, efforts: Efforts])[]
   /** The models that cannot be forced to call a tool while they reason, and the members that switch reasoning off. */
@@ -44,7 +44,7 @@ export type Members = Readonly<Record<string, unknown>>
 export type Efforts = Readonly<Record<string, string | Members | null>>
 
 /** A parameter that is refused instead of left out. */
-export interface Refused {
+export interface RefusedMembers {
   readonly name: string
   /** Only a list that contains this word. */
   readonly having?: string

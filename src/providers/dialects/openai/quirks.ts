@@ -6,7 +6,7 @@
  * Facts as of November 2026, from recorded traffic, the providers' references and SDKs, and errors that users reported.
  */
 import { asList, flatLocation, matching, oneOf, onlyStop, within } from './fits.ts'
-import type { Efforts, Members, Quirks, Refused } from './profile.ts'
+import type { Efforts, Members, Quirks, RefusedMembers } from './profile.ts'
 
 const set = <T extends string>(words: string): ReadonlySet<T> => new Set(words.split(' ') as T[])
 
@@ -16,20 +16,20 @@ const ANY = /^/
 const SYSTEM = { developer: 'system' }
 const TEXT_ONLY = {}
 
-const FUNCTIONS: Refused = {
+const FUNCTIONS: RefusedMembers = {
   name: 'functions',
   sentence: "'functions' is not supported by this model's provider. Use 'tools'.",
 }
-const SOUND: Refused = {
+const SOUND: RefusedMembers = {
   name: 'modalities',
   having: 'audio',
   sentence: "'modalities' asks for audio, which this model does not produce.",
 }
-const SEARCH: Refused = {
+const SEARCH: RefusedMembers = {
   name: 'web_search_options',
   sentence: "'web_search_options' asks for a web search, which this model's provider does not support.",
 }
-const CHOICES: Refused = {
+const CHOICES: RefusedMembers = {
   name: 'n',
   above: 1,
   sentence: "'n' asks for several answers. This model's provider returns only one.",

@@ -3,7 +3,7 @@
  * its bytes.
  */
 import type { AnswerView, ChatCompletion, Chunk, Delta, ToolCallDelta, UpstreamFailure } from '#contract'
-import { finishOf, saysNoFinish } from '../finish-words.ts'
+import { finishOf, lacksFinishReason } from '../finish-words.ts'
 import { inventedId } from '../translate/completion.ts'
 import { CallPieces, type InventId, repairFunctionCall, repairWholeCalls } from './call-pieces.ts'
 
@@ -20,14 +20,14 @@ export function isObject(value: unknown): value is object {
 }
 
 /** The outcome of a repair. */
-export interface Repaired {
+export interface RepairResult {
   readonly isChanged: boolean
   /** A finish reason that reports a failure, or an unknown one. */
   readonly failure: UpstreamFailure | null
 }
 
-const UNCHANGED: Repaired = { isChanged: false, failure: null }
-const CHANGED: Repaired = { isChanged: true, failure: null }
+const UNCHANGED: RepairResult = { isChanged: false, failure: null }
+const CHANGED: RepairResult = { isChanged: true, failure: null }
 
 /** An unchecked choice of a chunk or of a whole answer. */
 interface LooseChoice {
@@ -48,7 +48,7 @@ export class ChunkRepair {
   }
 
   /** Omits choices that are not objects. */
-  repair(chunk: Chunk): Repaired {
+  repair(chunk: Chunk): RepairResult {
     let isChanged = false
     let failure: UpstreamFailure | null = null
     if (!chunk.choices.every(isObject)) {
@@ -73,7 +73,7 @@ export class ChunkRepair {
     })
   }
 
-  #choice(choice: Chunk['choices'][number], at: number): Repaired {
+  #choice(choice: Chunk['choices'][number], at: number): RepairResult {
     let isChanged = repairIndex(choice, at)
     const { index } = choice
     let known = this.#choices.get(index)
@@ -143,7 +143,7 @@ export function repairHead(
 }
 
 /** Repairs a whole answer in place. A missing message becomes empty: a filter removed it and left the finish reason. */
-export function repairCompletion({ choices }: ChatCompletion, view: AnswerView): Repaired {
+export function repairCompletion({ choices }: ChatCompletion, view: AnswerView): RepairResult {
   let isChanged = false
   let failure: UpstreamFailure | null = null
   for (let at = 0; at < choices.length; at++) {
@@ -201,12 +201,18 @@ function repairRole(delta: Delta, hasBegun: boolean): boolean {
   return true
 }
 
-export const OPENAIS: ReadonlySet<string> = new Set(['stop', 'length', 'tool_calls', 'content_filter', 'function_call'])
+export const OPENAI_FINISH_REASONS: ReadonlySet<string> = new Set([
+  'stop',
+  'length',
+  'tool_calls',
+  'content_filter',
+  'function_call',
+])
 
-function repairFinish(choice: { finish_reason?: string | null }, hasCalls: boolean): Repaired {
+function repairFinish(choice: { finish_reason?: string | null }, hasCalls: boolean): RepairResult {
   const { finish_reason: word } = choice
-  if (word === null || word === undefined || OPENAIS.has(word)) return UNCHANGED
-  if (saysNoFinish(word)) {
+  if (word === null || word === undefined || OPENAI_FINISH_REASONS.has(word)) return UNCHANGED
+  if (lacksFinishReason(word)) {
     choice.finish_reason = null
     return CHANGED
   }

@@ -6,13 +6,13 @@ import { anthropicToolIn, type Chat, type ChatRequest, refuse, type Spans, type 
 import { quoted, scanTopLevel, setMembers } from '../json-splice.ts'
 import { refuseNativeBlocks } from '../translate/native.ts'
 import { droppedOf, refuseManyStops, toolRefusal } from '../translate/parameters.ts'
-import { mayHaveMarks, withoutMarks } from './cache-marks.ts'
+import { mayHaveCacheMarks, withoutMarks } from './cache-marks.ts'
 import { withoutCustomTools } from './custom-calls.ts'
 import { mayHaveExtensions } from './extensions.ts'
 import { adaptMessages, wordFor } from './messages.ts'
-import type { Quirks, Refused } from './profile.ts'
+import type { Quirks, RefusedMembers } from './profile.ts'
+import { withReasoning } from './reasoning.ts'
 import { withShape } from './shape.ts'
-import { withThinking } from './thinking.ts'
 import { plainTools } from './tools.ts'
 
 /** Members of the outermost object as JSON texts; undefined removes one. */
@@ -31,7 +31,7 @@ export function encodeBody(
   refuseNativeBlocks(chat.body)
   refuseManyStops(chat.body, MAX_STOPS)
   const changes = ownChanges(chat, target, quirks)
-  const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
+  const left = quirks?.cacheMarks !== 'kept' && mayHaveCacheMarks(chat.bytes) ? withoutMarks(chat.body) : null
   const isPassed = quirks === undefined || (quirks.isPlain === true && !mayDiffer(chat, quirks))
   const dropped = isPassed
     ? NOTHING
@@ -116,7 +116,7 @@ function bodyFor(original: ChatRequest, model: string, quirks: Quirks, lost: Set
   for (const refused of quirks.refuses ?? []) refuseIf(original, refused)
   const called = quirks.customTools === 'functions' ? withoutCustomTools(original) : original
   const offered = quirks.tools === undefined ? called : plainTools(called, quirks.tools)
-  return withThinking(withShape(offered, quirks, lost), model, quirks, lost)
+  return withReasoning(withShape(offered, quirks, lost), model, quirks, lost)
 }
 
 /** Adds the members whose marks were removed, unless they were rewritten or left out. */
@@ -127,7 +127,7 @@ function addUnmarked(changes: Changes, body: ChatRequest, left: Pick<ChatRequest
   }
 }
 
-function refuseIf(body: ChatRequest, { name, having, above, sentence }: Refused): void {
+function refuseIf(body: ChatRequest, { name, having, above, sentence }: RefusedMembers): void {
   const value = body[name]
   if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) return
   if (having !== undefined && !(Array.isArray(value) && value.includes(having))) return

@@ -1,7 +1,7 @@
 /** Decodes an OpenAI stream: `data:` events with chunks, then `[DONE]`. Lenient, because compatible providers differ. */
 import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
 import { shownUsage } from '../../../common/usage.ts'
-import { type ErrorDetails, errorDetails, failureInside, isError, saysNothing } from '../failure.ts'
+import { type ErrorDetails, errorDetails, failureInside, isEmptyValue, isError } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
 import { parseWithCalls } from './call-pieces.ts'
@@ -97,7 +97,7 @@ class OpenAiStream implements StreamDecoder {
     if (typeof parsed !== 'object' || parsed === null) return broken('an event of the stream is not an object')
     // Google's errors come in an array.
     const value = (Array.isArray(parsed) ? parsed[0] : parsed) as Partial<Chunk> & { readonly error?: unknown }
-    if (event === 'error' || !saysNothing(value?.error)) return failed(failureInside(parsed, this.#fail))
+    if (event === 'error' || !isEmptyValue(value?.error)) return failed(failureInside(parsed, this.#fail))
     if (Array.isArray(value?.choices)) {
       const items = this.#chunkItems(value as Chunk, data)
       const [item, ...others] = items

@@ -25,12 +25,12 @@ export type ReasoningDetail =
   | { readonly type: 'reasoning.encrypted'; readonly data: string }
 
 /** The value of `stop_reason` for a stop sequence that the provider does not name. */
-export const AT_A_SEQUENCE = 'stop_sequence'
+export const UNNAMED_STOP_SEQUENCE = 'stop_sequence'
 
 /** The result of decoding a whole answer. */
-export type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
+export type DecodeResult = DecodedAnswer | { readonly failure: UpstreamFailure }
 
-export const invalid = (detail: string): Decoded => ({ failure: { code: 'upstream_invalid', detail } })
+export const invalid = (detail: string): DecodeResult => ({ failure: { code: 'upstream_invalid', detail } })
 
 export interface TranslatedCall {
   /** Null if the provider sends none; then an id is invented that is unique among exchanges. */
@@ -117,7 +117,7 @@ export function translatedAnswer(
   { id, model = null }: { readonly id: string | null; readonly model?: unknown },
   choices: readonly TranslatedChoice[],
   usage: WireUsage | null,
-): Decoded {
+): DecodeResult {
   for (const { finish } of choices) if (typeof finish !== 'string') return { failure: finish }
   if (view.identity) Object.assign(view.identity, { id, model })
   const completion: ChatCompletion = {

@@ -6,11 +6,11 @@ import { type ChatMessage, type ChatRequest, type ContentPart, refuse } from '#c
 import { wholeOf, wholeResult } from './as-sent.ts'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 import { CallBook, signatureIn, type ToolCall } from './calls.ts'
-import { type Reasoning, reasoningOf } from './thoughts.ts'
+import { type Reasoning, reasoningOf } from './reasoning-details.ts'
 import type { Fields } from './value.ts'
 
 export type { ToolCall } from './calls.ts'
-export type { Reasoning } from './thoughts.ts'
+export type { Reasoning } from './reasoning-details.ts'
 
 /** Inline bytes, or a URL that the provider may fetch. */
 export type Source =
@@ -364,7 +364,7 @@ function resultsFirst(parts: Part[]): void {
  * Whether the conversation ends within calls whose reasoning the client did not keep. Models with a budget refuse to reason then: they
  * require the reasoning that precedes the first of the calls.
  */
-export function hasLostItsThoughts({ turns }: Pick<Conversation, 'turns'>): boolean {
+export function hasLostReasoning({ turns }: Pick<Conversation, 'turns'>): boolean {
   let lost = false
   for (let at = turns.length - 1; at > 0; at -= 2) {
     const [answer, results] = [turns[at - 1]!, turns[at]!]

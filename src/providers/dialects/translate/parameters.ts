@@ -89,7 +89,7 @@ export function choiceRefusal() {
 }
 
 /** The instruction for models without a JSON mode. */
-export const JSON_IN_WORDS = 'Answer with one JSON object and nothing else: no words around it and no code fence.'
+export const JSON_INSTRUCTION = 'Answer with one JSON object and nothing else: no words around it and no code fence.'
 
 /** The refusal for models that support structured output or tools, but not both. */
 export function shapeRefusal() {

@@ -61,7 +61,7 @@ export interface WireError {
   readonly unsent?: boolean
 }
 
-export interface Answered {
+export interface QueryResult {
   readonly rows: Row[]
   /** The rows of statements that were sent with it, in order. */
   readonly before: readonly Row[][]
@@ -70,12 +70,12 @@ export interface Answered {
   readonly status: string
 }
 
-export interface Numbered<Value> {
+export interface NumberedMessage<Value> {
   readonly id: number
   readonly value: Value
 }
 
-export type Answer = Answered | { readonly error: WireError; readonly open: boolean }
+export type Answer = QueryResult | { readonly error: WireError; readonly open: boolean }
 
 /** An error of the server or the connection. `code` is the SQLSTATE, or that of the operating system. */
 export class PostgresError extends Error {
@@ -111,7 +111,7 @@ export class PostgresError extends Error {
 }
 
 interface IoThread {
-  call(call: Call): Answered
+  call(call: Call): QueryResult
   next(): number
 }
 
@@ -149,7 +149,7 @@ function startIo(): IoThread {
   function answerTo(id: number): Answer {
     for (;;) {
       const before = Atomics.load(answered, 0)
-      const received = receiveMessageOnPort(port) as { readonly message: Numbered<Answer> } | undefined
+      const received = receiveMessageOnPort(port) as { readonly message: NumberedMessage<Answer> } | undefined
       if (received === undefined) Atomics.wait(answered, 0, before)
       else if (received.message.id === id) return received.message.value
     }
@@ -159,7 +159,7 @@ function startIo(): IoThread {
     next: () => ++connections,
     call(call) {
       const id = ++calls
-      port.postMessage({ id, value: call } satisfies Numbered<Call>)
+      port.postMessage({ id, value: call } satisfies NumberedMessage<Call>)
       const answer = answerTo(id)
       if ('error' in answer) throw new PostgresError(answer.error, answer.open)
       return answer

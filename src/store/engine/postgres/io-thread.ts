@@ -4,7 +4,7 @@
  */
 import { workerData } from 'node:worker_threads'
 import { Client, types } from 'pg'
-import type { Answer, Call, IoParts, Numbered, OpenCall, QueryCall, Wire, WireError } from './blocking-io.ts'
+import type { Answer, Call, IoParts, NumberedMessage, OpenCall, QueryCall, Wire, WireError } from './blocking-io.ts'
 import { clientConfig } from './postgres-client.ts'
 
 const { port, answered } = workerData as IoParts
@@ -14,14 +14,14 @@ const clients = new Map<number, Client>()
 /** The reasons why connections were lost, for later statements on them. */
 const lost = new Map<number, Error>()
 
-port.on('message', ({ id, value: call }: Numbered<Call>) => {
+port.on('message', ({ id, value: call }: NumberedMessage<Call>) => {
   void perform(call).then(
     value => answer({ id, value }),
     (error: Error) => answer({ id, value: { error: wireError(error), open: isOpen(call.connection) } }),
   )
 })
 
-function answer(answer: Numbered<Answer>): void {
+function answer(answer: NumberedMessage<Answer>): void {
   port.postMessage(answer)
   Atomics.add(answered, 0, 1)
   Atomics.notify(answered, 0)

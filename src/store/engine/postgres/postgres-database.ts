@@ -2,7 +2,7 @@
 
 import { StoreError } from '../../error.ts'
 import type { Database, Row, Statement, Value } from '../database.ts'
-import { type Answered, ioOfThread, PostgresError, type WireStatement } from './blocking-io.ts'
+import { ioOfThread, PostgresError, type QueryResult, type WireStatement } from './blocking-io.ts'
 import { placeOf, sentenceOf } from './postgres-address.ts'
 import { POSTGRES } from './postgres-dialect.ts'
 
@@ -165,7 +165,7 @@ class Connection {
     return deferred
   }
 
-  send(statement: WireStatement): Answered {
+  send(statement: WireStatement): QueryResult {
     // A lost connection takes its transaction with it, so only BEGIN may open another one.
     if (!this.#isOpen && this.#beginning === null) this.#openAgain()
     const isAlone = this.#status === 'I'
@@ -177,7 +177,7 @@ class Connection {
   }
 
   /** Retries on a new connection if the old one was lost before anything was sent on it. */
-  #callTwice(statements: readonly WireStatement[], isAlone: boolean): Answered {
+  #callTwice(statements: readonly WireStatement[], isAlone: boolean): QueryResult {
     try {
       return this.#call(statements)
     } catch (error) {
@@ -236,7 +236,7 @@ class Connection {
     this.#io.call({ kind: 'close', connection: this.#id })
   }
 
-  #call(statements: readonly WireStatement[]): Answered {
+  #call(statements: readonly WireStatement[]): QueryResult {
     const { statementMs = null } = this.#options
     const timeoutMs = statementMs && statementMs + MS_PER_MIB * mebibytes(statements)
     try {

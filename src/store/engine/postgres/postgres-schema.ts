@@ -26,7 +26,7 @@ const QUIET_MS = 2000
 const QUIET_TRIES = Math.ceil(QUIET_MS / (LOCK_MS + LOCK_PAUSE_S * 1000))
 
 /** Called once with a sentence about the process that is waited for. */
-export type TellWait = (sentence: string) => void
+export type ReportWait = (sentence: string) => void
 
 /**
  * Applies missing migrations and returns the schema's number. Throws a `StoreError` for a newer version, a gap in the list of
@@ -40,7 +40,7 @@ export function migratePostgres(
     canWrite = true,
     folder = FOLDER,
     onWait = () => {},
-  }: { canWrite?: boolean; folder?: string; onWait?: TellWait } = {},
+  }: { canWrite?: boolean; folder?: string; onWait?: ReportWait } = {},
 ): number {
   const files = migrationFiles(folder)
   if (!canWrite) {
@@ -62,7 +62,7 @@ export function migratePostgres(
 }
 
 /** Without the lock, a process could read a schema that another process has not completed. */
-function locked<Result>(database: Database, onWait: TellWait, work: () => Result): Result {
+function locked<Result>(database: Database, onWait: ReportWait, work: () => Result): Result {
   takeMigrationLock(database, onWait)
   try {
     return work()
@@ -71,7 +71,7 @@ function locked<Result>(database: Database, onWait: TellWait, work: () => Result
   }
 }
 
-function takeMigrationLock(database: Database, onWait: TellWait): void {
+function takeMigrationLock(database: Database, onWait: ReportWait): void {
   const take = (ms: number) => {
     database.exec(`SET lock_timeout = ${ms}`)
     database.prepare('SELECT pg_advisory_lock(?)').get(MIGRATION_LOCK)
@@ -109,7 +109,7 @@ const isTooLate = (error: unknown) => (error as { code?: unknown }).code === LOC
  * Applies a migration while others serve. A migration that waits for a table (for example behind a backup) blocks all later statements on
  * it. So it gives up in less time than a gateway's statement may take, and is retried later.
  */
-function apply(database: Database, path: string, number: number, onWait: TellWait): void {
+function apply(database: Database, path: string, number: number, onWait: ReportWait): void {
   const [sql, file] = [readFileSync(path, 'utf8'), basename(path)]
   try {
     for (let tries = LOCK_TRIES; ; tries--) {
@@ -149,7 +149,7 @@ export function findPostgresSchema(database: Database): number {
  * Whether the database has a store, even of an older version. Throws a `StoreError` for a newer version. Waits for a process that
  * migrates the database.
  */
-export function isPostgresStore(database: Database, onWait: TellWait): boolean {
+export function isPostgresStore(database: Database, onWait: ReportWait): boolean {
   return locked(database, onWait, () => versionOf(database, migrationFiles(FOLDER)) > 0)
 }
 
@@ -177,7 +177,7 @@ function versionOf(database: Database, files: readonly string[]): number {
  * Checks whether a store can be opened at an address, without changes. Throws a `StoreError` with the reason if not. Waits for a process
  * that migrates the database.
  */
-export function checkPostgres(url: string, onWait: TellWait = () => {}): void {
+export function checkPostgres(url: string, onWait: ReportWait = () => {}): void {
   const database = openPostgres(url)
   try {
     refusePooler(database, url)

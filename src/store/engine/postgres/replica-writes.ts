@@ -11,7 +11,7 @@ import { connectionName } from './postgres-database.ts'
 /** A renewed lease. */
 const LEASE = "clock_timestamp() + interval '60 s'"
 /** A replica that renewed its lease within 15 s; a living one does so every 10 s. */
-export const HEARD_OF = "lease_until > clock_timestamp() + interval '45 s'"
+export const HAS_RECENT_LEASE = "lease_until > clock_timestamp() + interval '45 s'"
 /** The lease of a replica that has shut down: the others need not wait. */
 const LEFT = "'-infinity'"
 /** Sorts after all ids: recovery finds no hold before the first one moves it. */
@@ -74,7 +74,7 @@ export function isReplica(database: Database, { id, startedAt }: ReplicaRow): bo
 export function createReplicaOperations(database: Database, self: number): ReplicaOperations {
   const renew = database.prepare(`
     UPDATE replica SET lease_until = ${LEASE}
-    FROM (SELECT id AS own, CAST(${HEARD_OF} AS INTEGER) AS in_time FROM replica WHERE id = ?) AS before
+    FROM (SELECT id AS own, CAST(${HAS_RECENT_LEASE} AS INTEGER) AS in_time FROM replica WHERE id = ?) AS before
     WHERE id = own AND taken_by IS NULL
     RETURNING in_time`)
   const takeOne = (until: string) =>

@@ -1,13 +1,13 @@
 /** Tries that count for all replicas together: one row for each subject of a limit, with the state of its rule (tries.ts). */
 import type { Clock } from '#contract'
-import { type Counted, countTry, endOf, type TryState, takeBack } from '../../people/tries.ts'
+import { type CountedTry, countTry, endOf, type TryState, takeBack } from '../../people/tries.ts'
 import type { Database } from '../database.ts'
 import type { SharedResult, TryRow } from '../replicas.ts'
 
 export interface TryOperations {
   /** Counts all tries or none. After a COMMIT with an unknown result they may count twice, which only makes a person wait longer. */
   countTries(tries: readonly TryRow[]): SharedResult
-  takeTriesBack(taken: { readonly tries: readonly TryRow[]; readonly counted: readonly Counted[] }): void
+  takeTriesBack(taken: { readonly tries: readonly TryRow[]; readonly counted: readonly CountedTry[] }): void
 }
 
 /** A single process counts in memory only. */
@@ -44,7 +44,7 @@ export function createTryOperations(database: Database, clock: Clock): TryOperat
       sweep.later!(now)
       const states = read(tries)
       const results = tries.map((each, index) => countTry(each.rule, states[index]!, now))
-      const counted: Counted[] = []
+      const counted: CountedTry[] = []
       for (const [refusedBy, result] of results.entries()) {
         if ('waitMs' in result) return { ...result, refusedBy }
         counted.push(result.counted)

@@ -44,8 +44,16 @@ test.each([
   ['claude-sonnet-31', NEWEST],
   ['something-else', NEWEST],
 ])('%s', (model, expected) => {
-  const { sampling, thinking, schemas, prefill, knowsXhigh, thinksAlways, forcedChoice, systemWithin } = traitsOf(model)
-  const said = { schemas, prefill, xhigh: knowsXhigh, always: thinksAlways, forced: forcedChoice, within: systemWithin }
+  const { sampling, thinking, schemas, prefill, knowsXhigh, alwaysReasons, forcedChoice, systemWithin } =
+    traitsOf(model)
+  const said = {
+    schemas,
+    prefill,
+    xhigh: knowsXhigh,
+    always: alwaysReasons,
+    forced: forcedChoice,
+    within: systemWithin,
+  }
   const words = Object.entries(said).map(([word, is]) => (is ? word : '-'))
   expect([sampling, thinking, ...words].join(' ')).toBe(expected)
 })

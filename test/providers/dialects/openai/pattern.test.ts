@@ -40,7 +40,7 @@ function seen(item: StreamItem | undefined) {
 }
 
 /** Reads each event after all others and compares it with a fresh decoder. Returns whether each was read without parsing. */
-function knownOf(events: readonly string[], includeUsage = false): boolean[] {
+function knownPricesOf(events: readonly string[], includeUsage = false): boolean[] {
   const decoder = decoderOf(includeUsage)
   return events.map(data => {
     const alone = seen(decoderOf(includeUsage).push(event(data))[0])
@@ -74,7 +74,7 @@ describe('the second piece of text is not parsed', () => {
     ['with the content twice', text => say(text).replace('{"content"', '{"content":"a","content"')],
   ])('%s', (_name, data) => {
     for (const includeUsage of [false, true]) {
-      expect(knownOf(TEXTS.map(data), includeUsage)).toEqual([false, true, true, true])
+      expect(knownPricesOf(TEXTS.map(data), includeUsage)).toEqual([false, true, true, true])
     }
   })
 })
@@ -105,7 +105,7 @@ describe('is parsed:', () => {
     ['a control character', chunk({ content: 'c@' }).replace('@', '\u0007')],
     ['a text over 4 KiB', chunk({ content: 'c'.repeat(4096) })],
   ])('%s', (_name, data) => {
-    expect(knownOf([...before, data]).at(-1)).toBe(false)
+    expect(knownPricesOf([...before, data]).at(-1)).toBe(false)
   })
 
   test('an event named error', () => {
@@ -117,18 +117,18 @@ describe('is parsed:', () => {
 
   test('events like one over 4 KiB', () => {
     const long = chunk({ content: 'c' }, { more: 'm'.repeat(4096) })
-    expect(knownOf([long, long, ...before])).toEqual([false, false, false, true])
+    expect(knownPricesOf([long, long, ...before])).toEqual([false, false, false, true])
   })
 
   test('a stream whose chunks all differ', () => {
     const texts = Array.from({ length: 10 }, (_, index) => chunk({ content: 'a' }, { created: index }))
-    expect(knownOf([...texts, ...before, ...before]).includes(true)).toBe(false)
+    expect(knownPricesOf([...texts, ...before, ...before]).includes(true)).toBe(false)
   })
 })
 
 test('a stream whose chunks change now and then is not parsed in between', () => {
   const texts = Array.from({ length: 60 }, (_, index) => chunk({ content: 'a' }, { created: index >> 2 }))
-  expect(knownOf(texts).filter(isText => isText).length).toBe(45)
+  expect(knownPricesOf(texts).filter(isText => isText).length).toBe(45)
 })
 
 test.each([
@@ -168,7 +168,7 @@ test('a damaged event is read the same after other events', () => {
     fc.property(
       fc.array(fc.oneof({ arbitrary: written, weight: 4 }, broken), { maxLength: 8 }),
       fc.boolean(),
-      (events, includeUsage) => void knownOf(events, includeUsage),
+      (events, includeUsage) => void knownPricesOf(events, includeUsage),
     ),
     { numRuns: counts(75, 20_000) },
   )

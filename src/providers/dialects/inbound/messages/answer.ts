@@ -1,7 +1,7 @@
 /** Encodes a whole answer as a message; the beginning and the end of a stream are shared. */
 import type { ChatCompletion } from '#contract'
 import { parseExact } from '../../json-exact.ts'
-import { AT_A_SEQUENCE } from '../../translate/completion.ts'
+import { UNNAMED_STOP_SEQUENCE } from '../../translate/completion.ts'
 import type { Block, BlockSink, Piece } from './blocks.ts'
 import { type CallNamer, ContentWriter } from './content-writer.ts'
 import { isFields } from './fields.ts'
@@ -13,7 +13,7 @@ export interface AnswerContext {
   readonly exchange: string
   readonly stopSequences: readonly unknown[]
   /** Whether the client asked for reasoning. */
-  readonly showsThoughts: boolean
+  readonly showsReasoning: boolean
   /** The client's names of tools by the names sent to the provider, where they differ. */
   readonly toolNames: ReadonlyMap<string, string>
 }
@@ -31,7 +31,7 @@ export interface MessageEnd {
 
 export function encodeMessage(completion: ChatCompletion, context: AnswerContext): Buffer {
   const sink = new MessageSink()
-  const writer = new ContentWriter(sink, namerOf(context), context.showsThoughts)
+  const writer = new ContentWriter(sink, namerOf(context), context.showsReasoning)
   // A client of this format asks for one choice.
   const choice = completion.choices.find(({ index }) => (index ?? 0) === 0) ?? completion.choices[0]
   if (choice) writer.add(choice.message, true)
@@ -91,7 +91,7 @@ export function endOf(
   // Some providers send `stop` although there are calls. Without calls, `tool_use` would be wrong.
   if (calls > 0) return end('tool_use')
   // If the provider does not name the sequence, it is known only if there is just one.
-  const only = stopped === AT_A_SEQUENCE && stopSequences.length === 1 ? stopSequences[0] : null
+  const only = stopped === UNNAMED_STOP_SEQUENCE && stopSequences.length === 1 ? stopSequences[0] : null
   const sequence = stopSequences.includes(stopped) ? stopped : only
   if (typeof sequence === 'string') return { ...end('stop_sequence'), stop_sequence: sequence }
   return end('end_turn')

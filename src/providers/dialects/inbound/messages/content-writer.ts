@@ -9,13 +9,13 @@ import {
   googleMark,
   idWith,
   type KeptBlock,
+  type ReasoningField,
   readMark,
-  type ThoughtField,
-} from './kept-thoughts.ts'
+} from './kept-reasoning.ts'
 
 interface ReasoningBlock extends OpenBlock {
   readonly kind: 'thought'
-  readonly field: ThoughtField
+  readonly field: ReasoningField
   text: string
   signature: string
 }
@@ -46,7 +46,7 @@ export class ContentWriter {
   /** Ids sent to the client. A provider may send one twice, but two calls must not have the same id. */
   readonly #ids = new Set<string>()
   readonly #namer: CallNamer
-  readonly #showsThoughts: boolean
+  readonly #showsReasoning: boolean
   #newest: AnyBlock | null = null
   /** The reasoning since the last call, if it is hidden. */
   #hidden: (ReasoningBlock | SealedBlock)[] = []
@@ -54,11 +54,11 @@ export class ContentWriter {
   #newestHidden: ReasoningBlock | SealedBlock | null = null
   #refusal = ''
 
-  /** @param showsThoughts whether the client asked for reasoning */
-  constructor(sink: BlockSink, namer: CallNamer, showsThoughts: boolean) {
+  /** @param showsReasoning whether the client asked for reasoning */
+  constructor(sink: BlockSink, namer: CallNamer, showsReasoning: boolean) {
     this.#queue = new BlockQueue(sink)
     this.#namer = namer
-    this.#showsThoughts = showsThoughts
+    this.#showsReasoning = showsReasoning
   }
 
   /** Number of calls that the client can run. */
@@ -161,11 +161,11 @@ export class ContentWriter {
     this.#addReasoningText(rest, field)
   }
 
-  #addReasoningText(text: string, field: ThoughtField): void {
+  #addReasoningText(text: string, field: ReasoningField): void {
     if (text === '') return
     const thought = this.#unsigned() ?? this.#beginThought(field)
     thought.text += text
-    if (this.#showsThoughts) thought.waiting.push({ type: 'thinking_delta', thinking: text })
+    if (this.#showsReasoning) thought.waiting.push({ type: 'thinking_delta', thinking: text })
   }
 
   /** @param hasText whether the delta also has the text of unsigned pieces */
@@ -184,7 +184,7 @@ export class ContentWriter {
 
   /** The open reasoning block, if it has no signature yet. */
   #unsigned(): ReasoningBlock | null {
-    const newest = this.#showsThoughts ? this.#newest : this.#newestHidden
+    const newest = this.#showsReasoning ? this.#newest : this.#newestHidden
     return newest?.kind === 'thought' && newest.signature === '' ? newest : null
   }
 
@@ -195,7 +195,7 @@ export class ContentWriter {
     return thought
   }
 
-  #beginThought(field: ThoughtField): ReasoningBlock {
+  #beginThought(field: ReasoningField): ReasoningBlock {
     return this.#begin({
       kind: 'thought',
       field,
@@ -260,7 +260,7 @@ export class ContentWriter {
   }
 
   #begin<B extends AnyBlock>(block: B): B {
-    if (!this.#showsThoughts && isThought(block)) {
+    if (!this.#showsReasoning && isReasoning(block)) {
       this.#newestHidden = block
       this.#hidden.push(block)
       return block
@@ -275,7 +275,7 @@ export class ContentWriter {
 /** Assistant messages of this format have no images; the text notes that there was one. */
 const PICTURE = '[The model made an image, which this format does not support.]'
 
-function isThought(block: AnyBlock): block is ReasoningBlock | SealedBlock {
+function isReasoning(block: AnyBlock): block is ReasoningBlock | SealedBlock {
   return block.kind === 'thought' || block.kind === 'sealed'
 }
 

@@ -1,5 +1,5 @@
 /** Reads content of a user, a tool or a document: texts, images and files. */
-import { lastMarked, type Marked, readMark } from './cache.ts'
+import { lastMarked, readMark, type WithCacheMark } from './cache.ts'
 import {
   type Fields,
   fieldsIn,
@@ -8,22 +8,25 @@ import {
   optionalTextIn,
   shown,
   textIn,
+  unknownValue,
   unsupported,
-  wrongWord,
 } from './fields.ts'
 
 export type TextPart = {
   readonly type: 'text'
   readonly text: string
   readonly citations?: readonly unknown[]
-} & Marked
+} & WithCacheMark
 /** A block that only Anthropic has, as the client received it. */
-export type NativePart = { readonly type: 'anthropic'; readonly anthropic: Fields } & Marked
+export type NativePart = { readonly type: 'anthropic'; readonly anthropic: Fields } & WithCacheMark
 export type Part =
   | TextPart
   | NativePart
-  | ({ readonly type: 'image_url'; readonly image_url: { readonly url: string } } & Marked)
-  | ({ readonly type: 'file'; readonly file: { readonly filename: string; readonly file_data: string } } & Marked)
+  | ({ readonly type: 'image_url'; readonly image_url: { readonly url: string } } & WithCacheMark)
+  | ({
+      readonly type: 'file'
+      readonly file: { readonly filename: string; readonly file_data: string }
+    } & WithCacheMark)
 
 /** A part and its place in the request. */
 export interface PlacedPart {
@@ -53,7 +56,7 @@ export function readTexts(content: unknown, place: string): TextPart[] {
   return listIn(content, place).map((value, index) => {
     const at = `${place}[${index}]`
     const block = fieldsIn(value, at)
-    if (block['type'] !== 'text') throw wrongWord(`${at}.type`, block['type'], ['text'])
+    if (block['type'] !== 'text') throw unknownValue(`${at}.type`, block['type'], ['text'])
     return textPart(textIn(block['text'], `${at}.text`), readMark(block, at))
   })
 }
@@ -92,7 +95,7 @@ function readUnmarked(block: Fields, place: string): PlacedPart[] {
 /** The refusal of blocks that only Anthropic's own tools and stores use. */
 export function foreignBlock(type: unknown, place: string) {
   if (typeof type !== 'string')
-    return type === undefined ? missing(`${place}.type`) : wrongWord(`${place}.type`, type, [])
+    return type === undefined ? missing(`${place}.type`) : unknownValue(`${place}.type`, type, [])
   const message = `${place} is a block of the type ${shown(type)}, which this gateway does not support there.`
   return unsupported(`${place}.type`, message)
 }
@@ -143,7 +146,7 @@ function dataUrl(source: Fields, place: string): string {
 }
 
 function wrongSource(type: unknown, place: string, known: readonly string[]) {
-  if (type !== 'file') return wrongWord(`${place}.type`, type, known)
+  if (type !== 'file') return unknownValue(`${place}.type`, type, known)
   const message = `${place} refers to an uploaded file, but this gateway stores no files. Send its bytes: 'type': 'base64'.`
   return unsupported(`${place}.type`, message)
 }

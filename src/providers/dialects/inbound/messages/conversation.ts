@@ -1,6 +1,6 @@
 /** Converts `system` and `messages` to canonical messages. */
 import { keepWhole, unmarked, type WholePiece } from '../../translate/as-sent.ts'
-import { lastMarked, type Marked, readMark } from './cache.ts'
+import { lastMarked, readMark, type WithCacheMark } from './cache.ts'
 import {
   foreignBlock,
   type NativePart,
@@ -14,15 +14,15 @@ import {
 import {
   type Fields,
   fieldsIn,
+  isAbsent,
   isFields,
-  isUnsaid,
   listIn,
   textIn,
+  unknownValue,
   wrongType,
   wrongValue,
-  wrongWord,
 } from './fields.ts'
-import { type KeptBlock, readId, readMark as readThoughtMark, type ThoughtField } from './kept-thoughts.ts'
+import { type KeptBlock, type ReasoningField, readId, readMark as readThoughtMark } from './kept-reasoning.ts'
 import { shortName } from './names.ts'
 
 export type CanonicalMessage = Readonly<Record<string, unknown>>
@@ -52,7 +52,7 @@ export function decodeConversation(
   searches = false,
 ): { readonly messages: readonly CanonicalMessage[]; readonly origins: readonly Origin[] } {
   const written: PlacedMessage[] = []
-  if (!isUnsaid(system)) written.push(...instructions(system))
+  if (!isAbsent(system)) written.push(...instructions(system))
   const turns = listIn(messages, 'messages')
   if (turns.length === 0) throw wrongValue('messages', 'it has 0 items, and the minimum is 1')
   /** Names of the called tools by call id. */
@@ -71,7 +71,7 @@ export function decodeConversation(
         written.push({ message: systemOf(readTexts(turn['content'], `${at}.content`)), origin: { at } })
         break
       default:
-        throw wrongWord(`${at}.role`, turn['role'], ['user', 'assistant', 'system'])
+        throw unknownValue(`${at}.role`, turn['role'], ['user', 'assistant', 'system'])
     }
   }
   return { messages: written.map(({ message }) => message), origins: written.map(({ origin }) => origin) }
@@ -157,10 +157,10 @@ interface KeptResult {
 /** Keeps a result, unless it is plain text, which is the same in both formats. */
 function keepResult({ message, block, isShown }: KeptResult, shownIn: object | null): void {
   const { content, is_error: isError } = block
-  const isPlain = typeof content === 'string' || isUnsaid(content)
+  const isPlain = typeof content === 'string' || isAbsent(content)
   if (isPlain && isError !== true) return
   const fields = {
-    ...(isUnsaid(content) || isBlankText(content) ? {} : { content: unmarked(content) }),
+    ...(isAbsent(content) || isBlankText(content) ? {} : { content: unmarked(content) }),
     ...(isError === true ? { is_error: true } : {}),
   }
   keepWhole(message, { kind: 'result', block: fields, shownIn: isShown ? shownIn : null })
@@ -185,13 +185,13 @@ function toolResult(block: Fields, place: string, names: ReadonlyMap<string, str
 }
 
 /** The mark of a result's texts, which become one text. */
-function lastMarkIn(parts: readonly PlacedPart[]): Marked {
+function lastMarkIn(parts: readonly PlacedPart[]): WithCacheMark {
   const last = parts.findLast(({ part }) => part.type === 'text' && part.cache_control !== undefined)
   return last?.part.cache_control === undefined ? {} : { cache_control: last.part.cache_control }
 }
 
 /** The attachments are the end of the result, so its mark is put there. */
-function shownMarked(others: readonly PlacedPart[], mark: Marked): PlacedPart[] {
+function shownMarked(others: readonly PlacedPart[], mark: WithCacheMark): PlacedPart[] {
   const parts = lastMarked(partsOf(others), mark)
   return others.map(({ place }, index) => ({ part: parts[index]!, place }))
 }
@@ -304,7 +304,7 @@ function toolCall(block: Fields, place: string, names: Map<string, string>, thou
 /** The reasoning of one turn, in the form that its provider requires back. */
 class TurnReasoning {
   readonly #details: object[] = []
-  readonly #unsigned: Partial<Record<ThoughtField, string>> = {}
+  readonly #unsigned: Partial<Record<ReasoningField, string>> = {}
   #google: string | null = null
 
   thinking(text: string, signature: string): void {

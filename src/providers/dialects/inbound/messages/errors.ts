@@ -43,7 +43,7 @@ export interface Sizes {
 }
 
 /** The refusal with places of the client's body instead of the canonical one. */
-export function inClientsWords(refusal: Refusal, request: Places, sizes: Sizes): Refusal {
+export function inClientTerms(refusal: Refusal, request: Places, sizes: Sizes): Refusal {
   const { param, message } = refusal
   if (refusal.code === 'context_length_exceeded') return reworded(refusal, { message: tooLong(message, sizes), param })
   const own = param === null ? null : placeOf(param, request)

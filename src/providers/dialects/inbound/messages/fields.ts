@@ -31,7 +31,7 @@ export function isFields(value: unknown): value is Fields {
 }
 
 /** Whether a value is absent, null, or an empty list. */
-export function isUnsaid(value: unknown): boolean {
+export function isAbsent(value: unknown): boolean {
   return value === undefined || value === null || (Array.isArray(value) && value.length === 0)
 }
 
@@ -51,7 +51,7 @@ export function unsupported(place: string, sentence: string): Refusal {
 }
 
 /** The refusal of a value that is not one of the format's words. */
-export function wrongWord(place: string, value: unknown, words: readonly string[]): Refusal {
+export function unknownValue(place: string, value: unknown, words: readonly string[]): Refusal {
   if (value === undefined) return missing(place)
   if (typeof value !== 'string') return wrongType(place, 'a string', value)
   const list = words.map(word => `'${word}'`).join(', ')

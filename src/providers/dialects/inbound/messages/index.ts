@@ -1,10 +1,10 @@
 /**
  * Anthropic's Messages API for clients, with any model of the gateway. The parameters are in request.ts. How reasoning and its
- * signatures survive the way to the client and back is in kept-thoughts.ts.
+ * signatures survive the way to the client and back is in kept-reasoning.ts.
  */
 import type { InboundDialect, InboundRequest, InboundView, Refusal } from '#contract'
 import { encodeMessage } from './answer.ts'
-import { errorBody, inClientsWords } from './errors.ts'
+import { errorBody, inClientTerms } from './errors.ts'
 import { decodeRequestBody } from './request.ts'
 import { MessageStreamEncoder } from './stream.ts'
 
@@ -18,15 +18,15 @@ export const messagesInbound: InboundDialect = {
 function decodeRequest(value: unknown, view: InboundView): InboundRequest {
   const request = decodeRequestBody(value, view)
   const { model: requested, stop } = request.body as { readonly model?: unknown; readonly stop?: readonly unknown[] }
-  const { showsThoughts, toolNames } = request
-  const context = { exchange: view.exchange, stopSequences: stop ?? [], showsThoughts, toolNames }
+  const { showsReasoning, toolNames } = request
+  const context = { exchange: view.exchange, stopSequences: stop ?? [], showsReasoning, toolNames }
   const model = typeof requested === 'string' ? requested : ''
   const sizes = { promptTokens: view.promptTokens ?? (() => 0), context: view.findModel?.(model)?.context }
-  const explain = (refusal: Refusal) => inClientsWords(refusal, request, sizes)
+  const explain = (refusal: Refusal) => inClientTerms(refusal, request, sizes)
   return {
     body: request.body,
     dropped: [...request.dropped.keys()],
-    hidesThoughts: !showsThoughts,
+    hidesReasoning: !showsReasoning,
     encodeAnswer: completion => encodeMessage(completion, context),
     encodeStream: soFar => new MessageStreamEncoder(context, model, explain, soFar),
     encodeError: refusal => errorBody(explain(refusal), view.exchange),

@@ -7,15 +7,15 @@ import { decodeConversation, type Origin } from './conversation.ts'
 import {
   type Fields,
   fieldsIn,
-  isUnsaid,
+  isAbsent,
   listIn,
   missing,
   shown,
+  unknownValue,
   unsupported,
   wrongValue,
-  wrongWord,
 } from './fields.ts'
-import { decodeEffort, showsThoughts } from './thinking.ts'
+import { decodeEffort, showsReasoning } from './reasoning.ts'
 import { decodeTools, toolNamesOf } from './tools.ts'
 
 export interface DecodedRequest {
@@ -25,7 +25,7 @@ export interface DecodedRequest {
   /** The place that `reasoning_effort` comes from. */
   readonly effortPlace: string
   /** Whether the client asked for reasoning. */
-  readonly showsThoughts: boolean
+  readonly showsReasoning: boolean
   /** The client's names of tools by their names in the body, where they differ. */
   readonly toolNames: ReadonlyMap<string, string>
   /** Dropped parameters, with their places. */
@@ -70,7 +70,7 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
   const searches = model === undefined || takesSearch(model, 'anthropic')
   const { messages, origins } = decodeConversation(body['system'], body['messages'], searches)
   const { fields: tools, dropped } = decodeTools(body['tools'], body['tool_choice'], searches)
-  const config = isUnsaid(body['output_config']) ? {} : fieldsIn(body['output_config'], 'output_config')
+  const config = isAbsent(body['output_config']) ? {} : fieldsIn(body['output_config'], 'output_config')
   const effort = decodeEffort(body['thinking'], config)
   return {
     body: {
@@ -89,8 +89,8 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
       ...userOf(body['metadata']),
     },
     origins,
-    effortPlace: isUnsaid(config['effort']) ? 'thinking' : 'output_config.effort',
-    showsThoughts: showsThoughts(body['thinking']),
+    effortPlace: isAbsent(config['effort']) ? 'thinking' : 'output_config.effort',
+    showsReasoning: showsReasoning(body['thinking']),
     toolNames: toolNamesOf(body['tools']),
     dropped,
   }
@@ -99,7 +99,7 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
 function refuseUnknown(name: string, content: unknown): void {
   if (CARRIED.includes(name) || IGNORED.includes(name)) return
   if (Object.hasOwn(REFUSED, name)) {
-    if (isUnsaid(content)) return
+    if (isAbsent(content)) return
     throw unsupported(name, REFUSED[name]!)
   }
   const param = /^[\w$-]{1,64}$/.test(name) ? name : `[${shown(name)}]`
@@ -127,7 +127,7 @@ function streamOf(stream: unknown): Readonly<Record<string, unknown>> {
 const MAX_STOPS = 64
 
 function stopOf(sequences: unknown): Readonly<Record<string, unknown>> {
-  if (isUnsaid(sequences)) return {}
+  if (isAbsent(sequences)) return {}
   const stop = listIn(sequences, 'stop_sequences')
   if (stop.length > MAX_STOPS) {
     throw wrongValue('stop_sequences', `it has ${stop.length} items, and the maximum is ${MAX_STOPS}`)
@@ -137,17 +137,17 @@ function stopOf(sequences: unknown): Readonly<Record<string, unknown>> {
 
 /** A schema for the answer. Schemas of this format have no name. */
 function formatOf(format: unknown, place: string): Readonly<Record<string, unknown>> {
-  if (isUnsaid(format)) return {}
+  if (isAbsent(format)) return {}
   const { type, schema } = fieldsIn(format, place)
-  if (type !== 'json_schema') throw wrongWord(`${place}.type`, type, ['json_schema'])
+  if (type !== 'json_schema') throw unknownValue(`${place}.type`, type, ['json_schema'])
   const json_schema = { name: 'answer', schema: fieldsIn(schema, `${place}.schema`), strict: isClosed(schema) }
   return { response_format: { type, json_schema } }
 }
 
 function tierOf(tier: unknown): Readonly<Record<string, unknown>> {
-  if (isUnsaid(tier) || tier === 'auto') return {}
+  if (isAbsent(tier) || tier === 'auto') return {}
   if (tier === 'standard_only') return { service_tier: 'default' }
-  throw wrongWord('service_tier', tier, ['auto', 'standard_only'])
+  throw unknownValue('service_tier', tier, ['auto', 'standard_only'])
 }
 
 /** Maximum length of a user id at providers. */
@@ -155,8 +155,8 @@ const MAX_USER_LENGTH = 64
 
 /** A longer id is replaced by its SHA-256, which still distinguishes users. */
 function userOf(metadata: unknown): Readonly<Record<string, unknown>> {
-  if (isUnsaid(metadata)) return {}
+  if (isAbsent(metadata)) return {}
   const { user_id: id } = fieldsIn(metadata, 'metadata')
-  if (typeof id !== 'string') return isUnsaid(id) ? {} : { user: id }
+  if (typeof id !== 'string') return isAbsent(id) ? {} : { user: id }
   return { user: id.length <= MAX_USER_LENGTH ? id : createHash('sha256').update(id).digest('hex') }
 }

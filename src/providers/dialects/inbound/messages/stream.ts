@@ -33,7 +33,7 @@ export class MessageStreamEncoder implements StreamEncoder {
     this.#model = model
     this.#explain = explain
     this.#soFar = soFar
-    this.#writer = new ContentWriter(this.#events, namerOf(context), context.showsThoughts)
+    this.#writer = new ContentWriter(this.#events, namerOf(context), context.showsReasoning)
   }
 
   chunk(chunk: Chunk): Buffer {

@@ -5,16 +5,16 @@ import { readMark } from './cache.ts'
 import {
   type Fields,
   fieldsIn,
+  isAbsent,
   isFields,
-  isUnsaid,
   listIn,
   missing,
   optionalTextIn,
   shown,
   textIn,
+  unknownValue,
   unsupported,
   wrongValue,
-  wrongWord,
 } from './fields.ts'
 import { longNames, shortName } from './names.ts'
 
@@ -36,7 +36,7 @@ export function decodeTools(tools: unknown, choice: unknown, searches: boolean):
   const dropped = new Map<string, string>()
   const names = new Set<unknown>()
   const waiting: { readonly tool: object; readonly fields: Fields }[] = []
-  if (isUnsaid(tools)) return { fields: withoutTools(choice), dropped }
+  if (isAbsent(tools)) return { fields: withoutTools(choice), dropped }
   const decoded = listIn(tools, 'tools').flatMap((value, index) => {
     const place = `tools[${index}]`
     const tool = fieldsIn(value, place)
@@ -55,7 +55,7 @@ export function decodeTools(tools: unknown, choice: unknown, searches: boolean):
   const searched = [...dropped.keys()].some(name => name.startsWith('tools.tool_search_tool'))
   if (!searched) for (const { tool, fields } of waiting) keepWhole(tool, { kind: 'tool', fields })
   if (decoded.length === 0) return { fields: withoutTools(choice), dropped }
-  return { fields: { tools: decoded, ...(isUnsaid(choice) ? {} : decodeChoice(choice)) }, dropped }
+  return { fields: { tools: decoded, ...(isAbsent(choice) ? {} : decodeChoice(choice)) }, dropped }
 }
 
 /** For the answer: the client's names of tools with another name at the provider. */
@@ -94,7 +94,7 @@ const HOSTED = /^(?:(?:web_fetch|code_execution|computer|advisor)_\d{8}|tool_sea
 const isHosted = (type: unknown): boolean => typeof type === 'string' && HOSTED.test(type)
 
 function refusedType(type: string, place: string) {
-  if (type !== 'mcp_toolset') return wrongWord(`${place}.type`, type, SUPPORTED)
+  if (type !== 'mcp_toolset') return unknownValue(`${place}.type`, type, SUPPORTED)
   const message = `${place} has the type ${shown(type)}, whose tools Anthropic calls, not this gateway. Let the client call them, and send their tools.`
   return unsupported(`${place}.type`, message)
 }
@@ -113,7 +113,7 @@ function refuseUnbounded(tool: Fields, place: string): void {
     const message = `${place} is called by code that Anthropic runs, whose cost has no limit. Send 'allowed_callers': ['direct'] with ${shown(String(type))}.`
     throw unsupported(`${place}.allowed_callers`, message)
   }
-  if (isUnsaid(uses) || (Number.isSafeInteger(uses) && (uses as number) > 0)) return
+  if (isAbsent(uses) || (Number.isSafeInteger(uses) && (uses as number) > 0)) return
   throw wrongValue(
     `${place}.max_uses`,
     `it must be an integer of at least 1; at most ${MAX_SEARCHES} searches are made`,
@@ -137,13 +137,13 @@ function decodeChoice(value: unknown): Readonly<Record<string, unknown>> {
       return { tool_choice: { type: 'function', function: { name } }, ...single }
     }
     default:
-      throw wrongWord('tool_choice.type', choice['type'], CHOICES)
+      throw unknownValue('tool_choice.type', choice['type'], CHOICES)
   }
 }
 
 /** Providers refuse a choice without tools; a choice that forces nothing is dropped. */
 function withoutTools(value: unknown): Readonly<Record<string, unknown>> {
-  if (isUnsaid(value)) return {}
+  if (isAbsent(value)) return {}
   const { type } = fieldsIn(value, 'tool_choice')
   if (type === undefined) throw missing('tool_choice.type')
   if (type === 'any' || type === 'tool') throw wrongValue('tool_choice', 'it asks for a call, but there are no tools')

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { atOnce, isRefusal } from '#contract'
 import { responsesInbound } from '../../../src/providers/dialects/inbound/responses/index.ts'
-import { ExchangeAnswers } from '../../../src/request/send/exchange-answers.ts'
+import { AnswerHistory } from '../../../src/request/send/answer-history.ts'
 import type { LocalStore } from '../../../src/store/local-store.ts'
 import type { Responses } from '../../../src/store/store.ts'
 import { completion } from '../../providers/dialects/inbound/responses/helpers.ts'
@@ -34,7 +34,7 @@ function answersOf({ store, account }: Counting, mostBytes = 2 ** 30) {
     take: (bytes: number) => (room.held += bytes) > 0,
     give: (bytes: number) => (room.held -= bytes),
   }
-  return { room, kept: new ExchangeAnswers({ store, account, mostBytes, bodyBytes: 0, room: room as never }) }
+  return { room, kept: new AnswerHistory({ store, account, mostBytes, bodyBytes: 0, room: room as never }) }
 }
 
 /** A request of a conversation, and the answer that it adds. */

@@ -1,18 +1,18 @@
 /** Summarizes a finished exchange for the log, the metrics and the list of recent exchanges. */
-import { type Clock, cost, fitted, type NanoUsd, type Refusal, searchingOf, UNIT_NAMES, type Usage } from '#contract'
+import { type Clock, cost, fitted, type NanoUsd, type Refusal, searchBounds, UNIT_NAMES, type Usage } from '#contract'
 import { countOr0 } from '../../common/usage.ts'
 import type { ExchangeSummary } from '../../observe/summary.ts'
 import { statusAfter } from '../finish.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
 /** The error that the client got, and who decided how the exchange ended. */
-export interface Told {
+export interface SentError {
   readonly refusal: Refusal | null
   /** The step that refused, failed or answered; `send` or `gateway` if no step did; null: a provider answered. */
   readonly decidedBy: string | null
 }
 
-export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, clock: Clock): ExchangeSummary {
+export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: SentError, clock: Clock): ExchangeSummary {
   const { live, ctx, client, account, key, attempts, outcome } = exchange
   const { res } = ctx
   return {
@@ -76,6 +76,6 @@ function operatorCost({ attempts, targets, usage, chat }: LiveExchange): NanoUsd
     const unit = UNIT_NAMES[at]!
     if (counts[unit] !== undefined) counts[unit] = countOr0(counts[unit])
   }
-  counts.search ??= chat ? searchingOf(chat.body).least : 0
+  counts.search ??= chat ? searchBounds(chat.body).least : 0
   return cost(fitted(counts), price).total
 }

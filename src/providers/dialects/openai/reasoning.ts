@@ -6,7 +6,7 @@ import type { Efforts, Quirks } from './profile.ts'
  * The body with the model's effort; the same body if nothing changes.
  * @param dropped receives `reasoning_effort` if the model reasons although it should not, or does not reason at all
  */
-export function withThinking(body: ChatRequest, model: string, quirks: Quirks, dropped: Set<string>): ChatRequest {
+export function withReasoning(body: ChatRequest, model: string, quirks: Quirks, dropped: Set<string>): ChatRequest {
   const { efforts, forcing } = quirks
   const { reasoning_effort: effort } = body
   if (forcing?.models.test(model) && forcesCall(body)) {

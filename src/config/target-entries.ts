@@ -1,7 +1,7 @@
 import type { Configuration } from './configuration.ts'
 
 /** A target that has a health record. */
-export interface AskedTarget {
+export interface TargetEntry {
   readonly id: string
   readonly provider: string
   /** The models that lead to it. Raw routes have none. */
@@ -9,8 +9,8 @@ export interface AskedTarget {
 }
 
 /** The targets of all models, then the providers of raw routes: each of these is one target. */
-export function targetsOf({ models, routes }: Pick<Configuration, 'models' | 'routes'>): readonly AskedTarget[] {
-  const targets = new Map<string, AskedTarget & { readonly models: string[] }>()
+export function targetsOf({ models, routes }: Pick<Configuration, 'models' | 'routes'>): readonly TargetEntry[] {
+  const targets = new Map<string, TargetEntry & { readonly models: string[] }>()
   for (const model of models.values()) {
     for (const { id, provider } of model.targets) {
       const existing = targets.get(id)

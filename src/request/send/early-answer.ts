@@ -5,7 +5,7 @@ import { chunksOf } from '../../providers/dialects/translate/chunks.ts'
 import { type Tap, TapError } from '../answer/taps.ts'
 import { bodyOf } from '../answer/whole.ts'
 import type { Reply } from '../finish.ts'
-import { endOfTapped, streamTo, writerOf } from './answer.ts'
+import { endOfTapError, streamTo, writerOf } from './client-format.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
 
@@ -39,7 +39,7 @@ const wholeEarly: Early = async (exchange, completion, taps, usage) => {
     const body = await bodyOf({ completion, raw: null }, taps, writerOf(exchange, usage))
     return exchange.stopped ? stoppedReply(exchange, usage) : new WholeReply(exchange, body, { usage })
   } catch (error) {
-    return new StreamReply(exchange, { ...endOfTapped(exchange, tapErrorOf(error)), usage })
+    return new StreamReply(exchange, { ...endOfTapError(exchange, tapErrorOf(error)), usage })
   }
 }
 
@@ -54,7 +54,7 @@ const streamEarly: Early = async (exchange, completion, taps, usage) => {
       await taken(exchange)
     }
   } catch (error) {
-    return new StreamReply(exchange, { ...endOfTapped(exchange, tapErrorOf(error)), usage })
+    return new StreamReply(exchange, { ...endOfTapError(exchange, tapErrorOf(error)), usage })
   }
   if (exchange.stopped) return stoppedReply(exchange, usage)
   return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null })

@@ -4,7 +4,7 @@ import { MAX_ATTRIBUTE } from '../../observe/telemetry/content.ts'
 import type { StepTap } from '../exchange.ts'
 
 /** The provider's id and model of an answer and, if the policy traces content, the text that the client gets. */
-export class AnswerRecord implements AnswerIdentity {
+export class AnswerCapture implements AnswerIdentity {
   id: unknown = null
   model: unknown = null
   /** Null: content is not traced, or cannot be represented. */

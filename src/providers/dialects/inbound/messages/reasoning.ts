@@ -1,6 +1,6 @@
 /** Converts `thinking` and `output_config.effort` to `reasoning_effort`. */
 import { effortWithin } from '#contract'
-import { type Fields, fieldsIn, isFields, isUnsaid, missing, wrongType, wrongWord } from './fields.ts'
+import { type Fields, fieldsIn, isAbsent, isFields, missing, unknownValue, wrongType } from './fields.ts'
 
 const KINDS = ['enabled', 'adaptive', 'disabled']
 const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
@@ -11,7 +11,7 @@ const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
  */
 export function decodeEffort(thinking: unknown, config: Fields): string | null {
   const explicit = effortIn(config['effort'])
-  if (isUnsaid(thinking)) return explicit
+  if (isAbsent(thinking)) return explicit
   const { type, budget_tokens: budget } = fieldsIn(thinking, 'thinking')
   switch (type) {
     case 'disabled':
@@ -23,17 +23,17 @@ export function decodeEffort(thinking: unknown, config: Fields): string | null {
       if (typeof budget !== 'number') throw wrongType('thinking.budget_tokens', 'an integer', budget)
       return explicit ?? effortWithin(budget)
     default:
-      throw wrongWord('thinking.type', type, KINDS)
+      throw unknownValue('thinking.type', type, KINDS)
   }
 }
 
 /** Whether the client wants to see reasoning; by default it does not. */
-export function showsThoughts(thinking: unknown): boolean {
+export function showsReasoning(thinking: unknown): boolean {
   return isFields(thinking) && thinking['type'] !== 'disabled'
 }
 
 function effortIn(effort: unknown): string | null {
-  if (isUnsaid(effort)) return null
+  if (isAbsent(effort)) return null
   if (typeof effort === 'string' && EFFORTS.includes(effort)) return effort
-  throw wrongWord('output_config.effort', effort, EFFORTS)
+  throw unknownValue('output_config.effort', effort, EFFORTS)
 }

@@ -4,7 +4,7 @@ import { type KeptAnswer, refuse, type Sliced, slices } from '#contract'
 import { StoreUnavailable } from '../../store/store.ts'
 import type { Reply } from '../finish.ts'
 import { refusalOfUnknown } from '../http/unknown-url.ts'
-import type { Asked, Fields, KeptParts } from './exchange-answers.ts'
+import type { Fields, KeptInput, KeptParts } from './answer-history.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { jsonReply } from './reply.ts'
 
@@ -83,7 +83,7 @@ export async function sendKept(exchange: LiveExchange, path: string): Promise<Re
       yield* readPart(id, 'rest')
       throw refuse('bad_request', { message: 'Cannot cancel a synchronous response.' })
     }
-    if (part !== undefined) return page(((yield* readPart(id, 'input')) as Asked).input, ctx.query)
+    if (part !== undefined) return page(((yield* readPart(id, 'input')) as KeptInput).input, ctx.query)
     const rest = yield* readPart(id, 'rest')
     if (ctx.query['stream'] === 'true') {
       const message = "Unsupported parameter: 'stream'. A kept response is given as a whole."

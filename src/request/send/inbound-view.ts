@@ -3,7 +3,7 @@
 import { type Boxes, type InboundView, isRefusal, slices } from '#contract'
 import type { Vault } from '../../store/store.ts'
 import { promptEstimate } from '../answer/meter.ts'
-import { ExchangeAnswers } from './exchange-answers.ts'
+import { AnswerHistory } from './answer-history.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
 /** The purpose of sealed reasoning in `encrypted_content`; stored responses have another one. */
@@ -23,13 +23,13 @@ export function viewOf(exchange: LiveExchange): InboundView {
 }
 
 /** Null: the route keeps no answers, or the account is unknown. */
-function keptOf(exchange: LiveExchange): ExchangeAnswers | null {
+function keptOf(exchange: LiveExchange): AnswerHistory | null {
   const { generation, live, account, bytes, host } = exchange
   if (live.config.keepResponsesMs === null || !account) return null
   const { bodyBytes: mostBytes } = generation.configuration.limits
   const sizes = { mostBytes, bodyBytes: bytes.length }
   const room = host.memory.forBody(exchange)
-  exchange.kept ??= new ExchangeAnswers({ store: host.store, account: account.id, ...sizes, room })
+  exchange.kept ??= new AnswerHistory({ store: host.store, account: account.id, ...sizes, room })
   return exchange.kept
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { decidedBy, refuse, reworded, type TrailEntry, type TrailWhy } from '#contract'
-import { decisionHeader } from '../../../src/request/send/decision.ts'
+import { decisionHeader } from '../../../src/request/send/decision-header.ts'
 
 const entry = (
   step: string,

@@ -18,11 +18,11 @@ import { type Fields, isFields } from './fields.ts'
 const MARK = 'tollgate.'
 
 /** The field in which a provider without signatures sends its reasoning, and requires it back. */
-export type ThoughtField = 'reasoning_content' | 'reasoning'
+export type ReasoningField = 'reasoning_content' | 'reasoning'
 
-const FIELDS: readonly ThoughtField[] = ['reasoning_content', 'reasoning']
+const FIELDS: readonly ReasoningField[] = ['reasoning_content', 'reasoning']
 
-export const fieldMark = (field: ThoughtField): string => `${MARK}field.${field}`
+export const fieldMark = (field: ReasoningField): string => `${MARK}field.${field}`
 export const googleMark = (signature: string): string => `${MARK}google.${signature}`
 /** Keeps only scalar members of a detail: known details have no others. */
 export function detailMark(detail: Fields): string {
@@ -34,7 +34,7 @@ export function detailMark(detail: Fields): string {
 export type Mark =
   /** No mark: the provider's own signature. */
   | { readonly kind: 'own' }
-  | { readonly kind: 'field'; readonly field: ThoughtField }
+  | { readonly kind: 'field'; readonly field: ReasoningField }
   | { readonly kind: 'google'; readonly signature: string }
   | { readonly kind: 'detail'; readonly detail: Fields }
   /** Empty, or a damaged mark. */

@@ -1,9 +1,9 @@
 /** Maps `reasoning_effort` to the Messages API: whether and how much a model reasons. */
-import { type Conversation, hasLostItsThoughts, hasNative } from '../translate/conversation.ts'
+import { type Conversation, hasLostReasoning, hasNative } from '../translate/conversation.ts'
 import type { Traits } from './traits.ts'
 
 /** The reasoning settings of a request, and whether `reasoning_effort` was dropped. */
-export interface ThinkingPlan {
+export interface ReasoningPlan {
   /** The request's `thinking`, if it must be sent. */
   readonly thinking: Readonly<Record<string, unknown>> | null
   /** For `output_config.effort`. */
@@ -36,7 +36,7 @@ const EFFORTS: Readonly<Record<string, string>> = {
   max: 'max',
 }
 
-const DEFAULT: ThinkingPlan = { thinking: null, effort: null, isOff: false, isDropped: false }
+const DEFAULT: ReasoningPlan = { thinking: null, effort: null, isOff: false, isDropped: false }
 const DISABLED = { type: 'disabled' } as const
 /** Newer models return no reasoning unless a summary is requested. */
 const ADAPTIVE = { type: 'adaptive', display: 'summarized' } as const
@@ -51,17 +51,17 @@ interface Circumstances {
   readonly conversation: Conversation
 }
 
-export function planThinking(traits: Traits, { effort, cap, mustCall, conversation }: Circumstances): ThinkingPlan {
-  const off = (isDropped: boolean, explicit = true): ThinkingPlan => ({
+export function planReasoning(traits: Traits, { effort, cap, mustCall, conversation }: Circumstances): ReasoningPlan {
+  const off = (isDropped: boolean, explicit = true): ReasoningPlan => ({
     ...DEFAULT,
     thinking: explicit && traits.thinking === 'adaptive' ? DISABLED : null,
     isOff: true,
     isDropped,
   })
-  if (traits.thinksAlways) return always(effort, mustCall)
+  if (traits.alwaysReasons) return always(effort, mustCall)
   if (effort === 'none') return off(false)
   if (effort === null) {
-    if (mustCall) return off(false, traits.thinksUnasked)
+    if (mustCall) return off(false, traits.reasonsByDefault)
     return traits.thinking === 'adaptive' ? DEFAULT : off(false)
   }
   const last = conversation.turns.at(-1)
@@ -71,13 +71,13 @@ export function planThinking(traits: Traits, { effort, cap, mustCall, conversati
     const known = effort === 'xhigh' && !traits.knowsXhigh ? 'max' : EFFORTS[effort]!
     return { ...DEFAULT, thinking: ADAPTIVE, effort: known, isDropped: effort === 'minimal' }
   }
-  if (cap <= SMALLEST_BUDGET || hasLostItsThoughts(conversation)) return off(true)
+  if (cap <= SMALLEST_BUDGET || hasLostReasoning(conversation)) return off(true)
   const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MAX_OF_CAP))
   return { ...DEFAULT, thinking: { type: 'enabled', budget_tokens: Math.min(BUDGETS[effort]!, most) } }
 }
 
 /** For a model that always reasons. Its lowest effort is the nearest to `none`. */
-function always(effort: string | null, mustCall: boolean): ThinkingPlan {
+function always(effort: string | null, mustCall: boolean): ReasoningPlan {
   if (effort === null) return DEFAULT
   if (effort === 'none') return { ...DEFAULT, effort: 'low', isDropped: true }
   if (!Object.hasOwn(EFFORTS, effort)) return { ...DEFAULT, isDropped: true }

@@ -4,7 +4,7 @@ import {
   type EncodedRequest,
   type OnDisconnect,
   ownTurn,
-  searchingOf,
+  searchBounds,
   type Target,
   type UpstreamFailure,
 } from '#contract'
@@ -21,9 +21,9 @@ import type { StreamAnswer } from '../answer/stream.ts'
 import { WholePump } from '../answer/whole.ts'
 import type { StepTap } from '../exchange.ts'
 import type { Signed, Upstream } from '../generation.ts'
-import { streamTo, writerOf } from './answer.ts'
-import { AnswerRecord } from './answer-record.ts'
+import { AnswerCapture } from './answer-capture.ts'
 import { AttemptRecord } from './attempt-record.ts'
+import { streamTo, writerOf } from './client-format.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
 /** Maximum number of dropped parameters that are named one by one. */
@@ -36,13 +36,13 @@ const BYTE_MS = 4e-5
 const COUNTED_MS = 0.2
 
 /** The sender that makes the attempts. */
-export interface TryOwner {
+export interface ChatAttemptOwner {
   /** Called when the attempt's answer is over. Must not throw; not called before `start` returns. */
-  over(tried: Try, ending: PumpEnding): void
+  over(tried: ChatAttempt, ending: PumpEnding): void
 }
 
 /** One attempt: the options of its pump and its connection, and its result. */
-export class Try implements AttemptOptions, PumpParts, Sink {
+export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
   readonly target: Target
   readonly transport: AttemptOptions['transport']
   readonly request: UpstreamRequest
@@ -69,13 +69,13 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   #ending: PumpEnding | null = null
   /** False while the answer is paused because other owners have their turn. */
   #isInTurn = true
-  readonly #owner: TryOwner
+  readonly #owner: ChatAttemptOwner
   readonly #exchange: LiveExchange
   readonly #signed: Signed
   readonly #trackedAttempt: TrackedAttempt
   readonly #record: AttemptRecord
 
-  constructor(exchange: LiveExchange, target: Target, encoded: EncodedRequest, owner: TryOwner) {
+  constructor(exchange: LiveExchange, target: Target, encoded: EncodedRequest, owner: ChatAttemptOwner) {
     this.#owner = owner
     const { generation, host } = exchange
     const chat = exchange.chat!
@@ -95,7 +95,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     this.largestBytes = generation.configuration.limits.answerBytes
     setDroppedHeader(exchange, droppedOf(chat, encoded))
     this.#exchange = exchange
-    const { passes } = searchingOf(chat.body)
+    const { passes } = searchBounds(chat.body)
     this.meter.begin(chat, chat.choices * passes * (chat.cap + target.reasoningOutsideCap))
     const taps = exchange.trace === null ? exchange.taps : recordedTaps(exchange)
     this.answer = chat.stream ? streamTo(exchange, taps) : null
@@ -197,7 +197,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
       functions: chat.body['functions'] != null && !chat.body.tools?.length,
       customTools: customToolsOf(chat.body),
       searches,
-      identity: exchange.answerRecord,
+      identity: exchange.answerCapture,
     }
     if (this.answer) return new StreamPump(this, dialect.decodeStream(view), this.answer)
     return new WholePump(this, { dialect, view, taps, write: writerOf(exchange) })
@@ -219,8 +219,8 @@ export class Try implements AttemptOptions, PumpParts, Sink {
 /** The taps of a traced exchange. If it is sampled, they record this attempt's answer. */
 function recordedTaps(exchange: LiveExchange): readonly StepTap[] {
   if (!exchange.trace!.isSampled) return exchange.taps
-  exchange.answerRecord = new AnswerRecord(exchange.live.config.steps.tracesContent)
-  return exchange.answerRecord.around(exchange.taps)
+  exchange.answerCapture = new AnswerCapture(exchange.live.config.steps.tracesContent)
+  return exchange.answerCapture.around(exchange.taps)
 }
 
 const droppedOf = (chat: Chat, request: EncodedRequest) =>

@@ -4,7 +4,7 @@ import { wireUsageOf } from '../../common/usage.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
 import type { WriteWhole } from '../answer/whole.ts'
-import { outcomeOfBroken } from '../finish.ts'
+import { outcomeOfError } from '../finish.ts'
 import { reportOf } from '../pipeline/step-report.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import type { End } from './reply.ts'
@@ -42,9 +42,9 @@ export function writerOf({ inbound, meter }: LiveExchange, known: MeteredUsage |
 }
 
 /** The end of an answer after a step's watch or edit threw: its own refusal (a guard's), or a bug. */
-export function endOfTapped(exchange: LiveExchange, { step, cause }: TapError): Omit<End, 'usage'> {
+export function endOfTapError(exchange: LiveExchange, { step, cause }: TapError): Omit<End, 'usage'> {
   const refusal = isRefusal(cause) ? cause : null
-  const outcome = outcomeOfBroken(refusal, exchange.meter.delivered)
+  const outcome = outcomeOfError(refusal, exchange.meter.delivered)
   exchange.record(step, refusal ? 'refused' : 'failed', refusal?.code ?? 'plugin_error', 'in_answer')
   if (refusal) return { outcome, refusal }
   const planned = exchange.plan.steps[step] ?? { id: 'send' }

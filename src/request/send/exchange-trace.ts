@@ -27,9 +27,9 @@ export function tracedOf(exchange: LiveExchange, summary: ExchangeSummary): Trac
 const NOTHING: Attributes = {}
 
 /** The provider's id and model of the last attempt's answer, and its content. */
-function answeredIn({ answerRecord, chat, live, rawModel, targets, attempts, generation, outcome }: LiveExchange) {
-  if (answerRecord === null) return { answer: NOTHING, content: null }
-  const { id, model, words } = answerRecord
+function answeredIn({ answerCapture, chat, live, rawModel, targets, attempts, generation, outcome }: LiveExchange) {
+  if (answerCapture === null) return { answer: NOTHING, content: null }
+  const { id, model, words } = answerCapture
   // If a raw route lists no models, the model may be any text of the client.
   const isKnown = live.config.raw === null || rawModel !== null
   const answer = { ...named('gen_ai.response.id', id), ...named('gen_ai.response.model', isKnown ? model : null) }

@@ -5,19 +5,19 @@ import type { PluginRegistry } from '../configuration.ts'
 import type { NamedPlugin } from '../json-schema.ts'
 import { readSource } from '../yaml/source.ts'
 
-export interface OutsidePlugins {
+export interface ExternalPlugins {
   readonly plugins: readonly NamedPlugin[]
   /** The plugins that could not be loaded, each with the reason. */
   readonly left: readonly { readonly use: string; readonly reason: string }[]
 }
 
 /** Reads all policies, used or not. Omits Koa middleware, whose settings are unknown. */
-export async function outsidePlugins(configFile: string, registry: PluginRegistry): Promise<OutsidePlugins> {
+export async function externalPlugins(configFile: string, registry: PluginRegistry): Promise<ExternalPlugins> {
   const plugins: NamedPlugin[] = []
   const left: { use: string; reason: string }[] = []
-  for (const [use, saidIn] of await outsideUses(join(dirname(configFile), 'policies'))) {
+  for (const [use, policyFile] of await outsideUses(join(dirname(configFile), 'policies'))) {
     try {
-      const { plugin, foreign } = await registry.load(use, { saidIn, configFile })
+      const { plugin, foreign } = await registry.load(use, { policyFile, configFile })
       if (!foreign) plugins.push({ use, plugin })
     } catch (error) {
       left.push({ use, reason: (error as Error).message })

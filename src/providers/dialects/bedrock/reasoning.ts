@@ -2,7 +2,7 @@
 import type { Effort } from '../translate/parameters.ts'
 import type { Traits } from './traits.ts'
 
-export interface Thinking {
+export interface ReasoningFields {
   /** For `additionalModelRequestFields`. */
   readonly fields: Readonly<Record<string, unknown>>
   /** Whether reasoning fixes the sampling parameters, as at Claude. */
@@ -23,11 +23,11 @@ export interface Circumstances {
   readonly lostThought: boolean
 }
 
-const UNCHANGED: Thinking = { fields: {}, fixesSampling: false, kept: true }
-const IGNORED: Thinking = { ...UNCHANGED, kept: false }
-const OFF: Thinking = { fields: { thinking: { type: 'disabled' } }, fixesSampling: false, kept: true }
+const UNCHANGED: ReasoningFields = { fields: {}, fixesSampling: false, kept: true }
+const IGNORED: ReasoningFields = { ...UNCHANGED, kept: false }
+const OFF: ReasoningFields = { fields: { thinking: { type: 'disabled' } }, fixesSampling: false, kept: true }
 
-export function encodeThinking(effort: Effort | null, traits: Traits, circumstances: Circumstances): Thinking {
+export function encodeReasoning(effort: Effort | null, traits: Traits, circumstances: Circumstances): ReasoningFields {
   switch (traits.thinking) {
     case 'adaptive':
       return adaptive(effort, traits, circumstances)
@@ -40,7 +40,7 @@ export function encodeThinking(effort: Effort | null, traits: Traits, circumstan
     case 'config':
       return withEffort(effort, traits, word => ({ reasoning_config: word }))
     case 'none':
-      return effort === null || (effort === 'none' && !traits.thinksByDefault) ? UNCHANGED : IGNORED
+      return effort === null || (effort === 'none' && !traits.reasonsUnasked) ? UNCHANGED : IGNORED
   }
 }
 
@@ -48,18 +48,18 @@ function withEffort(
   effort: Effort | null,
   traits: Traits,
   fields: (word: string) => Record<string, unknown>,
-): Thinking {
+): ReasoningFields {
   if (effort === null) return UNCHANGED
-  if (effort === 'none') return traits.thinksByDefault ? IGNORED : UNCHANGED
+  if (effort === 'none') return traits.reasonsUnasked ? IGNORED : UNCHANGED
   const word = nearest(effort, traits.efforts)
   return { ...UNCHANGED, fields: fields(word), kept: effort !== 'minimal' || word === effort }
 }
 
-function adaptive(effort: Effort | null, traits: Traits, { forced, prefilled }: Circumstances): Thinking {
-  if (traits.thinksAlways && (effort === null || effort === 'none'))
+function adaptive(effort: Effort | null, traits: Traits, { forced, prefilled }: Circumstances): ReasoningFields {
+  if (traits.alwaysReasons && (effort === null || effort === 'none'))
     return effort === null ? UNCHANGED : { ...IGNORED, fields: { output_config: { effort: 'low' } } }
-  if (!traits.thinksAlways && (forced || prefilled))
-    return { ...(traits.thinksByDefault ? OFF : UNCHANGED), kept: effort === null || effort === 'none' }
+  if (!traits.alwaysReasons && (forced || prefilled))
+    return { ...(traits.reasonsUnasked ? OFF : UNCHANGED), kept: effort === null || effort === 'none' }
   if (effort === null) return UNCHANGED
   if (effort === 'none') return OFF
   // Without `display` newer models reason, charge for it, and return none of it.
@@ -83,7 +83,7 @@ const SMALLEST_BUDGET = 1024
 /** Maximum share of the cap for reasoning; the rest is for the answer. */
 const MAX_OF_CAP = 0.8
 
-function budget(effort: Effort | null, { cap, forced, prefilled, lostThought }: Circumstances): Thinking {
+function budget(effort: Effort | null, { cap, forced, prefilled, lostThought }: Circumstances): ReasoningFields {
   if (effort === null || effort === 'none') return UNCHANGED
   if (forced || prefilled || lostThought || cap <= SMALLEST_BUDGET) return IGNORED
   const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MAX_OF_CAP))

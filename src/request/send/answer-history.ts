@@ -24,7 +24,7 @@ interface ReadHalf {
   readonly previous: string | null
 }
 
-export class ExchangeAnswers implements KeptAnswers {
+export class AnswerHistory implements KeptAnswers {
   readonly #parts: Parts
   readonly #used = new Set<string>()
   /** Undefined: no such answer exists. */
@@ -51,8 +51,8 @@ export class ExchangeAnswers implements KeptAnswers {
     this.#used.add(answer)
     this.#take(bytes.length)
     yield
-    const read = JSON.parse(bytes.toString('utf8')) as KeptItem[] | Asked
-    const { input: items, previous } = Array.isArray(read) ? { input: read, previous: null } : (read as Asked)
+    const read = JSON.parse(bytes.toString('utf8')) as KeptItem[] | KeptInput
+    const { input: items, previous } = Array.isArray(read) ? { input: read, previous: null } : (read as KeptInput)
     const found = { items, byId: new Map(items.map(item => [item['id'], item])), previous }
     this.#halves.set(name, found)
     return found
@@ -90,7 +90,7 @@ export class ExchangeAnswers implements KeptAnswers {
   }
 
   keep({ id, input, output, previous }: KeptAnswer, response: Fields): void {
-    const asked: Asked = { input, previous }
+    const asked: KeptInput = { input, previous }
     const rest = { ...response, output: null }
     this.left = {
       id,
@@ -111,7 +111,7 @@ export class ExchangeAnswers implements KeptAnswers {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-export type Asked = Pick<KeptAnswer, 'input' | 'previous'>
+export type KeptInput = Pick<KeptAnswer, 'input' | 'previous'>
 
 /** The stored parts of a response: each is JSON and can be read alone. */
 export interface KeptParts extends Readonly<Record<string, string>> {
