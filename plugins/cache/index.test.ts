@@ -120,7 +120,7 @@ describe('settings', () => {
     ]
     const refused = share({ steps }).catch(error => error)
     const { problems } = (await refused) as { problems: { message: string; suggestion: string }[] }
-    expect(problems[0]!.message).toMatch(/"cache-here" needs hold, which the step "credits" gives only later/)
+    expect(problems[0]!.message).toMatch(/"cache-here" needs hold, which the step "credits" gives too late/)
     expect(problems[0]!.suggestion).toBe('this order works: api-key, schema, credits, cache-here, route')
   })
 })

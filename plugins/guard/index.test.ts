@@ -122,8 +122,7 @@ describe('settings', () => {
       use === 'guard' ? { use, with: { rules } } : { use },
     )
     const opened = openBench({ steps })
-    if (isRefused)
-      await expect(opened).rejects.toThrow(/"guard" must stand before the step "credits".*this order works/)
+    if (isRefused) await expect(opened).rejects.toThrow(/"guard" must come before the step "credits".*this order works/)
     else await (await opened).close()
   })
 

@@ -108,7 +108,7 @@ describe('a system message', () => {
       use === 'prompt' ? { use, with: { system: 'Be kind.' } } : { use },
     )
     await expect(openBench({ steps })).rejects.toThrow(
-      /"prompt" must stand before the step "credits" \(line \d+\): it changes what hold is made from[\s\S]*this order works: api-key, schema, prompt, credits, route/,
+      /"prompt" must come before the step "credits" \(line \d+\): it changes the source of hold[\s\S]*this order works: api-key, schema, prompt, credits, route/,
     )
   })
 
@@ -130,7 +130,7 @@ describe('a system message', () => {
     ['after one with a condition', { when: 'account.plan == "free"' }, { position: 'replace' }],
   ])('%s is refused at load after another prompt', async (_name, first, second) => {
     await expect(pair(first, second)).rejects.toThrow(
-      /"second" must stand before the step "house" \(line \d+\): it would take what that step adds for the client's own; this order works: api-key, schema, second, house, credits, route/,
+      /"second" must come before the step "house" \(line \d+\): it would mistake the content of that step for the client's; this order works: api-key, schema, second, house, credits, route/,
     )
   })
 
@@ -146,7 +146,7 @@ describe('a system message', () => {
   test('two steps that replace cannot both be first', async () => {
     const replacing = { with: { system: 'Be kind.', position: 'replace' } }
     await expect(pair(replacing, { position: 'replace' })).rejects.toThrow(
-      /"second" must stand before .*remove one of the two/,
+      /"second" must come before .*remove one of the two/,
     )
   })
 
@@ -154,7 +154,7 @@ describe('a system message', () => {
     const { refusal, passed, reports } = await sent({}, [user], { hold: 5n })
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'plugin_error', status: 500 })
-    expect(String(reports[0]!.error)).toContain('credit is held')
+    expect(String(reports[0]!.error)).toContain('credit was held')
   })
 
   test('changes nothing else of any request', async () => {

@@ -101,7 +101,7 @@ describe('an exchange that nobody knows', () => {
 
   test('a store in memory, and no gateway', async () => {
     place.write('gateway.yaml', 'version: 1\nstore: memory\n')
-    await expect(explainLive(ID, told, terminal)).rejects.toThrow('none runs here')
+    await expect(explainLive(ID, told, terminal)).rejects.toThrow('no gateway runs here')
   })
 })
 
@@ -116,7 +116,7 @@ describe('an exchange', () => {
   key      laptop (key_1)
   tags     team=ads, user=a\\u202eb
   trace    0af7651916cd43dd8448eb211c80319c
-  model    chat-small, as a stream
+  model    chat-small, streamed
 
 Steps
   NR  STEP     VERDICT  CODE
@@ -313,8 +313,8 @@ describe('steps in shadow in an exchange log', () => {
   test.each<[string, string, string]>([
     ['of nothing but other lines', 'hello\nworld\n', 'line 1: it is not JSON'],
     ['of objects of another kind', '{"level":"info"}\n', 'line 1: it is not a line of a usage log'],
-    ['without a trail', line(1, null, { trail: 'none' }), 'line 1: `trail` is no list of steps'],
-    ['with a time that is none', line(1, null, { at: 'soon' }), 'line 1: `at` is no time'],
+    ['without a trail', line(1, null, { trail: 'none' }), 'line 1: `trail` is not a list of steps'],
+    ['with a time that is none', line(1, null, { at: 'soon' }), 'line 1: `at` is not a time'],
   ])('%s: refused', async (_name, text, sentence) => {
     place.write('log.jsonl', text)
     await expect(read('log.jsonl')).rejects.toThrow(`log.jsonl is not an exchange log`)
@@ -327,15 +327,18 @@ describe('steps in shadow in an exchange log', () => {
     const whole = gzipSync(LINES.join('\n'))
     writeFileSync(join(place.folder, 'torn.gz'), whole.subarray(0, whole.length - 12))
     expect(await read('torn.gz'), 'what is there is read').toBe(0)
-    expect(out).toMatch(/left out, the first is line \d+: it cannot be unpacked from here on/)
+    expect(out).toMatch(/omitted; the first is line \d+: it cannot be unpacked from here on/)
   })
 
   test.each(['log.jsonl', 'log.jsonl.gz'])('%s: as a table; torn and empty lines are left out', async name => {
     const text = `${LINES.join('\n')}\n\n{"id":"req_8","at":"2026`
     writeFileSync(join(place.folder, name), name.endsWith('.gz') ? gzipSync(text) : text)
     expect(await read(name)).toBe(0)
-    expect(out).toBe(`What steps in shadow would have refused in ${name}: 7 exchanges from 2026-11-21 12:00 UTC to
-  2026-11-21 12:06 UTC
+    // A line of text ends after at most 100 characters.
+    const heading = name.endsWith('.gz')
+      ? `Refusals of steps in shadow mode in ${name}: 7 exchanges from 2026-11-21 12:00 UTC to\n  2026-11-21 12:06 UTC`
+      : `Refusals of steps in shadow mode in ${name}: 7 exchanges from 2026-11-21 12:00 UTC to 2026-11-21\n  12:06 UTC`
+    expect(out).toBe(`${heading}
 
 POLICY    STEP   CODE                 RAN  REFUSED  SHARE  ACCOUNTS  KEYS
 standard  burst  rate_limit_exceeded    5        2   40 %         1     1

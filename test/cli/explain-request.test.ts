@@ -59,7 +59,7 @@ describe('what cannot be tried is said', () => {
       'the request nothing.json cannot be read: the file does not exist',
     ],
     ['a model that is not there', 'ok.json', ['--models', 'smal'], 'unknown model "smal"; did you mean "small"?'],
-    ['a status that is none', 'ok.json', ['--upstream', '777'], '777 is no status'],
+    ['a status that is none', 'ok.json', ['--upstream', '777'], '777 is not a status'],
     ['a misspelt key', 'misspelt.yaml', [], 'misspelt.yaml:2:1: unknown key "boddy"; did you mean "body"?'],
     ['a path that is none', 'path.yaml', [], 'path.yaml:1:7: path must be a path such as /v1/chat/completions'],
     ['a header of two lines', 'header.yaml', [], 'must be one line of text'],
@@ -118,8 +118,8 @@ describe('refused by a step', () => {
   })
 
   test.each([
-    ['that is misspelt', 'smal', [], 'there is no such model; did you mean "small"?'],
-    ['that the key may not use', 'small', ['--models', 'hidden,gone'], 'the key may use hidden and gone only'],
+    ['that is misspelt', 'smal', [], 'this model does not exist; did you mean "small"?'],
+    ['that the key may not use', 'small', ['--models', 'hidden,gone'], 'the key can only use hidden and gone'],
     ['that is not public', 'hidden', [], 'not public: a key must list it'],
     ['that is switched off', 'gone', ['--models', 'gone'], 'has enabled: false'],
   ])('a model %s: what the client is not told', async (_name, model, args, detail) => {
@@ -184,7 +184,7 @@ describe('a step of somebody else', () => {
     expect(stepOf(refused.story, 'late')).toMatchObject({ verdict: 'refused', reason: 'Too late for that.' })
     const broken = await tried(CHAT, '--header', 'x-break: yes')
     expect(broken.story.verdict).toMatchObject({ status: 500, code: 'plugin_error', decided_by: 'late' })
-    expect(broken.out).toContain('it broke: a screw is loose')
+    expect(broken.out).toContain('it failed: a screw is loose')
     expect(broken.story.mistakes).toEqual([
       expect.stringMatching(/^the step "late" threw: a screw is loose \(.*late\.ts:7:\d+\)$/),
     ])
@@ -267,13 +267,13 @@ describe('let through', () => {
       { id: 'demo/demo-small', verdict: 'in reserve', why: expect.stringContaining('first for 25 % of requests') },
       { id: 'other/other-small', verdict: 'in reserve', why: 'priority 2, but near/near-small has 1' },
     ])
-    expect(out).toContain('here the lot fell on near/near-small')
+    expect(out).toContain('here the choice was near/near-small')
   })
 
   test.each([
     ['{ order: listed }', 'it is listed after near/near-small (order: listed)'],
     ['{ order: latency }', 'no latency was measured here,'],
-    ['{ sticky: key }', 'and this key belongs to'],
+    ['{ sticky: key }', 'but this key is bound to'],
   ])('by another order: %s', async (settings, why) => {
     place.write('policies/standard.yaml', STANDARD.replace('use: route', `use: route\n    with: ${settings}`))
     const { out } = await tried(CHAT)
@@ -361,7 +361,7 @@ describe('other routes', () => {
     const { out } = await explain(['--request', 'models.yaml', '--models', 'hidden'])
     expect(out).toContain('GET /v1/models · policy catalog')
     expect(out).toContain('VERDICT  200 answered\n')
-    expect(out).toContain('may use hidden;')
+    expect(out).toContain('can use hidden;')
   })
 })
 
@@ -383,7 +383,7 @@ test('nothing is written either: a log of the policy is left alone', async () =>
   place.write('policies/standard.yaml', STANDARD.replace('use: credits', `${log}\n  - use: credits`))
   const { story } = await tried(CHAT)
   expect(stepOf(story, 'usage-log')).toMatchObject({ reason: 'not run here: it writes outside this process' })
-  expect(stepOf(story, 'concurrency')).toMatchObject({ otherwise: 'refused with 3 under way; this is the first' })
+  expect(stepOf(story, 'concurrency')).toMatchObject({ otherwise: 'refused with 3 in progress; this is the first' })
   expect(readdirSync(join(place.folder, 'policies')).sort()).toEqual(['raw.yaml', 'standard.yaml'])
   expect(readdirSync(place.folder).filter(name => name.includes('usage') || name === '.tollgate')).toEqual([])
 })
@@ -467,7 +467,7 @@ test('what a guard has done, and what it would refuse', async () => {
   const { story: other } = await tried(CHAT, '--upstream', 'Bye')
   expect(stepOf(other, 'strict')).toMatchObject({
     verdict: 'passed',
-    otherwise: 'in shadow: refused if a rule with "action: refuse" matches',
+    otherwise: 'in shadow mode: refused if a rule with "action: refuse" matches',
   })
   expect(story.sent[0].changes).toContainEqual(expect.objectContaining({ name: 'messages' }))
 })
@@ -488,12 +488,12 @@ test('a host that the gateway listens to, where it names some', async () => {
 test('a model of the catalog that is not there: nobody has sent a body', async () => {
   const { story } = await tried({ method: 'GET', path: '/v1/models/smal', headers: {} })
   expect(story.verdict).toMatchObject({ status: 404, code: 'model_not_found' })
-  expect(story.verdict.detail).toBe('there is no such model; did you mean "small"?')
+  expect(story.verdict.detail).toBe('this model does not exist; did you mean "small"?')
 })
 
 test('steps of one’s own are named: what they send is not known', async () => {
   const { out } = await tried(CHAT)
-  expect(out).toContain('no provider was called. But the step late of your own ran as it is')
+  expect(out).toContain('no provider was called. But your own step late ran')
 })
 
 test('tags, and a condition that names one', async () => {

@@ -73,14 +73,14 @@ describe('is refused', () => {
   test.each([
     ['an unknown path', ['/v1/chat/completion'], 'did you mean /v1/chat/completions?'],
     ['a path without /v1', ['/messages'], 'did you mean /v1/messages?'],
-    ['a path like no other', ['/elsewhere'], 'there are /v1/chat/completions, /v1/messages, '],
+    ['a path like no other', ['/elsewhere'], 'the paths are /v1/chat/completions, /v1/messages, '],
     ['what is neither a path nor an id', ['standard'], 'neither the path of a route'],
-    ['an option without its request', ['--plan', 'free'], '--plan is about a request'],
+    ['an option without its request', ['--plan', 'free'], '--plan needs a request'],
     ['a log without --shadow', ['--log', 'x'], '--log needs --shadow'],
     ['a request and --shadow', ['--request', 'x', '--shadow'], '--shadow shows past exchanges; use one of them'],
     ['a request and an exchange', ['req_1', '--request', 'x'], 'req_1 shows past exchanges; use one of them'],
-    ['a path and --shadow', ['/v1/messages', '--shadow'], 'leave out /v1/messages'],
-    ['two paths', ['/v1/messages', '--path', '/v1/x', '--request', 'x'], 'cannot go to /v1/messages and'],
+    ['a path and --shadow', ['/v1/messages', '--shadow'], 'remove /v1/messages'],
+    ['two paths', ['/v1/messages', '--path', '/v1/x', '--request', 'x'], 'cannot have two paths: /v1/messages and'],
   ])('%s', async (_name, args, sentence) => {
     const { code, out, err } = await place.tollgate(['explain', ...args])
     expect({ code, out }).toEqual({ code: 1, out: '' })
@@ -124,7 +124,7 @@ test('every route: a plan that was shown is not shown again, and every line can 
   const { out } = await place.tollgate(['explain'])
   expect(out).toContain('POST /v1/messages · messages · policy plans\n  as /v1/chat/completions\n')
   expect(out).toContain('policy open · public (no key) · unmetered (no charge)\n')
-  expect(out).toContain('the bytes go to the provider "far" as they are')
+  expect(out).toContain('the bytes go to the provider "far" unchanged')
   expect(out).toContain('for embed-a and embed-b only')
   expect(out).toContain('GET /v1/models/{id} · model · policy catalog\n')
   expect(out).toContain('the catalog answers from this configuration, without a provider')

@@ -58,13 +58,13 @@ describe('as a gate', () => {
       'a nano-dollar less',
       ['--max-hold', '7.989999999'],
       1,
-      'A hold of the model dear can be $7.99, and $7.989999999 is',
+      'A hold of the model dear can be $7.99, but $7.989999999 is',
     ],
     [
       'a loss of the margin',
       ['--max-house-loss', '$1.53', '--losses', 'margin'],
       1,
-      'dear can cost the operator $1.536 in one exchange (margin), and $1.53 is allowed',
+      'dear can cost the operator $1.536 in one exchange (margin), but $1.53 is allowed',
     ],
     ['just so much', ['--max-house-loss', '$1.536', '--losses', 'margin'], 0, ''],
     // 3 x (100000 x $2/1M + 128 x 100000 x $12/1M), of which each kind by itself is less.
@@ -73,11 +73,11 @@ describe('as a gate', () => {
       'all kinds of loss: more than any of them',
       ['--max-house-loss', '461.399999999'],
       1,
-      'dear can cost the operator $461.40 in one exchange (margin, overrun, unpaid together), and $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M highest input price + 128 choices x context 100000 x $12/1M output)',
+      'dear can cost the operator $461.40 in one exchange (margin, overrun, unpaid together), but $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M highest input price + 128 choices x context 100000 x $12/1M output)',
     ],
     ['both', ['--max-hold', '100', '--max-house-loss', '1000'], 0, ''],
     ['no dollars', ['--max-hold', 'much'], 2, "option '--max-hold <dollars>' argument 'much' is invalid"],
-    ['no kind of loss', ['--losses', 'mragin'], 2, '"mragin" is none of margin, overrun, unpaid, unpriced'],
+    ['no kind of loss', ['--losses', 'mragin'], 2, '"mragin" is not one of margin, overrun, unpaid, unpriced'],
   ])('%s', async (_name, args, code, sentence) => {
     const result = await tollgate('exposure', ...args)
     expect(result.code, result.err).toBe(code)
@@ -428,13 +428,11 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/sp
     { path: '/v1/files', hold: null, unpaid: null },
   ])
   expect(bytes.unbounded).toEqual([
-    expect.stringMatching(
-      /^\/v1\/embeddings is raw with a price and without "hold": of the tokens it charges the prompt/,
-    ),
+    expect.stringMatching(/^\/v1\/embeddings is raw with a price and without "hold": it charges only prompt tokens/),
     '/v1/speech is raw and charges $0.04 for each answer: the operator pays anything billed beyond that',
     expect.stringContaining('/v1/files is raw and free'),
   ])
-  expect(bytes.remarks).toEqual([expect.stringContaining('/v1/images is raw: its "hold" is taken')])
+  expect(bytes.remarks).toEqual([expect.stringContaining('/v1/images is raw: its "hold" is assumed to be the maximum')])
   expect(largest_hold).toMatchObject({ amount: '9.000000000', of: 'route /v1/images' })
   const { code, err } = await tollgate('exposure', '--max-hold', '8')
   expect(code).toBe(1)
@@ -513,7 +511,7 @@ test('for people: tables, what they mean, and the formulas when asked', async ()
   expect(out).toContain('largest single hold            $7.99 (model dear)')
   expect(out).not.toContain('= context')
   expect((await tollgate('exposure', '--explain')).out).toContain(
-    'largest hold: $7.99 = context 100000 x $3/1M dearest input',
+    'largest hold: $7.99 = context 100000 x $3/1M highest input price',
   )
   const { out: margin } = await tollgate('exposure', '--explain', '--losses', 'margin')
   expect(margin).toContain('worst exchange: $1.536 = far/big, cost above price')

@@ -37,7 +37,7 @@ describe('a budget that is not carried', () => {
     ['no number', ofKeys('max_budget: much'), 'lost', `${KEY}.max_budget`, /more than \$0/],
     ['more than fits', ofKeys('max_budget: 1e10'), 'lost', `${KEY}.max_budget`, /at most \$9 billion/],
     ['a variable', ofKeys('max_budget: os.environ/B'), 'yours', `${KEY}.max_budget`, /a number is a variable/],
-    ['a list', ofKeys('max_budget: [1]'), 'lost', `${KEY}.max_budget`, /has to be a text/],
+    ['a list', ofKeys('max_budget: [1]'), 'lost', `${KEY}.max_budget`, /must be a text/],
     ['a period alone', ofKeys('budget_duration: 1d'), 'lost', `${KEY}.budget_duration`, /needs an amount/],
     ['a mark alone', ofKeys('soft_budget: 1'), 'lost', `${KEY}.soft_budget`, /a mark needs a budget; at:/],
     [
@@ -73,7 +73,7 @@ describe('a budget that is not carried', () => {
       ofKeys('model_max_budget: { a: { budget_limit: 1 } }'),
       'lost',
       `${KEY}.model_max_budget`,
-      /for all models; key create --models/,
+      /covers all models; key create --models/,
     ],
     [
       'of a provider',
@@ -87,7 +87,7 @@ describe('a budget that is not carried', () => {
       'litellm_settings: { tag_budget_config: { a: { max_budget: 1, budget_duration: 1d } } }',
       'lost',
       'litellm_settings.tag_budget_config',
-      /one amount for all of its values; the step tags, and per: tag NAME/,
+      /the same amount for all values; the step tags, and per: tag NAME/,
     ],
     [
       'of end users',
@@ -101,7 +101,7 @@ describe('a budget that is not carried', () => {
       'litellm_settings: { default_internal_user_params: { teams: [{ team_id: t, max_budget_in_team: 1 }] } }',
       'lost',
       'litellm_settings.default_internal_user_params.teams',
-      /made by commands/,
+      /created by commands/,
     ],
     [
       'alerts',
@@ -200,7 +200,7 @@ describe('a budget that is carried', () => {
       'of users, by both names',
       'max_internal_user_budget: 5, default_internal_user_params: { max_budget: 6, budget_duration: 1w }',
       [{ per: 'caller', amount: '$6', every: 'week' }],
-      /default_internal_user_params counts in its place/,
+      /default_internal_user_params has precedence/,
     ],
     [
       'of keys, several periods at once',
@@ -215,7 +215,7 @@ describe('a budget that is carried', () => {
       'of keys, one period twice: the lower one',
       'default_key_generate_params: { max_budget: 3, budget_duration: 1d, budget_limits: [{ budget_duration: 24h, max_budget: 2 }, { budget_duration: 1d, max_budget: 4 }] }',
       [{ per: 'key', amount: '$2', every: 'day' }],
-      /the lower counts/,
+      /the lower one is used/,
     ],
     [
       'of keys, with a mark',

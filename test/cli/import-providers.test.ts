@@ -378,9 +378,9 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
   })
 
   test.each([
-    ['of a server of its own', 'ollama/*', 'ollama/*', /has no such vendor/],
+    ['of a server of its own', 'ollama/*', 'ollama/*', /does not have this vendor/],
     ['with a * on one side', 'a', 'openai/*', /one \* in its name/],
-    ['that no model fits', 'a/*', 'openai/unheard-*', /no model of the catalog fits/],
+    ['that no model fits', 'a/*', 'openai/unheard-*', /no model of the catalog matches/],
   ])('%s is not carried', async (_name, id, model, why) => {
     const { models, remarks } = await imported(listOf(row(id, `model: "${model}"`), row('b', 'model: openai/gpt-4o')))
     expect(Object.keys(models)).toEqual(['b'])

@@ -51,10 +51,10 @@ describe('what cannot be imported', () => {
     ['a file that is not there', null, 'source.yaml cannot be read: the file does not exist.'],
     ['no YAML', 'model_list: [', 'source.yaml:1:14: this is not YAML'],
     ['no map', '- a\n', 'source.yaml:1:1: this is not a LiteLLM configuration: it is not a map'],
-    ['nothing', '', 'source.yaml:1:1: this is no configuration of LiteLLM'],
+    ['nothing', '', 'source.yaml:1:1: this is not a LiteLLM configuration'],
     ['an endless alias', 'a: &a [*a]\n', 'nested too deeply'],
-    ['no list of models', 'foo: 1\n', 'source.yaml:1: this is no configuration of LiteLLM with models: it has no list'],
-    ['a list of models that is none', '\nmodel_list: { a: 1 }\n', 'source.yaml:2: this is no configuration of LiteLLM'],
+    ['no list of models', 'foo: 1\n', 'source.yaml:1: this is not a LiteLLM configuration with models: it has no list'],
+    ['a list of models that is none', '\nmodel_list: { a: 1 }\n', 'source.yaml:2: this is not a LiteLLM configuration'],
   ])('%s', async (_name, text, sentence) => {
     if (text !== null) place.write('source.yaml', text)
     const { code, out, err } = await tollgate('import', 'litellm', 'source.yaml', '--out', 'out')
@@ -77,7 +77,7 @@ describe('what cannot be imported', () => {
     const again = await tollgate('import', 'litellm', fixture('clouds'), '--out', 'out')
     expect(again.code).toBe(1)
     expect(again.err).toContain(
-      'out has gateway.yaml, policies/standard.yaml, IMPORTED.md, .env.example already. Nothing was written',
+      'out already has gateway.yaml, policies/standard.yaml, IMPORTED.md, .env.example. Nothing was written',
     )
     expect(read('gateway.yaml').models).toHaveProperty('chat')
     expect(read('policies/standard.yaml')).toBe('mine')
@@ -324,7 +324,7 @@ describe('attempts', () => {
     ['too few retries', [2, 3], 'router_settings: { num_retries: 2 }', 5, /^attempts: 5, the targets of a$/],
     ['enough retries', [1, 2], 'litellm_settings: { num_retries: 4 }', 5, /^attempts: 5$/],
     ['no retries, but a fallback', [1, 1], 'router_settings: { num_retries: 0 }', 2, /^attempts: 2, the targets of a$/],
-    ['more than there may be', [1, 1], 'router_settings: { num_retries: 20 }', 10, /^attempts: 10, the most$/],
+    ['more than there may be', [1, 1], 'router_settings: { num_retries: 20 }', 10, /^attempts: 10, the maximum$/],
     ['more targets than attempts', [6, 6], 'router_settings: { timeout: 5 }', 10, /^a: 12$/],
     ['no number', [1, 1], 'router_settings: { num_retries: some }', undefined, /it is not a whole number/],
     [
@@ -347,10 +347,10 @@ describe('attempts', () => {
 })
 
 describe('timeouts', () => {
-  const longer = /longer than a whole exchange may take/
+  const longer = /longer than the limit of a whole exchange/
   const both600 = { total: '600s', first_byte: '600s' }
-  const whole = /even while a stream goes on/
-  const both = /counts for whole answers too/
+  const whole = /even during a stream/
+  const both = /applies to whole answers too/
   test.each<[name: string, global: string, own: string, timeouts: Record<string, string> | undefined, said: RegExp[]]>([
     ['none', '', '', undefined, []],
     ['the whole is shorter than a stream may wait', '', 'timeout: 30, stream_timeout: 600', both600, [whole, longer]],
@@ -385,11 +385,11 @@ describe('timeouts', () => {
 describe('commands that are pasted into a shell', () => {
   test.each<[name: string, models: string, options: string, said: RegExp]>([
     ['ids and aliases', '[a, "it\'s"]', " --models 'a,it'\\''s'", /^$/],
-    ['a word of LiteLLM beside one', '[a, all-team-models]', ' --models a', /stands for the models of a team/],
-    ['all', '[a, all-proxy-models]', '', /without --models may use every public model/],
+    ['a word of LiteLLM beside one', '[a, all-team-models]', ' --models a', /means the models of a team/],
+    ['all', '[a, all-proxy-models]', '', /without --models can use all public models/],
     ['nothing that was carried', '["openai/*", "a; rm -rf ."]', ' --models MODELS', /a; rm -rf \./],
-    ['none', '[no-default-models]', ' --models MODELS', /stands for no model/],
-    ['no list', 'a', '', /has to be a list/],
+    ['none', '[no-default-models]', ' --models MODELS', /means no model/],
+    ['no list', 'a', '', /must be a list/],
   ])('%s', (_name, models, options, said) => {
     const { commands, remarks } = importText(
       `${modelA}router_settings: { model_group_alias: { "it's": a } }\nlitellm_settings: { default_key_generate_params: { models: ${models} } }\n`,
@@ -413,21 +413,26 @@ describe('nothing is dropped without a word', () => {
       'router_settings.fallbacks[0].a',
       /are a list of/,
     ],
-    ['a text for a map', 'general_settings: x', 'general_settings', /has to be a map/],
-    ['a list for a text', 'router_settings: { num_retries: [1] }', 'router_settings.num_retries', /has to be a text/],
+    ['a text for a map', 'general_settings: x', 'general_settings', /must be a map/],
+    ['a list for a text', 'router_settings: { num_retries: [1] }', 'router_settings.num_retries', /must be a text/],
     ['no credential', 'credential_list: [5]', 'credential_list[0]', /is a map/],
-    ['half a one', 'credential_list: [{ credential_name: x }]', 'credential_list[0]', /has to have/],
+    [
+      'half a one',
+      'credential_list: [{ credential_name: x }]',
+      'credential_list[0]',
+      /needs credential_name and a map/,
+    ],
     [
       'of two of a name the first',
       'credential_list: [&c { credential_name: x, credential_values: { api_base: y } }, *c]',
       'credential_list[1].credential_name',
-      /here already: this one counts/,
+      /duplicated: this one counts/,
     ],
     [
       'beside an alias',
       'router_settings: { model_group_alias: { b: { model: a, more: 1 } } }',
       'router_settings.model_group_alias.b.more',
-      /does not know the setting/,
+      /the setting is unknown/,
     ],
   ])('%s', (_what, rest, path, why) => {
     const { remarks } = importText(`${modelA}${rest}\n`)
@@ -436,10 +441,10 @@ describe('nothing is dropped without a word', () => {
 
   test('of settings that files have, few are unknown', async () => {
     const { err } = await imported('wild', '--unpriced', 'free')
-    expect(err.match(/\w+(?=\): the importer does not know the setting)/g)).toEqual(['more'])
+    expect(err.match(/\w+(?=\): the setting is unknown to the importer)/g)).toEqual(['more'])
     const settings = await imported('settings', '--force')
     expect(settings.err).toMatch(/general_settings\.fail_closed_budget_enforcement: no request is sent before its hold/)
-    expect(settings.err).not.toContain('does not know')
+    expect(settings.err).not.toContain('unknown to the importer')
   })
 })
 
@@ -537,7 +542,7 @@ test('what clients and operators notice first: the address, /v1 and the master k
 test('the variables stand in .env.example, without values', async () => {
   const { err } = await imported('providers')
   const [head, ...lines] = readFileSync(join(place.folder, 'out/.env.example'), 'utf8').trimEnd().split('\n')
-  expect(head).toMatch(/^# Made from providers\.yaml: copy it to \.env/)
+  expect(head).toMatch(/^# Converted from providers\.yaml\. Copy this file to \.env/)
   expect(lines).toContain('OPENAI_API_KEY_2=')
   for (const line of lines) expect(line).toMatch(/^([A-Z0-9_]+=|# such as \S+)$/)
   expect(err).toContain('or in .env (copy out/.env.example): ')
@@ -583,7 +588,7 @@ test('what could not be carried is listed with its line, why, and what to do ins
     expect(text).toContain(
       'teams.yaml:51 router_settings.fallbacks[0].chat[1] (missing): a fallback has no model; add it as a later target',
     )
-    expect(text).toMatch(/teams\.yaml:52 router_settings\.redis_host: one process needs no server beside it/)
+    expect(text).toMatch(/teams\.yaml:52 router_settings\.redis_host: a single process needs no other server/)
     expect(text).toMatch(/teams\.yaml:57 litellm_settings\.success_callback: answers are not sent to other services/)
     expect(text).toMatch(/teams\.yaml:45 model_list\[2\]\.model_info\.access_groups: models have no groups/)
   }
@@ -598,12 +603,12 @@ test('what could not be carried is listed with its line, why, and what to do ins
 test('nothing disappears without a word: models, providers, modes and keys that are not known', async () => {
   const { err, gateway } = await imported('providers')
   expect(err).toMatch(
-    /providers\.yaml:20 model_list\[17\]\S* \(sagemaker\/endpoint\): the importer does not know the provider/,
+    /providers\.yaml:20 model_list\[17\]\S* \(sagemaker\/endpoint\): the provider is unknown to the importer/,
   )
   expect(err).toMatch(/providers\.yaml:21 model_list\[18\].*a model has no raw route: its price is unknown; add/)
   expect(err).toMatch(/providers\.yaml:22 model_list\[19\].*a wildcard covers the models of the price catalog/)
   expect(err).toMatch(
-    /providers\.yaml:26 general_settings\.mistery \(mistery\): the importer does not know the setting/,
+    /providers\.yaml:26 general_settings\.mistery \(mistery\): the setting is unknown to the importer/,
   )
   expect(err).toMatch(/providers\.yaml:25 environment_variables: secrets are not copied/)
   expect(Object.keys(gateway.models)).toHaveLength(18)

@@ -48,7 +48,7 @@ describe('what is written passes check when its variables have values', () => {
     expect({ code, err }, out).toEqual({ code: 0, err: '' })
     const notes = out
       .split('\n')
-      .filter(line => line.includes('note:') && !line.includes('another price is in the price list'))
+      .filter(line => line.includes('note:') && !line.includes('the price list has a new price'))
     expect(notes).toEqual([])
   })
 

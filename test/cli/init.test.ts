@@ -44,7 +44,7 @@ describe('nothing is written', () => {
     const { code, out, err } = await runCommand(folder, ['init'])
     expect({ code, out }).toEqual({ code: 1, out: '' })
     expect(err).toBe(
-      `error: ${name} is already there; nothing was written. Move it away, or name another folder: tollgate init FOLDER\n`,
+      `error: ${name} is already there; nothing was written. Move it away, or use another folder: tollgate init FOLDER\n`,
     )
     expect(filesBelow(folder)).toEqual([name])
     expect(read(name)).toBe('mine\n')
@@ -85,7 +85,7 @@ describe('nothing is written', () => {
     ])('%s', async (_, args) => {
       const { code, err } = await runCommand(folder, args)
       expect(code).toBe(1)
-      expect(err).toMatch(/^error: The folder \/proc\/\S+ cannot be made: (ENOENT|EACCES)\n$/)
+      expect(err).toMatch(/^error: The folder \/proc\/\S+ cannot be created: (ENOENT|EACCES)\n$/)
     })
   })
 

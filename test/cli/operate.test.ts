@@ -66,7 +66,7 @@ describe('what ends with a sentence', () => {
     place.write('gateway.yaml', 'version: 1\nstore: memory\n')
     const { code, err } = await place.tollgate(['account', 'create', 'acme'])
     expect(code).toBe(1)
-    expect(err).toContain('none runs here. Start it (tollgate serve)')
+    expect(err).toContain('no gateway runs here. Start it (tollgate serve)')
   })
 
   test('a store that somebody has locked and who does not answer: who, and for how long', async () => {

@@ -18,8 +18,8 @@ test.each<[options: string, sentence: string]>([
   ['--every day --amount 5 --remove', "option '--remove' cannot be used with option '--amount <dollars>'"],
   ['--every year --amount 5', "argument 'year' is invalid. Allowed choices are hour, day, week, month, life."],
   ['--every day --amount 0', 'It must be more than $0.'],
-  ['--every day --amount 5 --zone Mars', 'It must be a time zone such as Europe/Berlin or UTC, and is "Mars".'],
-  ['--every day --amount 5 --at 80', 'It must be a percentage from 1% to 100%, and is "80".'],
+  ['--every day --amount 5 --zone Mars', 'It must be a time zone such as Europe/Berlin or UTC, not "Mars".'],
+  ['--every day --amount 5 --at 80', 'It must be a percentage from 1% to 100%, not "80".'],
 ])('%s: %s', async (options, sentence) => {
   await place.json('account.create', 'acme')
   const { code, out, err } = await place.tollgate(['account', 'budget', 'acme', ...options.split(' ')])

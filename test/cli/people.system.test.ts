@@ -233,7 +233,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     )
     await adaAndBo()
     const say = async (...line: string[]) => (await place.tollgate(['person', ...line])).out
-    expect(await say('role', 'bo@example.com', 'operator')).toBe('bo@example.com is an operator now.\n')
+    expect(await say('role', 'bo@example.com', 'operator')).toBe('bo@example.com is now an operator.\n')
     expect(await say('role', 'ada@example.com', 'member')).toBe('ada@example.com is a member now.\n')
     expect(await say('remove', 'ada@example.com')).toBe('ada@example.com is removed; the account remains.\n')
     const { people } = await place.json('person.list')

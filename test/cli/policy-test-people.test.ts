@@ -155,7 +155,7 @@ describe('several accounts', () => {
       'a model that is not there',
       '    given: { accounts: { b: { key: { models: [demo-smal] } } } }\n',
       '3:47',
-      'unknown model "demo-smal"; did you mean "demo-small"?',
+      'the model "demo-smal" does not exist; did you mean "demo-small"?',
     ],
     ['a misspelt part', '    given: { accounts: { b: { plna: pro } } }\n', '3:31', 'did you mean "plan"?'],
   ])('%s', async (_name, given, at, says) => {

@@ -39,7 +39,7 @@ test.each<[string, string, string, string]>([
     'one in the trail',
     'tests:\n  - name: x\n    expect: { trail: { zzz: absent } }\n',
     '3:29',
-    'there are api-key, schema',
+    'the steps are api-key, schema',
   ],
   [
     'a code with a slip',
@@ -67,7 +67,7 @@ test.each<[string, string, string, string]>([
     'one name twice',
     'tests:\n  - { name: x, expect: { status: 200 } }\n  - { name: x, expect: { status: 200 } }\n',
     '3:13',
-    'two tests named "x"',
+    'two tests have the name "x"',
   ],
   [
     'a time that is none',
@@ -85,7 +85,7 @@ test.each<[string, string, string, string]>([
     'a model that is not there',
     'tests:\n  - name: x\n    given: { key: { models: [demo-smal] } }\n    expect: { status: 404 }\n',
     '3:30',
-    'unknown model "demo-smal"; did you mean "demo-small"?',
+    'the model "demo-smal" does not exist; did you mean "demo-small"?',
   ],
   [
     'a key for no model',
@@ -465,7 +465,7 @@ describe('a policy that takes tokens', () => {
   test.each([
     ['request: { key: revoked }', '3:21', 'a token of an identity provider cannot be revoked'],
     ['given: { key: { spending_cap: $1 } }', '3:21', 'a token has no spending cap'],
-    ['given: { key: { models: [demo-small] } }', '3:21', 'without models_claim a token is for all public models'],
+    ['given: { key: { models: [demo-small] } }', '3:21', 'without models_claim a token is for every public model'],
   ])('%s says nothing', async (line, place, sentence) => {
     policy('account: staff')
     write(`tests:\n  - name: x\n    ${line}\n    expect: { status: 401 }\n`)

@@ -28,7 +28,7 @@ describe('what a list changes', () => {
     expect(out).toContain('  the same  2 models\n')
     // By hand it is $1.60, and stays so.
     expect(out).toMatch(/^hand \(cost of infra\/acme\/small\) +input +\$1 +\$1\.50/m)
-    expect(out).toMatch(/^Prices by hand do not change\. The list has other ones:$/m)
+    expect(out).toMatch(/^Handwritten prices do not change\. The list has other prices:$/m)
     expect(out).toMatch(/^hand +input +\$1\.60 +\$1\.50 +-\$0\.10 +-6\.25 % /m)
     expect(out).not.toContain('JUMP')
   })
@@ -115,7 +115,7 @@ describe('jumps', () => {
     // Ten times is not more than ten times.
     expect(out).toMatch(/^infra\/acme\/small +input +\$1 +\$10 +\+\$9 +\+900 % +1M tokens$/m)
     expect(err).toMatch(
-      /^\ndeepinfra\/acme\/large: input \$10 -> \$101, cached_input \$1 -> \$101, output \$40 -> \$0\. Where that is right, add --accept deepinfra\/acme\/large\.\n/,
+      /^\ndeepinfra\/acme\/large: input \$10 -> \$101, cached_input \$1 -> \$101, output \$40 -> \$0\. If this is correct, add --accept deepinfra\/acme\/large\.\n/,
     )
     // The load refuses it too: no other list has a price of the model.
     expect(err).toContain('output of deepinfra/acme/large is free in the price list')
@@ -128,7 +128,7 @@ describe('jumps', () => {
     expect(out).toMatch(/^infra\/acme\/old +input +\$3 +\$0 .* FREE$/m)
     expect(out).toContain('  removed   1 model: infra/acme/old\n')
     expect(out).not.toContain('acme/free')
-    expect(err).toContain('deepinfra/acme/old: input $3 -> $0, output $3 -> $0. Where that is right, add --accept')
+    expect(err).toContain('deepinfra/acme/old: input $3 -> $0, output $3 -> $0. If this is correct, add --accept')
     const accepted = await diff('--accept', 'deepinfra/acme/old')
     expect(accepted.code).toBe(0)
     expect(accepted.out).not.toContain('removed')
@@ -159,7 +159,7 @@ describe('a list that cannot be used', () => {
   const of = (text: string) => `{\n  "deepinfra/acme/small": ${text}\n}`
   test.each<[name: string, list: string | object, says: string]>([
     ['that is not JSON', '{\n  "a": nothing }', 'new.json:1:1: this price list is not JSON'],
-    ['that is a page', '<!doctype html><html></html>', 'new.json is a page of HTML, not a price list in JSON.'],
+    ['that is a page', '<!doctype html><html></html>', 'new.json is an HTML page, not a price list in JSON.'],
     ['without a model', { a: 1 }, 'new.json:1:1: this price list has no model; write a file in the format of'],
     [
       'with a negative price',
@@ -184,7 +184,7 @@ describe('a list that cannot be used', () => {
     [
       'that is older than the one in use',
       { ...LIST, _tollgate: { date: '2026-01-04', from: 'x' } },
-      'new.json:3:13: the date of the price list (2026-01-04, and prices.json, which is in use, of 2026-01-05; take a newer list',
+      'new.json:3:13: the price list (2026-01-04) is older than prices.json, which is in use (2026-01-05); use a newer list',
     ],
     [
       'of the future',

@@ -181,7 +181,7 @@ describe('nothing is written', () => {
     [
       'of a price that falls to 0',
       { ...ROWS, 'deepinfra/acme/old': row(0, 3) },
-      'deepinfra/acme/old: input $3 -> $0. Where that is right, add --accept deepinfra/acme/old.',
+      'deepinfra/acme/old: input $3 -> $0. If this is correct, add --accept deepinfra/acme/old.',
     ],
     [
       'of a list without a model of these vendors',
@@ -222,7 +222,7 @@ describe('nothing is written', () => {
     const { code, err } = await update('new.json')
     expect(code).toBe(1)
     expect(err).toContain(
-      'new.json:1:1: the date of the price list (2025-12-31, and prices.json, which is in use, of 2026-01-05',
+      'new.json:1:1: the price list (2025-12-31) is older than prices.json, which is in use (2026-01-05)',
     )
     expect(written()).toBe(before)
   })
@@ -290,7 +290,7 @@ describe('a list on the web', () => {
     [
       'elsewhere',
       (_, response) => response.writeHead(302, { location: 'https://example.com/list.json?token=x' }).end(),
-      'leads to another address: https://example.com/list.json. Name that one.',
+      'redirects to another address: https://example.com/list.json. Use that one.',
     ],
     [
       'that is a page',

@@ -84,7 +84,7 @@ describe('the command', () => {
   test.each(['nowhere/further/schema.json', '/proc/none/schema.json'])('a folder that is not there: %s', async out => {
     const { code, err } = await schema(['--out', out])
     expect(code).toBe(1)
-    expect(err).toMatch(/^error: the folder .* is not there and cannot be made: ENOENT$/m)
+    expect(err).toMatch(/^error: the folder .* does not exist and cannot be created: ENOENT$/m)
   })
 
   test('a folder that cannot be written', async () => {
@@ -245,7 +245,7 @@ describe('refuses what has the wrong shape', () => {
   test('every mistake that was made from the schemas, but for bounds of units', () => {
     expect([WHOLE_GATEWAY, WHOLE_POLICY].map(text => complaints(isWrong, text))).toEqual([null, null])
     // A pattern says what a size is; how large it may be, the description says.
-    const isBound = ({ says }: { says: string }) => /^must (lie between|allow at least)/.test(says)
+    const isBound = ({ says }: { says: string }) => /^must (be between|allow at least)/.test(says)
     const mistakes = [...GATEWAY.mistakes, ...POLICY.mistakes].filter(mistake => !isBound(mistake))
     // A word is the path of a price list, which only the loader can look for.
     const missed = mistakes.filter(

@@ -83,13 +83,13 @@ const ROWS: Readonly<Record<string, Row>> = {
   'content of traces that nobody exports': {
     policy: `telemetry:\n  content: true\n${STANDARD_POLICY}`,
     rule: 'no-effect',
-    says: 'no content is traced: gateway.yaml has no telemetry; add telemetry with its endpoint there, or take this away',
+    says: 'no content is traced: gateway.yaml has no telemetry; add telemetry with its endpoint there, or remove this line',
   },
   'content of traces of routes that ask no model': {
     file: gateway({ more: TELEMETRY, routes: raw('free').replace('catalog', 'raw') }),
     also: ['policies/raw.yaml', 'telemetry: { content: true }\nsteps:\n  - use: api-key\n'],
     rule: 'no-effect',
-    says: 'no content is traced: no route of this policy asks a model of the catalog; take this away',
+    says: 'no content is traced: no route of this policy uses a model of the catalog; remove this line',
   },
   'a cache that keeps nothing': {
     policy: inFront('  - { use: cache, with: { ttl: 0s } }\n').replace(
@@ -107,12 +107,12 @@ const ROWS: Readonly<Record<string, Row>> = {
   'slots behind the money': {
     policy: behind(slots('few', 'per: key, limit: 2')),
     rule: 'late-limit',
-    says: '"few" stands behind "credits" (line 4): who waits or is refused here has money on hold meanwhile; move "few" before "schema"',
+    says: '"few" comes after "credits" (line 4): requests that wait or are refused here already hold money; move "few" before "schema"',
   },
   'slots of a model behind the money': {
     policy: behind(slots('few', 'per: model, limit: 2')),
     rule: 'late-limit',
-    says: 'has money on hold meanwhile; move "few" before "credits"',
+    says: 'requests that wait or are refused here already hold money; move "few" before "credits"',
   },
   ...Object.fromEntries(
     [
@@ -125,21 +125,21 @@ const ROWS: Readonly<Record<string, Row>> = {
       {
         policy: inFront(policy),
         rule: 'late-limit',
-        says: '"few" comes after "schema" (line 3): requests that "schema" refuses are read and parsed, and do not count; move "few" before "schema"',
+        says: '"few" comes after "schema" (line 3): requests that "schema" refuses are parsed but do not count; move "few" before "schema"',
       },
     ]),
   ),
   'requests after the schema, because of the tokens in the same step': {
     policy: inFront(limit('both', 'per: account, requests: 6 per minute, tokens: 60k per minute')),
     rule: 'late-limit',
-    says: 'and do not count; split it: put a step with requests before "schema", and "both" with tokens alone',
+    says: 'but do not count; split it: put a step with requests before "schema", and keep only tokens in "both"',
   },
   'a limit behind tags of the body': {
     policy: inHead(
       `  - { use: tags, with: { tags: { team: { from: metadata.team, client: true } } } }\n${limit('few', 'per: key, requests: 6 per minute')}`,
     ),
     rule: 'late-limit',
-    says: '"few" comes after "tags" (line 3): Tollgate reads the body for "tags", also of requests that "few" refuses; move "few" before "tags"',
+    says: '"few" comes after "tags" (line 3): Tollgate reads the bodies of requests that "few" refuses; move "few" before "tags"',
   },
   'a key behind tags of the body': {
     policy: STANDARD_POLICY.replace(
@@ -147,12 +147,12 @@ const ROWS: Readonly<Record<string, Row>> = {
       '  - { use: tags, with: { tags: { team: { from: metadata.team, client: true, values: [a] } } } }\n  - use: api-key\n',
     ),
     rule: 'late-limit',
-    says: '"api-key" comes after "tags" (line 2): Tollgate reads the body for "tags", also of requests that "api-key" refuses; move "api-key" before "tags"',
+    says: '"api-key" comes after "tags" (line 2): Tollgate reads the bodies of requests that "api-key" refuses; move "api-key" before "tags"',
   },
   'a key behind the schema, and a limit that needs it': {
     policy: `steps:\n  - use: schema\n  - use: api-key\n${limit('a', 'per: account, requests: 6 per minute')}  - use: credits\n  - use: route\n`,
     rule: 'late-limit',
-    says: '"api-key" comes after "schema" (line 2): Tollgate reads the body for "schema", also of requests that "api-key" refuses; move "api-key" before "schema"',
+    says: '"api-key" comes after "schema" (line 2): Tollgate reads the bodies of requests that "api-key" refuses; move "api-key" before "schema"',
   },
   'cached input that is dearer': {
     file: gateway({ model: MODEL.replace('input: $2', 'input: $2, cached_input: $3') }),
@@ -225,14 +225,14 @@ const ROWS: Readonly<Record<string, Row>> = {
           model: MODEL.replace('model: big', 'model: big, cap_field: max_completion_tokens'),
         }),
         rule: 'no-effect',
-        says: 'takes the output cap as max_tokens',
+        says: 'accepts the output cap as max_tokens',
       },
     ]),
   ),
   'a host that speaks another dialect': {
     file: gateway({ provider: `dialect: anthropic, base_url: "https://api.openai.com/v1", ${KEYED}` }),
     rule: 'other-dialect',
-    says: 'this host is not known to speak anthropic',
+    says: 'the dialect of this host is not anthropic',
   },
   ...Object.fromEntries(
     [
@@ -257,12 +257,12 @@ const ROWS: Readonly<Record<string, Row>> = {
   'more slots than there are exchanges': {
     policy: inHead(slots('many', 'per: account, limit: 100')),
     rule: 'no-effect',
-    says: '"many" never refuses: limit is 100, and limits.max_inflight is 100',
+    says: '"many" never refuses: limit is 100, but limits.max_inflight is 100',
   },
   'more slots for a key than for its account': {
     policy: inHead(slots('a', 'per: account, limit: 5') + slots('b', 'per: key, limit: 5')),
     rule: 'no-effect',
-    says: '"b" never refuses: the step "a" (line 3) lets no more through',
+    says: '"b" never refuses: the step "a" (line 3) is at least as strict',
   },
   'more requests for a key than for its account': {
     policy: inHead(
@@ -270,7 +270,7 @@ const ROWS: Readonly<Record<string, Row>> = {
         limit('b', 'per: key, requests: 2 per s, burst: 9'),
     ),
     rule: 'no-effect',
-    says: '"b" never refuses: the step "a" (line 3) lets no more through',
+    says: '"b" never refuses: the step "a" (line 3) is at least as strict',
   },
 }
 
@@ -512,7 +512,7 @@ test('each format says the level', async () => {
   place.write('policies/standard.yaml', behind(slots('few', 'per: key, limit: 2')))
   const { code, out } = await place.tollgate(['check'])
   expect(code).toBe(0)
-  expect(out).toMatch(/^policies\/standard\.yaml:5:12: warning: "few" stands behind "credits" \(line 4\).*\n {3}5 \| /m)
+  expect(out).toMatch(/^policies\/standard\.yaml:5:12: warning: "few" comes after "credits" \(line 4\).*\n {3}5 \| /m)
   expect(out).toMatch(/^OK: 1 provider, 1 model, 5 routes \(4 derived\), 1 warning$/m)
   expect((await place.tollgate(['check', '--strict'])).code).toBe(1)
   const github = (await place.tollgate(['check', '--format', 'github'])).out

@@ -89,7 +89,7 @@ describe.each(['directly', 'through another gateway'])('%s', how => {
       const body = (await answer.json()) as { type?: string; error: { type: string; code: string; message: string } }
       expect(body.error).toMatchObject({
         code: 'loop_detected',
-        message: expect.stringContaining('come back to this gateway'),
+        message: expect.stringContaining('returned to this gateway'),
       })
       expect(body.error.type).toBe(path === 'messages' ? 'api_error' : 'server_error')
       expect(relay.seen.length).toBe(before + 1)

@@ -97,7 +97,7 @@ test('operators see a failing provider as an ejected target', async () => {
   provider.script(errorAnswer(500))
   await askTimes(5)
   expect((await seen()).targets).toMatchObject([{ target: 'p', state: 'ejected' }])
-  const line = await gateway.waitForLog(each => String(each['msg']).startsWith('a target fails'))
+  const line = await gateway.waitForLog(each => String(each['msg']).startsWith('a target is failing'))
   expect(line).toMatchObject({ target: 'p', for_ms: 15_000 })
 })
 

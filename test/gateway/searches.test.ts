@@ -133,7 +133,7 @@ describe('the tool of Responses', () => {
       'a setting that chat completions do not have',
       { model: 'fee', tools: [{ type: 'web_search', filters: { allowed_domains: ['a.example'] } }] },
       'tools[0].filters',
-      'which lack this setting',
+      'which have no such setting',
     ],
   ])('is refused before a hold, with on_dropped: refuse: %s', async (_name, body, param, says) => {
     const before = provider.requests.length

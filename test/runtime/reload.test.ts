@@ -59,7 +59,7 @@ describe('an invalid configuration changes nothing', () => {
       delete yaml['drian']
     })
     expect(await gateway.running.reload()).toBe('unchanged')
-    await gateway.waitForLog(each => each['msg'] === 'the files say again what runs')
+    await gateway.waitForLog(each => each['msg'] === 'the files match the running configuration again')
     expect(await readyz(gateway)).toEqual({ status: 'ok' })
   })
 
@@ -209,7 +209,9 @@ describe('unused resources are released', () => {
     })
     writeSteps(gateway, FIVE_STEPS)
     expect(await gateway.running.reload()).toBe('changed')
-    const line = await gateway.waitForLog(each => String(each['msg']).startsWith('not everything'))
+    const line = await gateway.waitForLog(each =>
+      String(each['msg']).startsWith('some resources of the old configuration'),
+    )
     expect(JSON.stringify(line)).toContain('it does not go')
     expect(counts).toEqual({ made: 2, disposed: 2 })
   })

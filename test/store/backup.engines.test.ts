@@ -120,7 +120,7 @@ describe('a backup is refused', () => {
         writeFileSync(path, 'dear diary, '.repeat(100))
         return { store: `sqlite:${path}` }
       },
-      /^The backup .* cannot be made: file is not a database\.$/,
+      /^The backup .* cannot be created: file is not a database\.$/,
     ],
     [
       'of an empty file',

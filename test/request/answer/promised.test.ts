@@ -98,7 +98,7 @@ describe('an edit that returns a promise', () => {
     put(completion('slow', 'b'))
     pump.end()
     expect(await ending()).toBeNull()
-    if (name.endsWith('left')) await leaves()
+    if (name.endsWith('disconnected')) await leaves()
     if (name === 'is rejected') waiting[0]!.reject(new Error('bug'))
     else waiting[0]!.resolve(chunk({ role: 'assistant', content: 'done' }, 'stop'))
     expect(await ending()).toEqual(expected)
