@@ -32,7 +32,7 @@ import { logLevel, openLog } from './runtime/own-log.ts'
 import { ConfigurationProblems, openOwnState } from './runtime/own-state.ts'
 import { openOwnStore } from './runtime/own-store.ts'
 import { createPast } from './runtime/recent-trails.ts'
-import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
+import { brokenPlugin, createReloads, type LoadedFiles, type ReloadResult, type Reloads } from './runtime/reload.ts'
 import { createReplicaViews } from './runtime/replica-views.ts'
 import { alone, createServing, type ServingParts, type ServingSet } from './runtime/serving.ts'
 import { createShutdown, followSignals, undoAll, watchUncaughtErrors } from './runtime/shutdown.ts'
@@ -98,7 +98,7 @@ export async function serve(options: ServeOptions): Promise<Running> {
 }
 
 interface StartParts {
-  readonly loaded: Loaded
+  readonly loaded: LoadedFiles
   readonly load: LoadedConfiguration['again']
   readonly textsOf: Loader['textsOf']
   readonly log: Logger
@@ -258,7 +258,7 @@ interface Urls {
   readonly dashboardUrl: string | null
 }
 
-interface Opened extends Urls {
+interface OpenGateway extends Urls {
   readonly serving: ServingSet
   readonly past: ApiParts['past']
 }
@@ -267,7 +267,7 @@ async function openListeners(
   base: Foundation,
   services: Services,
   page: ReturnType<typeof preparePage> | null,
-): Promise<Opened> {
+): Promise<OpenGateway> {
   const { configuration, clock, log, undo, state, load } = base
   const { store, metrics, reloads } = services
   const ids = createIds(clock)

@@ -84,7 +84,7 @@ export default definePlugin({
     const clamps = settings.when_short[0] === 'clamp_output'
     const checkpoints = startCheckpoints(books.ledger, books.log)
     return {
-      decide(ctx): Held | null | Promise<Held | null> {
+      decide(ctx): HoldOnCredit | null | Promise<HoldOnCredit | null> {
         const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
         const price = priceOf(exchange)
         if (price === null) {
@@ -110,7 +110,7 @@ export default definePlugin({
           return { amount, bill, forgivesPrompt: wish === 'cancel_free', unwatch }
         })
       },
-      after(ctx, outcome, held: Held | null, error) {
+      after(ctx, outcome, held: HoldOnCredit | null, error) {
         if (held === null) return
         const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
         const { amount, bill, forgivesPrompt, unwatch } = held
@@ -129,7 +129,7 @@ export default definePlugin({
 })
 
 /** The credit on hold for an exchange. */
-interface Held {
+interface HoldOnCredit {
   readonly amount: NanoUsd
   readonly bill: Bill
   readonly forgivesPrompt: boolean

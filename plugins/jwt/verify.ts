@@ -139,7 +139,7 @@ function refusalFor(error: unknown): unknown {
         detail,
       })
     case 'ERR_JWT_CLAIM_VALIDATION_FAILED':
-      return unauthorized('invalid_api_key', { message: claimSentence(error as Failed), detail })
+      return unauthorized('invalid_api_key', { message: claimSentence(error as ClaimFailure), detail })
     case 'ERR_JWS_INVALID':
     case 'ERR_JWT_INVALID':
       return malformed()
@@ -151,9 +151,9 @@ function refusalFor(error: unknown): unknown {
   }
 }
 
-type Failed = Pick<errors.JWTClaimValidationFailed, 'claim' | 'reason'>
+type ClaimFailure = Pick<errors.JWTClaimValidationFailed, 'claim' | 'reason'>
 
-function claimSentence({ claim, reason }: Failed): string {
+function claimSentence({ claim, reason }: ClaimFailure): string {
   if (claim === 'nbf' && reason === 'check_failed') return 'The token is not valid yet.'
   if (reason === 'missing') return `The token has no claim "${claim}".`
   return `The claim "${claim}" of the token does not have the expected value.`

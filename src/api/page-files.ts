@@ -60,7 +60,7 @@ const CACHING = {
 type Packing = 'br' | 'gzip'
 
 /** The bytes of a file in one encoding. */
-interface Coded {
+interface EncodedBytes {
   readonly coding: Packing | 'identity'
   readonly bytes: Buffer
 }
@@ -118,7 +118,7 @@ async function send(ctx: Context, file: PageFile): Promise<void> {
 }
 
 /** The encoding for a client: `br`, else `gzip`, else none (RFC 9110, 12.5.3). */
-async function codedFor(accepted: string, { identity, packed }: PageFile): Promise<Coded> {
+async function codedFor(accepted: string, { identity, packed }: PageFile): Promise<EncodedBytes> {
   const weights = new Map<string, number>()
   for (const part of accepted.split(',')) {
     const [name = '', ...parameters] = part.split(';').map(each => each.trim().toLowerCase())

@@ -53,7 +53,7 @@ export function createPasswords(derive: Derive = argon2id): Passwords {
   // Compared for people who do not exist: 32 random bytes that no password matches.
   const unknown = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
-  const make = ({ settings, salt, tag }: Stored, password: string, { by, isStranger }: Whose) =>
+  const make = ({ settings, salt, tag }: PasswordDigest, password: string, { by, isStranger }: Whose) =>
     (isStranger ? enterAsStranger : enter)(by, () => {
       // Systems send the same text in different forms of Unicode.
       const message = Buffer.from(password.normalize('NFC'))
@@ -82,7 +82,7 @@ interface Settings {
   readonly parallelism: number
 }
 
-interface Stored {
+interface PasswordDigest {
   readonly settings: Settings
   readonly salt: Uint8Array
   readonly tag: Uint8Array
@@ -97,7 +97,7 @@ function format({ memory, passes, parallelism }: Settings, salt: Uint8Array, tag
 
 const PHC = /^\$argon2id\$v=19\$m=(\d{1,7}),t=(\d{1,3}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
 
-function parse(stored: string): Stored {
+function parse(stored: string): PasswordDigest {
   const match = PHC.exec(stored)
   if (!match) throw new TypeError('a stored password is not in the form $argon2id$v=19$...')
   const [memory, passes, parallelism] = match.slice(1, 4).map(Number) as [number, number, number]

@@ -38,11 +38,11 @@ export type Properties = Readonly<Record<string, Schema>>
 
 /** The type of an object with these properties. One with a default is never missing. */
 export type Shape<P> = Flat<
-  { readonly [K in keyof P as K extends Left<P, K> ? never : Plainly<K>]: Fits<P[K]> } & {
-    readonly [K in keyof P as K extends Left<P, K> ? Plainly<K> : never]?: Fits<P[K]>
+  { readonly [K in keyof P as K extends OptionalKey<P, K> ? never : Plainly<K>]: Fits<P[K]> } & {
+    readonly [K in keyof P as K extends OptionalKey<P, K> ? Plainly<K> : never]?: Fits<P[K]>
   }
 >
-type Left<P, K extends keyof P> = P[K] extends { readonly default: unknown } ? never : `${string}?`
+type OptionalKey<P, K extends keyof P> = P[K] extends { readonly default: unknown } ? never : `${string}?`
 type Plainly<K> = K extends `${infer Name}?` ? Name : K
 type Flat<T> = { [K in keyof T]: T[K] }
 

@@ -137,12 +137,12 @@ function tiersIn(value: unknown): { readonly from: number; readonly costs: Membe
   return tiers.includes(null) ? null : (tiers as { from: number; costs: Members }[])
 }
 
-interface Priced {
+interface PriceField {
   readonly unit: Unit
   readonly condition: Pick<PriceRule, 'above' | 'tier'>
 }
 
-function unitOf(name: string): Priced | null {
+function unitOf(name: string): PriceField | null {
   let rest = name
   const condition: { above?: number; tier?: Tier } = {}
   const tier = TIER.exec(rest)

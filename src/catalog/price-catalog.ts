@@ -14,7 +14,7 @@ import { jumpsBetween } from './price-jumps.ts'
 import { allListedIn, listedIn, type PriceList } from './price-list.ts'
 
 /** A value and its source: the name of a list, `family` or `default`. */
-export interface Sourced<T> {
+export interface WithSource<T> {
   readonly value: T
   readonly source: string
 }
@@ -32,10 +32,10 @@ export interface CatalogModel {
   readonly dated: boolean
   readonly uncounted: readonly string[]
   /** Tokens of prompt and answer together. */
-  readonly context: Sourced<number>
+  readonly context: WithSource<number>
   /** Tokens. */
-  readonly maxOutput: Sourced<number>
-  readonly reasoning: Sourced<boolean>
+  readonly maxOutput: WithSource<number>
+  readonly reasoning: WithSource<boolean>
   readonly chat: boolean
   readonly deprecation: Deprecation | null
   /** Problems of this model in the operator's list. */
@@ -142,9 +142,9 @@ function combined(
   const priced = own?.price != null ? own : (other ?? own)!
   const { source, date } = priced === own ? listed : builtIn
   const family = familyOf(name)
-  const ofFamily = <T>(value: T | undefined, rest: T): Sourced<T> =>
+  const ofFamily = <T>(value: T | undefined, rest: T): WithSource<T> =>
     value === undefined ? { value: rest, source: 'default' } : { value, source: 'family' }
-  const sourced = <T>(of: (model: ListedModel) => T | null, rest: Sourced<T>): Sourced<T> => {
+  const sourced = <T>(of: (model: ListedModel) => T | null, rest: WithSource<T>): WithSource<T> => {
     const first = own === null ? null : of(own)
     if (first !== null) return { value: first, source: listed.name }
     const second = other === null ? null : of(other)

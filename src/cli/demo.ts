@@ -144,7 +144,7 @@ async function showBill(terminal: Terminal, bill: { before: string; after: strin
 async function writeConfiguration(folder: string): Promise<string> {
   const { parse } = await import('yaml')
   const root = fileURLToPath(new URL('../../', import.meta.url))
-  const shipped = parse(readFileSync(join(root, 'gateway.yaml'), 'utf8')) as Shipped
+  const shipped = parse(readFileSync(join(root, 'gateway.yaml'), 'utf8')) as ShippedFile
   const demos = Object.entries(shipped.providers).filter(([, { dialect }]) => dialect === 'demo')
   // Slow enough to see the stream, fast enough to wait for it.
   const providers = Object.fromEntries(demos.map(([name]) => [name, { dialect: 'demo', pace: '15ms' }]))
@@ -167,7 +167,7 @@ async function writeConfiguration(folder: string): Promise<string> {
 }
 
 /** The part of the shipped gateway.yaml that the demo uses. */
-interface Shipped {
+interface ShippedFile {
   readonly providers: Record<string, { readonly dialect: string }>
   readonly models: Record<string, { readonly targets: readonly { readonly provider: string }[] }>
 }

@@ -6,7 +6,7 @@ import { pathOf } from './commands.ts'
 import { environmentOf, problemText } from './configuration.ts'
 import type { Terminal } from './terminal.ts'
 
-export interface Loaded {
+export interface SimulatedConfiguration {
   readonly configuration: Configuration
   /** The text of each YAML file by its absolute path. */
   readonly sources: ReadonlyMap<string, string>
@@ -17,7 +17,11 @@ export interface Loaded {
  * problems, if any, and returns null.
  * @param cannot the end of the message about a configuration with problems
  */
-export async function loadSimulated(terminal: Terminal, config: string, cannot: string): Promise<Loaded | null> {
+export async function loadSimulated(
+  terminal: Terminal,
+  config: string,
+  cannot: string,
+): Promise<SimulatedConfiguration | null> {
   const loaded = await loadWithStandIns(terminal, config)
   if ('configuration' in loaded) return loaded
   terminal.err(`${await problemText(terminal, loaded)}\nA configuration with problems ${cannot}.\n`)

@@ -2,7 +2,7 @@
 import type { Price } from '#contract'
 import { dearest } from '../catalog/dearest.ts'
 import type { ListProblem } from '../catalog/listed-model.ts'
-import type { CatalogModel, PriceCatalog, Sourced } from '../catalog/price-catalog.ts'
+import type { CatalogModel, PriceCatalog, WithSource } from '../catalog/price-catalog.ts'
 import { vendorOf } from '../providers/dialects/vendors.ts'
 import type { ModelOrigin, Provider } from './configuration.ts'
 import type { ModelShape, TargetShape } from './file-shapes.ts'
@@ -69,7 +69,7 @@ export function valuesOf(
     return cost === 'auto' ? requestable(rows[index]?.price ?? null, shape) : (priceFrom(cost) ?? [])
   })
   const known = rows.flatMap(model => (model === null ? [] : [model]))
-  const least = (of: (model: CatalogModel) => Sourced<number>): Sourced<number> =>
+  const least = (of: (model: CatalogModel) => WithSource<number>): WithSource<number> =>
     known.map(of).toSorted((a, b) => a.value - b.value)[0] ?? { value: 1, source: 'default' }
   const context = wants.context === 'auto' ? least(model => model.context) : written(wants.context)
   const maxOutput = wants.maxOutput === 'auto' ? least(model => model.maxOutput) : written(wants.maxOutput)
@@ -107,7 +107,7 @@ export function valuesOf(
   }
 }
 
-const written = <T>(value: T): Sourced<T> => ({ value, source: 'gateway.yaml' })
+const written = <T>(value: T): WithSource<T> => ({ value, source: 'gateway.yaml' })
 
 function deprecationOf(shape: ModelShape, known: readonly CatalogModel[]): ModelValues['deprecation'] {
   // A model is deprecated when all of its targets are; the latest date counts.
@@ -126,12 +126,12 @@ function requestable(price: Price | null, { allow }: ModelShape): Price | null {
   return price === null || allow.includes('service_tier') ? price : price.filter(({ tier }) => tier === undefined)
 }
 
-interface Wanted {
+interface LookupOptions {
   readonly mayMiss: boolean
   readonly wantsPrice: boolean
 }
 
-function findIn(at: string, target: TargetShape, parts: AutoParts, wanted: Wanted): CatalogModel | null {
+function findIn(at: string, target: TargetShape, parts: AutoParts, wanted: LookupOptions): CatalogModel | null {
   const { source, providers, catalog, faults } = parts
   const provider = providers.get(target.provider)
   if (provider === undefined || catalog === null) return null

@@ -307,7 +307,7 @@ async function meantPolicy(policy: string, folder: string): Promise<string | und
   return didYouMean(policy, await namesOfFiles(folder, '.yaml'))
 }
 
-type Refused = Omit<Extract<LoadResult, { readonly problems: unknown }>, 'reads'>
+type LoadFailure = Omit<Extract<LoadResult, { readonly problems: unknown }>, 'reads'>
 
 /** The names of all models in the file, including those with problems: each problem is reported once. */
 function modelNames(shapes: GatewayShape['models'], models: Configuration['models']): ModelNames {
@@ -326,7 +326,7 @@ const offeredOf = (models: Configuration['models']) => [...models.values()].filt
 
 const namesOf = (map: unknown) => (typeof map === 'object' && map !== null ? Object.keys(map) : [])
 
-function unreadable(file: string, error: NodeJS.ErrnoException): Refused {
+function unreadable(file: string, error: NodeJS.ErrnoException): LoadFailure {
   const message = `the configuration cannot be read: ${reasonOf(error)}`
   const isMissing = error.code === 'ENOENT'
   const help = isMissing ? { suggestion: 'tollgate init writes a configuration' } : {}
@@ -334,7 +334,7 @@ function unreadable(file: string, error: NodeJS.ErrnoException): Refused {
   return { problems: [problem], sources: new Map() }
 }
 
-function refused(sources: readonly Source[]): Refused {
+function refused(sources: readonly Source[]): LoadFailure {
   const files = sources.map(source => source.file)
   return {
     problems: ordered(

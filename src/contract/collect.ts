@@ -15,7 +15,7 @@ type Members = Record<string, unknown>
 /** Without a prototype: providers choose the names of members, such as `__proto__` and `constructor`. */
 const noMembers = (): Members => Object.create(null) as Members
 
-interface Folded {
+interface FoldedChoice {
   readonly message: Members
   readonly calls: Map<number, Members>
   readonly rest: Members
@@ -35,7 +35,7 @@ export interface CollectorOptions {
 /** Collects the chunks of one answer, for instance in a `watch`, and assembles the answer. */
 export class AnswerCollector {
   readonly #options: CollectorOptions
-  readonly #choices = new Map<number, Folded>()
+  readonly #choices = new Map<number, FoldedChoice>()
   #head: Members | null = null
   #size = 0
   #isLost = false
@@ -83,7 +83,7 @@ export class AnswerCollector {
     }
   }
 
-  #end(folded: Folded, finish: string): void {
+  #end(folded: FoldedChoice, finish: string): void {
     if (folded.finish === finish) return
     folded.finish = finish
     this.#count(sizeOf(finish))
@@ -119,7 +119,7 @@ export class AnswerCollector {
     }
   }
 
-  #choice(index: number): Folded {
+  #choice(index: number): FoldedChoice {
     let folded = this.#choices.get(index)
     if (folded) return folded
     folded = { message: noMembers(), calls: new Map(), rest: noMembers(), finish: null }
@@ -128,7 +128,7 @@ export class AnswerCollector {
     return folded
   }
 
-  #delta(folded: Folded, delta: Delta): void {
+  #delta(folded: FoldedChoice, delta: Delta): void {
     for (const [name, value] of Object.entries(delta)) {
       if (name === 'tool_calls' && Array.isArray(value)) {
         for (const [place, call] of (value as ToolCallDelta[]).entries()) this.#call(folded, place, call)
@@ -141,7 +141,7 @@ export class AnswerCollector {
     }
   }
 
-  #call({ calls }: Folded, place: number, { index = place, ...call }: ToolCallDelta): void {
+  #call({ calls }: FoldedChoice, place: number, { index = place, ...call }: ToolCallDelta): void {
     let folded = calls.get(index)
     if (!folded) {
       calls.set(index, (folded = noMembers()))

@@ -156,7 +156,7 @@ export interface RouteView {
 }
 
 /** The result of an edit: one chunk, several, or null for none. */
-export type Edited = Chunk | readonly Chunk[] | null
+export type EditResult = Chunk | readonly Chunk[] | null
 
 /** One request and its answer: `ctx.exchange`. */
 export interface Exchange {
@@ -217,7 +217,7 @@ export interface Exchange {
    * only read, use `watch`. An edit may return a promise, as for sliced work: the answer waits for it, and the next chunk comes only
    * afterwards.
    */
-  edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void
+  edit(fn: (chunk: Chunk) => EditResult | Promise<EditResult>): void
   /**
    * Answers without a provider (a cache, a mock), instead of `next()`. Resolves when the answer is over. It passes the edits of the outer
    * steps and is sent whole or as a stream, as the client requested.

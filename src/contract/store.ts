@@ -99,7 +99,7 @@ export type SettleResult = 'settled' | 'corrected' | 'already_settled' | 'no_hol
  * this process has ended. Another process may have settled the hold without the usage, and the settle will correct that. `waiting`: the
  * disk refused it, and it is in memory only.
  */
-export type Spooled = 'spooled' | 'spooled_late' | 'waiting'
+export type SpoolResult = 'spooled' | 'spooled_late' | 'waiting'
 
 /** The progress of a stream, so that a crash charges what was delivered and not the whole hold. */
 export interface Checkpoint {
@@ -115,7 +115,7 @@ export interface Ledger {
   settle(request: SettleRequest): Promise<SettleResult>
   checkpoint(checkpoints: readonly Checkpoint[]): Promise<void>
   /** Takes over a settle that could not be written in time; the store retries until it is written. */
-  spool(request: SettleRequest): Spooled
+  spool(request: SettleRequest): SpoolResult
   /** Releases a hold whose write has an unknown result; the store retries until the result is known. */
   abandon(request: SettleRequest): void
 }

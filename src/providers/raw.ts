@@ -130,7 +130,7 @@ export function createRawProxy(): RawProxy {
 }
 
 /** An answer of any status, with all its headers. */
-interface Collected {
+interface WholeAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
@@ -138,9 +138,9 @@ interface Collected {
 
 /** One request through http-proxy. */
 class ProxiedRequest {
-  readonly answer: Promise<Collected>
+  readonly answer: Promise<WholeAnswer>
   readonly #options: RawRequest
-  readonly #settle: PromiseWithResolvers<Collected>
+  readonly #settle: PromiseWithResolvers<WholeAnswer>
   readonly #response: ServerResponse
   readonly #startedMs: number
   readonly #unwatch: () => void

@@ -5,7 +5,7 @@
 
 /** A priority queue: the earliest first; for equal times the smaller id, then the one added first. */
 export class Heap<Item> {
-  readonly #items: (Placed & { readonly item: Item })[] = []
+  readonly #items: (LinePlace & { readonly item: Item })[] = []
   #count = 0
 
   get size(): number {
@@ -50,13 +50,13 @@ export class Heap<Item> {
   }
 }
 
-interface Placed {
+interface LinePlace {
   readonly at: number
   readonly id: string
   readonly nth: number
 }
 
-function isBefore(one: Placed, other: Placed): boolean {
+function isBefore(one: LinePlace, other: LinePlace): boolean {
   if (one.at !== other.at) return one.at < other.at
   return one.id === other.id ? one.nth < other.nth : one.id < other.id
 }

@@ -8,7 +8,7 @@ import {
   type ChatChanges,
   type ChatCompletion,
   type Chunk,
-  type Edited,
+  type EditResult,
   type FactName,
   type Facts,
   FIXED_FIELDS,
@@ -40,7 +40,7 @@ export const NOTHING_USED: MeteredUsage = { input: 0, output: 0, source: 'estima
 /** A tap with the place of the step that set it. */
 export type StepTap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
-  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Edited | Promise<Edited> }
+  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => EditResult | Promise<EditResult> }
 
 const NOTHING_LOST: readonly string[] = []
 

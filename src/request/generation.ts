@@ -47,14 +47,14 @@ export interface Upstream {
   readonly transport: Transport
   readonly rawProxy: RawProxy
   /** Returns the headers of one request, with authentication, and callbacks for the provider's verdict on the credential. */
-  sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'> & { readonly method?: string }): Signed
+  sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'> & { readonly method?: string }): SignedHeaders
   /** The number of credentials that are not out of use now. */
   goodCredentials(): number
   /** The number of credentials that the provider has refused and not accepted since. */
   refusedCredentials(): number
 }
 
-export interface Signed {
+export interface SignedHeaders {
   /** Headers of this request only: the sender may add to them. */
   readonly headers: Record<string, string>
   /** Call it if the provider does not know the credential, or its quota is used up. Returns how many other credentials are usable. */
@@ -342,4 +342,4 @@ function isServiceAccount(credential: Credential | undefined): credential is Ser
 }
 
 /** The callbacks of a request without a credential. */
-const NO_CREDENTIAL: Omit<Signed, 'headers'> = { refused: () => 0, limited: () => 0, taken: () => {} }
+const NO_CREDENTIAL: Omit<SignedHeaders, 'headers'> = { refused: () => 0, limited: () => 0, taken: () => {} }

@@ -4,7 +4,7 @@ import type { Problem } from '../config/yaml/problem.ts'
 import type { Logger } from '../observe/log.ts'
 import { createLocalState, type State } from '../state/state.ts'
 import { passwordsIn } from '../store/store-address.ts'
-import { type Loaded, placeOf } from './reload.ts'
+import { type LoadedFiles, placeOf } from './reload.ts'
 
 /** The configuration has problems; nothing was started. */
 export class ConfigurationProblems extends Error {
@@ -19,7 +19,7 @@ export class ConfigurationProblems extends Error {
   }
 }
 
-export async function openOwnState(loaded: Loaded, clock: Clock, log: Logger): Promise<State> {
+export async function openOwnState(loaded: LoadedFiles, clock: Clock, log: Logger): Promise<State> {
   const { state: url } = loaded.configuration
   if (url === null) return createLocalState(clock)
   log.learn(passwordsIn(url))

@@ -15,11 +15,11 @@ import { loadSecret, secretPlace } from '../store/secret.ts'
 import type { ServedStore } from '../store/served-store.ts'
 import { passwordsIn, RESTORING, SPOOL, storeFolder } from '../store/store-address.ts'
 import { ConfigurationProblems } from './own-state.ts'
-import { type Loaded, placeOf } from './reload.ts'
+import { type LoadedFiles, placeOf } from './reload.ts'
 
 /** An unusable server is a problem of the configuration. */
 export async function openOwnStore(
-  loaded: Loaded,
+  loaded: LoadedFiles,
   clock: Clock,
   log: Logger,
   open: typeof openServedStore,
@@ -48,7 +48,7 @@ export async function openOwnStore(
 
 /** The database is shared by all replicas; the folder, with the spool, belongs to one. */
 async function openInPostgres(
-  loaded: Loaded,
+  loaded: LoadedFiles,
   clock: Clock,
   log: Logger,
   open: typeof openServedStore,
@@ -82,7 +82,7 @@ async function removeLeftRestore(place: string, clock: Clock, lock: Lock | null)
 }
 
 /** Reports a problem of the database as one of the configuration, at its place. */
-async function withPlace<Result>(loaded: Loaded, work: () => Promise<Result>): Promise<Result> {
+async function withPlace<Result>(loaded: LoadedFiles, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {

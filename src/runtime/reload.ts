@@ -14,17 +14,17 @@ import { PlanError } from '../loader/plan.ts'
 import type { Generation } from '../request/generation.ts'
 
 /** A valid configuration, with the texts of its YAML files by absolute path. */
-export type Loaded = Exclude<LoadResult, { readonly problems: unknown }>
+export type LoadedFiles = Exclude<LoadResult, { readonly problems: unknown }>
 
 export interface ReloadParts {
-  readonly first: Loaded
+  readonly first: LoadedFiles
   load(): Promise<LoadResult>
   /** Creates a generation; `previous` is the serving one. Throws if a step cannot be created. */
   build(configuration: Configuration, previous: Generation | undefined): Promise<Generation>
   /** Sends a test request through each policy. Resolves with the problems. */
   attempt(generation: Generation): Promise<readonly Problem[]>
   /** Prepares the other threads; they switch when `done` gets `changed`. Left out: there are none. */
-  agree?(loaded: Loaded): Promise<void>
+  agree?(loaded: LoadedFiles): Promise<void>
   /** Steps that `attempt` skips. */
   notRun(generation: Generation): readonly string[]
   readonly log: Log
@@ -48,7 +48,7 @@ export interface Reloads {
   /** The generation in which new exchanges begin. */
   generation(): Generation
   /** The running configuration, and when it was loaded. */
-  running(): Loaded & { readonly at: number }
+  running(): LoadedFiles & { readonly at: number }
   /** Why the files on disk do not run; null if they do, as of the last check. */
   problem(): string | null
   /** Called when an exchange begins in a generation, and when it is over. */
@@ -66,7 +66,7 @@ export interface Reloads {
    * For a thread that follows the main one: creates the next generation. It serves from `commit` on; another `prepare`, or `abandon`,
    * releases it.
    */
-  prepare(loaded: Loaded): Promise<void>
+  prepare(loaded: LoadedFiles): Promise<void>
   /** Returns false if nothing is prepared. */
   commit(): boolean
   abandon(): Promise<void>
@@ -99,7 +99,7 @@ export async function createReloads(parts: ReloadParts): Promise<Reloads> {
 
 class Reloader {
   readonly #parts: ReloadParts
-  running: Loaded & { readonly at: number }
+  running: LoadedFiles & { readonly at: number }
   generation: Generation
   problem: string | null = null
   /** The number of exchanges in each generation. */
@@ -112,7 +112,7 @@ class Reloader {
   /** The watched files, by path, with the last loaded or seen stamp of each. */
   #followed = new Map<string, string>()
   #rounds: DeadlineClock | null = null
-  #next: { readonly loaded: Loaded; readonly generation: Generation } | null = null
+  #next: { readonly loaded: LoadedFiles; readonly generation: Generation } | null = null
   #isLooking = false
   #closed = false
 
@@ -187,7 +187,7 @@ class Reloader {
     return this.#swap(why, loaded)
   }
 
-  async prepare(loaded: Loaded): Promise<void> {
+  async prepare(loaded: LoadedFiles): Promise<void> {
     await this.abandon()
     this.#next = { loaded, generation: await this.#parts.build(loaded.configuration, this.generation) }
   }
@@ -210,7 +210,7 @@ class Reloader {
     if (next) await this.#disposeGeneration(next.generation)
   }
 
-  async #swap(why: string, loaded: Loaded): Promise<ReloadResult> {
+  async #swap(why: string, loaded: LoadedFiles): Promise<ReloadResult> {
     try {
       await this.prepare(loaded)
     } catch (error) {
@@ -236,7 +236,7 @@ class Reloader {
   }
 
   /** Resolves with the problems: the steps' mistakes, or a message. */
-  async #try(next: Generation, loaded: Loaded): Promise<readonly Problem[] | string> {
+  async #try(next: Generation, loaded: LoadedFiles): Promise<readonly Problem[] | string> {
     try {
       const problems = await this.#parts.attempt(next)
       if (problems.length > 0 || this.#closed) return problems
@@ -325,7 +325,7 @@ class Reloader {
 }
 
 /** Keys that cannot change while the process runs, each at its place in the file. */
-function fixedProblems(now: Configuration, { configuration, sources }: Loaded): Problem[] {
+function fixedProblems(now: Configuration, { configuration, sources }: LoadedFiles): Problem[] {
   const changed = FIXED.filter(key => !isDeepStrictEqual(now[key], configuration[key]))
   return changed.map(key => ({
     ...placeOf(key, { configuration, sources }),
@@ -339,7 +339,7 @@ function fixedProblems(now: Configuration, { configuration, sources }: Loaded): 
 /** The place of a key of gateway.yaml; the start of the file if the key is missing. */
 export function placeOf(
   key: keyof Configuration,
-  { configuration, sources }: Pick<Loaded, 'configuration' | 'sources'>,
+  { configuration, sources }: Pick<LoadedFiles, 'configuration' | 'sources'>,
 ): Position {
   const { file } = configuration
   const lines = (sources.get(file) ?? '').split('\n')
@@ -348,7 +348,7 @@ export function placeOf(
 }
 
 /** Whether a configuration matches the running one: the same texts in the same files, and the same variables. */
-function isSame(loaded: Loaded, running: Loaded): boolean {
+function isSame(loaded: LoadedFiles, running: LoadedFiles): boolean {
   return (
     sameReads(loaded.reads, running.reads) &&
     isDeepStrictEqual(loaded.configuration.secrets, running.configuration.secrets) &&

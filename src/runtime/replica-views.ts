@@ -26,7 +26,7 @@ export interface ReplicaViewsParts {
   watch(check: (atMs: number) => void): () => void
 }
 
-interface Published {
+interface ReplicaReport {
   readonly format: typeof FORMAT
   readonly inflight: number
   readonly openHolds: number
@@ -34,7 +34,7 @@ interface Published {
   readonly providers: readonly ProviderView[]
 }
 
-interface Other extends Published {
+interface Other extends ReplicaReport {
   readonly name: string
 }
 
@@ -52,7 +52,7 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
   let reading: Promise<readonly Other[]> | undefined
   if (replicas !== null) publishPeriodically(replicas, published, watch)
 
-  async function published(): Promise<Published> {
+  async function published(): Promise<ReplicaReport> {
     const [exchanges, providers] = await Promise.all([views.exchanges(), views.providers()])
     const oldest = exchanges.slice(0, MOST_PUBLISHED)
     return { format: FORMAT, inflight: exchanges.length, openHolds: openHolds(), exchanges: oldest, providers }
@@ -72,7 +72,7 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
   async function readOthers(from: Replicas): Promise<readonly Other[]> {
     const all = await from.others()
     lastViews = all.flatMap(({ name, view }) => {
-      const published = JSON.parse(view) as Published
+      const published = JSON.parse(view) as ReplicaReport
       return published.format === FORMAT ? [{ ...published, name }] : []
     })
     return lastViews
@@ -104,7 +104,7 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
 /** Publishes changes, and unchanged views once a minute: a row disappears with an expired lease. */
 function publishPeriodically(
   replicas: Replicas,
-  published: () => Promise<Published>,
+  published: () => Promise<ReplicaReport>,
   watch: ReplicaViewsParts['watch'],
 ): void {
   let lastAtMs = Number.NEGATIVE_INFINITY

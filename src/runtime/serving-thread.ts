@@ -28,7 +28,7 @@ import type { Store } from '../store/store.ts'
 import { closeNow } from './close-server.ts'
 import { type Texts, TODAY } from './loader.ts'
 import { ownSources } from './metric-sources.ts'
-import { createReloads, type Loaded, type Reloads } from './reload.ts'
+import { createReloads, type LoadedFiles, type Reloads } from './reload.ts'
 import { createServing, type Serving } from './serving.ts'
 import { undoAll } from './shutdown.ts'
 import { Calls } from './thread-calls.ts'
@@ -90,7 +90,7 @@ export type ThreadHandlers = {
 const parts = workerData as ServingThreadParts
 const clock: Clock = { now: () => systemClock.now() }
 const undo: (() => unknown)[] = []
-const started = Promise.withResolvers<Started>()
+const started = Promise.withResolvers<RunningThread>()
 /** The latest change of the configuration; the next one waits for it. */
 let changing: Promise<unknown> = started.promise
 /** The texts of the serving configuration. */
@@ -99,13 +99,13 @@ const calls = new Calls<MainHandlers>(parts.port, handlersOf())
 void start().then(started.resolve, started.reject)
 
 /** A started thread; handlers wait for it. */
-interface Started {
+interface RunningThread {
   readonly unit: Serving
   readonly reloads: Reloads
   readonly log: Logger
 }
 
-async function load(texts: Texts): Promise<Loaded> {
+async function load(texts: Texts): Promise<LoadedFiles> {
   const loaded = await loadConfiguration(parts.configFile, {
     env: parts.env,
     registry: builtinRegistry(),
@@ -123,7 +123,7 @@ async function load(texts: Texts): Promise<Loaded> {
   return { ...loaded, configuration: { ...loaded.configuration, limits: { ...limits, bodyBytesInflight } } }
 }
 
-async function start(): Promise<Started> {
+async function start(): Promise<RunningThread> {
   const first = await load(parts.texts)
   const log = createLog({
     level: parts.logLevel,
@@ -179,7 +179,10 @@ interface FollowerParts {
 }
 
 /** Follows the generations of the main thread: this thread reads no files itself. */
-async function createFollower(first: Loaded, { store, log, deadlineClock, dropped }: FollowerParts): Promise<Reloads> {
+async function createFollower(
+  first: LoadedFiles,
+  { store, log, deadlineClock, dropped }: FollowerParts,
+): Promise<Reloads> {
   const { memory, index, secret } = parts
   const state = createThreadState(calls, { memory, clock, index: index + 1, secret })
   const common = { clock, random: Math.random, deadlineClock, log: log.log, version: VERSION }
@@ -209,13 +212,13 @@ async function createFollower(first: Loaded, { store, log, deadlineClock, droppe
 }
 
 /** Changes the configuration after earlier changes are done. */
-function inTurn(change: (thread: Started) => Promise<void>): Promise<void> {
+function inTurn(change: (thread: RunningThread) => Promise<void>): Promise<void> {
   const mine = changing.then(async () => change(await started.promise))
   changing = mine.catch(() => {})
   return mine
 }
 
-async function commit({ unit, reloads }: Started, texts: Texts): Promise<void> {
+async function commit({ unit, reloads }: RunningThread, texts: Texts): Promise<void> {
   // A thread that was started meanwhile has prepared nothing. It began with these texts, or with the previous ones.
   if (!reloads.commit() && !isDeepStrictEqual(texts, running)) {
     await reloads.prepare(await load(texts))

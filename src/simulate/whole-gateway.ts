@@ -36,7 +36,7 @@ export interface LogEntry {
 export type BenchRecord = ReturnType<typeof summaryOf> & { readonly signal: AbortSignal }
 
 /** The result of recovery after a killed process. */
-export interface Recovered {
+export interface RecoveryResult {
   readonly report: RecoveryReport
   readonly openHolds: number
   readonly violations: readonly string[]
@@ -204,7 +204,7 @@ export class TestGateway {
   }
 
   /** The state that a start would find if the process were killed now. Only with a store in a file. */
-  async crash(): Promise<Recovered> {
+  async crash(): Promise<RecoveryResult> {
     if (this.#folder === null) throw new Error("openBench: a crash is simulated with store: 'file'")
     const copy = join(this.#folder, `crash-${this.#ids.next('')}.db`)
     return recoverCopy(join(this.#folder, 'store.db'), copy, this.#options.time)
@@ -309,7 +309,7 @@ function logInto(log: LogEntry[], step: string | null): Log {
 }
 
 /** Recovers a copy of the committed data as a new owner. */
-async function recoverCopy(path: string, copy: string, { clock }: BenchTime): Promise<Recovered> {
+async function recoverCopy(path: string, copy: string, { clock }: BenchTime): Promise<RecoveryResult> {
   for (const end of ['', '-wal', '.spool']) if (existsSync(path + end)) copyFileSync(path + end, copy + end)
   const store = await openStore({ url: `sqlite:${copy}`, secret: SECRET, clock, writes: 'here' })
   try {

@@ -12,7 +12,7 @@ export class StoreError extends Error {
 }
 
 /** Returned in place of a result: the operation was refused and undone alone; its transaction goes on. */
-export class Refused {
+export class RefusedOperation {
   readonly error: unknown
 
   constructor(error: unknown) {

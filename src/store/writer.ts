@@ -23,7 +23,7 @@ import {
 import { createTryOperations, NO_TRIES, type TryOperations } from './engine/postgres/try-writes.ts'
 import { createProbe, type Probe } from './engine/probe.ts'
 import { createRefusing } from './engine/refusing.ts'
-import { type Refused, StoreError } from './error.ts'
+import { type RefusedOperation, StoreError } from './error.ts'
 import { createBalances } from './money/balances.ts'
 import { createBudgetRows } from './money/budgets.ts'
 import { createCommitCount } from './money/commit-count.ts'
@@ -66,7 +66,7 @@ export interface Operations
 
 export type Name = keyof Operations
 export type Request<N extends Name> = Parameters<Operations[N]>[0]
-export type Result<N extends Name> = Exclude<ReturnType<Operations[N]>, Refused>
+export type Result<N extends Name> = Exclude<ReturnType<Operations[N]>, RefusedOperation>
 
 /**
  * Operations that need no savepoint: they refuse nothing or leave nothing behind. A savepoint would slow down frequent ones, and some

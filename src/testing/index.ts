@@ -2,7 +2,7 @@
 export type { Fault, ScriptedAnswer, ScriptedUsage } from '../simulate/answers.ts'
 export type { Script, ScriptedUpstream, UpstreamCall } from '../simulate/upstream.ts'
 export type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
-export type { BenchRecord, LogEntry, Recovered } from '../simulate/whole-gateway.ts'
+export type { BenchRecord, LogEntry, RecoveryResult } from '../simulate/whole-gateway.ts'
 export {
   type Bench,
   type BenchLedger,

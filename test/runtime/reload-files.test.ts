@@ -7,7 +7,7 @@ import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
 import { recordReads } from '../../src/config/yaml/reads.ts'
 import { builtinRegistry } from '../../src/loader/builtin.ts'
 import type { Generation } from '../../src/request/generation.ts'
-import { createReloads, type Loaded, type ReloadResult } from '../../src/runtime/reload.ts'
+import { createReloads, type LoadedFiles, type ReloadResult } from '../../src/runtime/reload.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
 
 const GOOD = 'steps: [{ use: api-key }]'
@@ -35,7 +35,7 @@ describe('the files are watched', () => {
     const made: Made[] = []
     const results: ReloadResult[] = []
     const reloads = await createReloads({
-      first: (await load()) as Loaded,
+      first: (await load()) as LoadedFiles,
       load,
       async build() {
         const one: Made = {

@@ -5,7 +5,7 @@ import { asksModel, type FactName, type RouteKind } from '#contract'
 import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { listed, nearest } from '../../config/yaml/problem.ts'
 import { json, table } from '../format.ts'
-import { type Loaded, loadSimulated } from '../simulated.ts'
+import { loadSimulated, type SimulatedConfiguration } from '../simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
 import { wrapped } from './text.ts'
 
@@ -84,7 +84,10 @@ function fits(pattern: string, path: string): boolean {
   return path.length > before.length + behind.length && path.startsWith(before) && path.endsWith(behind)
 }
 
-export function planOf(route: RouteConfig, { configuration: { telemetry }, sources }: Loaded): RoutePlan {
+export function planOf(
+  route: RouteConfig,
+  { configuration: { telemetry }, sources }: SimulatedConfiguration,
+): RoutePlan {
   const { path, methods, kind, policy, steps } = route
   const sure = new Set(steps.steps.filter(isSure).flatMap(step => step.plugin.gives ?? []))
   const all = steps.steps.filter(step => step.mode !== 'off').flatMap(step => step.plugin.gives ?? [])

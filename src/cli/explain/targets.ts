@@ -45,14 +45,14 @@ export function fitsOf({ providers }: Configuration, exchange: Exchange, now: ()
   })
 }
 
-interface Wanted {
+interface TargetRequest {
   readonly chat: Chat
   readonly target: Target
   readonly onDropped: Exchange['onDropped']
   readonly now: () => number
 }
 
-function encoded(provider: Provider, { chat, target, onDropped, now }: Wanted): EncodedRequest | Refusal {
+function encoded(provider: Provider, { chat, target, onDropped, now }: TargetRequest): EncodedRequest | Refusal {
   const { dialect, azure, baseUrl, profile } = provider
   // The embedded demo uses the canonical format.
   const name = dialect === 'demo' ? 'openai' : dialect

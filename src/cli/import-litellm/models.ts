@@ -22,14 +22,14 @@ export interface Group {
   readonly fallbacks: readonly (readonly Deployment[])[]
 }
 
-interface Placed {
+interface TargetPlace {
   readonly deployment: Deployment
   readonly weight: number
   readonly priority: number
   readonly isFallback: boolean
 }
 
-interface Choice extends Placed {
+interface Choice extends TargetPlace {
   readonly known: KnownPrices
 }
 
@@ -104,9 +104,9 @@ function wildcardOf(id: string, own: readonly Deployment[], parts: ModelParts): 
 }
 
 /** Each target once: those of the model by LiteLLM's `order`, then those of its fallbacks. */
-function placedOf(id: string, { own, fallbacks }: Group, remarks: Remarks): Placed[] {
+function placedOf(id: string, { own, fallbacks }: Group, remarks: Remarks): TargetPlace[] {
   const weights = weightsOf(id, own, remarks)
-  const placed: Placed[] = []
+  const placed: TargetPlace[] = []
   let last = 0
   const add = (group: readonly Deployment[], isFallback: boolean): void => {
     const orders = [...new Set(group.map(({ order }) => order ?? Number.POSITIVE_INFINITY))].sort((a, b) => a - b)
@@ -140,9 +140,9 @@ function targetOf(choice: Choice, price: ModelPrice, many: number): TargetYaml {
   }
 }
 
-const placeYaml = ({ deployment: { provider, model } }: Placed) => ({ provider, model })
+const placeYaml = ({ deployment: { provider, model } }: TargetPlace) => ({ provider, model })
 
-function limitsYaml({ deployment: { cap, maxInflight }, weight, priority }: Placed): object {
+function limitsYaml({ deployment: { cap, maxInflight }, weight, priority }: TargetPlace): object {
   return {
     ...(weight === 1 ? {} : { weight }),
     ...(priority === 1 ? {} : { priority }),
@@ -233,7 +233,7 @@ function greatestCommon(a: bigint, b: bigint): bigint {
 /** The sizes in tokens if they are unknown. */
 const ASSUMED = { context: 128 * 1024, max_output: 4096 }
 
-interface Sized {
+interface ModelSize {
   /** For the model's own targets. */
   readonly known: readonly KnownPrices[]
   readonly isAuto: boolean
@@ -241,7 +241,12 @@ interface Sized {
   readonly isListed: boolean
 }
 
-function sizesOf(id: string, own: readonly Deployment[], { known, isAuto, isListed }: Sized, remarks: Remarks): object {
+function sizesOf(
+  id: string,
+  own: readonly Deployment[],
+  { known, isAuto, isListed }: ModelSize,
+  remarks: Remarks,
+): object {
   const least = (size: 'context' | 'max_output'): number | null => {
     const tokens = known.flatMap(({ sizes }) => sizes[size]?.tokens ?? [])
     return tokens.length === 0 ? null : Math.min(...tokens)

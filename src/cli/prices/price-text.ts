@@ -1,6 +1,6 @@
 /** Formats prices of models: one line each, or with all details. */
 import { type ModelEnd, rateOf } from '#contract'
-import type { Sourced } from '../../catalog/price-catalog.ts'
+import type { WithSource } from '../../catalog/price-catalog.ts'
 import { pairs, showNano, table } from '../format.ts'
 import { type Margin, type PricedModel, type PricedTarget, smallestMargin } from './price-view.ts'
 import { conditionsOf, nameOf, perOf, rateText, rateUnder } from './rates.ts'
@@ -96,7 +96,7 @@ function marginText(margin: Margin | null): string {
 }
 
 /** Marks sizes that are from no list. */
-function sizeText({ value, source }: Sourced<number>): string {
+function sizeText({ value, source }: WithSource<number>): string {
   return source === 'default' || source === 'family' ? `${value} (${source})` : String(value)
 }
 

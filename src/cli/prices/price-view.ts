@@ -1,6 +1,6 @@
 /** The view of prices that `tollgate prices show` prints, also as JSON. */
 import { formatMoney, type Model, type ModelEnd, marginOf, type NanoUsd, type Price, priceFields } from '#contract'
-import type { CatalogModel, Sourced } from '../../catalog/price-catalog.ts'
+import type { CatalogModel, WithSource } from '../../catalog/price-catalog.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import { vendorOf } from '../../providers/dialects/vendors.ts'
 import { type Condition, conditionsOf, rateUnder, ruleUnder } from './rates.ts'
@@ -15,9 +15,9 @@ export interface PricedModel {
   readonly price: Price | null
   readonly from: string
   /** Tokens. */
-  readonly context: Sourced<number>
-  readonly maxOutput: Sourced<number>
-  readonly reasoning: Sourced<boolean>
+  readonly context: WithSource<number>
+  readonly maxOutput: WithSource<number>
+  readonly reasoning: WithSource<boolean>
   readonly targets: readonly PricedTarget[]
   /** Whether requests may use web search; if not, the price of a search has no effect. */
   readonly searches: boolean
@@ -137,7 +137,7 @@ export function smallestMargin({ targets }: PricedModel): Margin | null {
 /** A model as JSON. */
 export function modelJson(model: PricedModel): object {
   const { id, aliases, wildcard, price, from, context, maxOutput, reasoning, targets, uncounted, hourly } = model
-  const sourced = <T>({ value, source }: Sourced<T>) => ({ value, from: source })
+  const sourced = <T>({ value, source }: WithSource<T>) => ({ value, from: source })
   return {
     id,
     aliases,

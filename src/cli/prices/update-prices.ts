@@ -36,7 +36,7 @@ export interface UpdateOptions {
   readonly today: Date
 }
 
-type Loaded = Extract<LoadResult, { readonly configuration: object }>
+type LoadSuccess = Extract<LoadResult, { readonly configuration: object }>
 
 /** The default name of a list. */
 const NEW_LIST = 'prices.json'
@@ -87,14 +87,14 @@ export async function updatePrices(terminal: Terminal, from: string, options: Up
 }
 
 /** The configuration with its own list, or with the built-in one if that cannot be used; null if neither loads. */
-async function loadBefore(terminal: Terminal, { config, today }: UpdateOptions): Promise<Loaded | null> {
+async function loadBefore(terminal: Terminal, { config, today }: UpdateOptions): Promise<LoadSuccess | null> {
   const own = await loadWithStandIns(terminal, config, { today })
   if ('configuration' in own) return own
   const builtIn = await loadWithStandIns(terminal, config, { today, priceList: null })
   return 'configuration' in builtIn ? builtIn : null
 }
 
-function rowsOf(input: ListInput, { configuration }: Loaded, all: boolean): Rows {
+function rowsOf(input: ListInput, { configuration }: LoadSuccess, all: boolean): Rows {
   if (input.list.problems.some(({ path }) => path.length === 0)) return {}
   return keptRows(input.text, input.list, all ? null : vendorsOf(configuration))
 }
@@ -104,7 +104,7 @@ function refused(terminal: Terminal, problems: string): ExitCode {
   return 1
 }
 
-function outOf(terminal: Terminal, { configuration }: Loaded, { out }: UpdateOptions): string {
+function outOf(terminal: Terminal, { configuration }: LoadSuccess, { out }: UpdateOptions): string {
   if (out !== null) return pathOf(terminal, out)
   if (configuration.priceList !== null) return configuration.priceList.file
   const file = join(dirname(configuration.file), NEW_LIST)
@@ -118,7 +118,7 @@ function outOf(terminal: Terminal, { configuration }: Loaded, { out }: UpdateOpt
 async function checkNotServed(
   terminal: Terminal,
   file: string,
-  { configuration }: Loaded,
+  { configuration }: LoadSuccess,
   { config }: UpdateOptions,
 ): Promise<void> {
   if (configuration.priceList === null || !isSameFile(configuration.priceList.file, file)) return
@@ -135,7 +135,7 @@ async function checkNotServed(
 
 interface WrittenList {
   readonly file: string
-  readonly given: Loaded
+  readonly given: LoadSuccess
   readonly after: string
   readonly options: UpdateOptions
 }

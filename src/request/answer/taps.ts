@@ -2,12 +2,12 @@
  * Taps: a step's watches and edits of an answer. A chunk passes the last step's taps first and the first step's last, so that an outer
  * step sees what the client will see.
  */
-import type { ChatCompletion, Chunk, Edited } from '#contract'
+import type { ChatCompletion, Chunk, EditResult } from '#contract'
 import { isPromise } from '../../common/promises.ts'
 
 export type Tap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
-  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Edited | Promise<Edited> }
+  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => EditResult | Promise<EditResult> }
 
 /** The error of a tap, thrown in the middle of an answer. */
 export class TapError extends Error {

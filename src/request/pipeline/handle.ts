@@ -8,7 +8,7 @@ import {
   type ChatChanges,
   type ChatCompletion,
   type Chunk,
-  type Edited,
+  type EditResult,
   type Exchange as ExchangeOfSteps,
   type FactName,
   type Facts,
@@ -168,7 +168,7 @@ export class StepHandle implements ExchangeOfSteps {
     this.#exchange.taps.push({ step: this.#step, kind: 'watch', fn: this.#bound(fn) })
   }
 
-  edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void {
+  edit(fn: (chunk: Chunk) => EditResult | Promise<EditResult>): void {
     this.#current('edit')
     this.#exchange.taps.push({ step: this.#step, kind: 'edit', fn: this.#bound(fn) })
   }

@@ -20,7 +20,7 @@ import { type PumpEnding, type PumpParts, type Sink, StreamPump } from '../answe
 import type { StreamAnswer } from '../answer/stream.ts'
 import { WholePump } from '../answer/whole.ts'
 import type { StepTap } from '../exchange.ts'
-import type { Signed, Upstream } from '../generation.ts'
+import type { SignedHeaders, Upstream } from '../generation.ts'
 import { AnswerCapture } from './answer-capture.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import { streamTo, writerOf } from './client-format.ts'
@@ -71,7 +71,7 @@ export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
   #isInTurn = true
   readonly #owner: ChatAttemptOwner
   readonly #exchange: LiveExchange
-  readonly #signed: Signed
+  readonly #signed: SignedHeaders
   readonly #trackedAttempt: TrackedAttempt
   readonly #record: AttemptRecord
 

@@ -8,7 +8,7 @@ import type { TrackedAttempt } from '../../providers/health.ts'
 import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../../providers/raw.ts'
 import { CREDENTIAL_FAILURES } from '../../providers/retry.ts'
 import type { Reply } from '../finish.ts'
-import type { Signed, Upstream } from '../generation.ts'
+import type { SignedHeaders, Upstream } from '../generation.ts'
 import { AnswerCapture } from './answer-capture.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import { refusalOf } from './chat.ts'
@@ -38,7 +38,7 @@ class RawAttempt {
   readonly #exchange: LiveExchange
   readonly #upstream: Upstream
   readonly #path: string
-  readonly #signed: Signed
+  readonly #signed: SignedHeaders
   readonly #record: AttemptRecord
   readonly #trackedAttempt: TrackedAttempt
   readonly #holds = (bytes: number) => this.#exchange.host.memory.growAnswer(this.#exchange, bytes)

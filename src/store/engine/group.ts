@@ -16,7 +16,7 @@
  * they run here.
  */
 
-import { Refused } from '../error.ts'
+import { RefusedOperation } from '../error.ts'
 import { StoreUnavailable } from '../store.ts'
 import type { CommitCounter } from '../store-figures.ts'
 import { isStorageFailure } from './database.ts'
@@ -26,12 +26,12 @@ export class Undone extends Error {
   override readonly name = 'Undone'
 }
 
-type Outcomes<Result> = readonly (Result | Refused)[]
+type Outcomes<Result> = readonly (Result | RefusedOperation)[]
 
 /** The database's side of a group, all synchronous. */
 export interface Work<Operation, Result> {
   begin(): void
-  apply(operation: Operation): Result | Refused
+  apply(operation: Operation): Result | RefusedOperation
   /** Runs a whole group in order; left out: `apply` for each. The results may be filled in by `commit`. */
   applyAll?(operations: readonly Operation[]): Outcomes<Result>
   /** After a throw it is unknown whether it is on disk, unless the error is `Undone`. */
@@ -141,7 +141,7 @@ export function createGroup<Operation, Result>(
     work.rollback()
     if (group.length > 1) for (const member of group) run([member])
     else if (isStorageFailure(error)) giveUp(group[0]!, error)
-    else answer(group, [new Refused(error)])
+    else answer(group, [new RefusedOperation(error)])
   }
 
   function tryAgain(group: Member[], error: unknown): void {
@@ -182,7 +182,7 @@ function answer<Operation, Result>(
 ): void {
   group.forEach(({ waiter, operation }, index) => {
     const result = results[index]!
-    if (result instanceof Refused) waiter.reject(result.error, operation)
+    if (result instanceof RefusedOperation) waiter.reject(result.error, operation)
     else waiter.resolve(result, operation)
   })
 }
@@ -197,7 +197,7 @@ function doubt<Operation, Result>(
   })
 }
 
-const isRefused = (result: unknown): boolean => result instanceof Refused
+const isRefused = (result: unknown): boolean => result instanceof RefusedOperation
 
 function applyAll<Operation, Result>(
   work: Work<Operation, Result>,

@@ -3,7 +3,7 @@
  * of its neighbours wait for a commit of its own.
  */
 
-import { Refused } from '../error.ts'
+import { RefusedOperation } from '../error.ts'
 import { type Database, isStorageFailure, type Statement } from './database.ts'
 
 /**
@@ -35,7 +35,7 @@ export function createRefusing<Operation extends { readonly name: string }>(
     } catch (error) {
       if (isStorageFailure(error)) throw error
       undo.run()
-      return new Refused(error)
+      return new RefusedOperation(error)
     }
   }
 

@@ -3,7 +3,7 @@
  * All are retried until they are written or the process ends: with growing pauses, and as soon as another write succeeds. Meanwhile no
  * hold is taken, so there are never more of them than there were exchanges in progress.
  */
-import { type Clock, formatMoney, type Log, type SettleRequest, type SettleResult, type Spooled } from '#contract'
+import { type Clock, formatMoney, type Log, type SettleRequest, type SettleResult, type SpoolResult } from '#contract'
 import { StoreUnavailable } from '../store.ts'
 import type { UnwrittenSettles } from '../store-figures.ts'
 import type { Writer } from '../writer.ts'
@@ -25,7 +25,7 @@ export interface Backlog {
   /** The ledger's settle. Logs and counts a correction. After a success the backlog is retried. */
   settle(request: SettleRequest): Promise<SettleResult>
   /** Takes over a settle; see `Ledger.spool`. */
-  keep(request: SettleRequest): Spooled
+  keep(request: SettleRequest): SpoolResult
   /** Takes over a settle of 0 for a hold that may not exist. It stays in memory, because the next start settles such a hold anyway. */
   abandon(request: SettleRequest): void
   isEmpty(): boolean
@@ -99,7 +99,7 @@ class RetryingBacklog implements Backlog {
     return result
   }
 
-  keep(request: SettleRequest): Spooled {
+  keep(request: SettleRequest): SpoolResult {
     const isOnDisk = this.#tryToSpool(request)
     if (!isOnDisk) this.#charges.set(request.exchange, request)
     this.#arm()

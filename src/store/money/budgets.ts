@@ -38,18 +38,18 @@ export interface BudgetRows {
 }
 
 /** The held and spent amounts of a limit, as the transaction has them. */
-interface Used {
+interface BudgetAmounts {
   held: NanoUsd
   spent: NanoUsd
 }
 
-interface UsedOfKey extends Used {
+interface UsedOfKey extends BudgetAmounts {
   readonly amount: NanoUsd | null
   requests: bigint
   lastUsedAt: bigint | number | null
 }
 
-interface UsedOfBudget extends Used {
+interface UsedOfBudget extends BudgetAmounts {
   /** The limit of the last hold that had room. */
   amount: NanoUsd
   readonly end: bigint | number | null
@@ -219,13 +219,13 @@ function partsOf(name: string): readonly [account: string, start: number, budget
   return [account, Number(start), name.slice(account.length + start.length + 2)]
 }
 
-function charge(used: Used, held: NanoUsd, charged: NanoUsd): void {
+function charge(used: BudgetAmounts, held: NanoUsd, charged: NanoUsd): void {
   used.held -= held
   const spent = used.spent + charged
   used.spent = spent < LARGEST ? spent : LARGEST
 }
 
-const restOf = (amount: NanoUsd, { spent, held }: Used): NanoUsd => amount - spent - held
+const restOf = (amount: NanoUsd, { spent, held }: BudgetAmounts): NanoUsd => amount - spent - held
 
 /** The highest mark that an amount has reached; 0: none. */
 function markOf({ amount, marks }: Pick<HoldBudget, 'amount' | 'marks'>, spent: NanoUsd): number {

@@ -6,7 +6,7 @@
 
 import { type Checkpoint, type Clock, formatMoney, type HoldResult, type NanoUsd, type SettleResult } from '#contract'
 import type { Database } from '../engine/database.ts'
-import { Refused, StoreError } from '../error.ts'
+import { RefusedOperation, StoreError } from '../error.ts'
 import { conflict } from '../mistakes.ts'
 import { createAccountFinder } from '../people/accounts.ts'
 import type { CreditGrant } from '../store.ts'
@@ -43,8 +43,8 @@ export interface LedgerParts {
 }
 
 export interface LedgerOperations {
-  hold(request: HoldRecord): HoldResult | Refused
-  settle(request: SettleRecord): SettleResult | Refused
+  hold(request: HoldRecord): HoldResult | RefusedOperation
+  settle(request: SettleRecord): SettleResult | RefusedOperation
   checkpoint(checkpoints: readonly Checkpoint[]): void
   /** Whether this call changed the balance. */
   credit(grant: CreditGrant): boolean
@@ -72,7 +72,7 @@ interface Parts extends LedgerParts {
 }
 
 function createHoldOperation({ statements, balances, budgets, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
-  function hold(request: HoldRecord): HoldResult | Refused {
+  function hold(request: HoldRecord): HoldResult | RefusedOperation {
     const [exchange, account, amount, key, model] = request
     const now = clock.now()
     const balance = balances.find(account)
@@ -87,7 +87,7 @@ function createHoldOperation({ statements, balances, budgets, open, clock }: Par
   }
 
   /** Repeats the result of the same hold. A settled one is refused: nothing more may be sent upstream for it. */
-  function repeatedHold(request: HoldRecord): HoldResult | Refused | undefined {
+  function repeatedHold(request: HoldRecord): HoldResult | RefusedOperation | undefined {
     const [exchange, account, amount] = request
     const found = statements.findHold.get(exchange) as Hold | undefined
     if (found === undefined) return undefined
@@ -119,7 +119,7 @@ function refusedBy(balance: Balance | undefined, amount: NanoUsd): HoldResult | 
 function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' | 'checkpoint'> {
   const { statements, balances, budgets, correct, open, usage, clock } = parts
 
-  function settle(request: SettleRecord): SettleResult | Refused {
+  function settle(request: SettleRecord): SettleResult | RefusedOperation {
     const [exchange, amount] = request
     const held = open.find(exchange) ?? (statements.findHold.get(exchange) as Hold | undefined)
     if (held !== undefined && amount > held.amount) return beyondItsHold(request, held.amount)
@@ -189,20 +189,25 @@ function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerO
 
 // Both engines use these refusals.
 
-export const otherHold = ([exchange, account, amount]: HoldRecord, otherAccount: string, other: NanoUsd): Refused =>
+export const otherHold = (
+  [exchange, account, amount]: HoldRecord,
+  otherAccount: string,
+  other: NanoUsd,
+): RefusedOperation =>
   refused(
     `${exchange} already has a hold of $${formatMoney(other)} on ${otherAccount}; this one is $${formatMoney(amount)} on ${account}.`,
   )
 
-export const isEnded = ([exchange]: HoldRecord): Refused => refused(`${exchange} is settled; it cannot be held again.`)
+export const isEnded = ([exchange]: HoldRecord): RefusedOperation =>
+  refused(`${exchange} is settled; it cannot be held again.`)
 
-export const beyondItsHold = ([exchange, amount]: SettleRecord, held: NanoUsd): Refused =>
+export const beyondItsHold = ([exchange, amount]: SettleRecord, held: NanoUsd): RefusedOperation =>
   refused(`${exchange} holds $${formatMoney(held)} and cannot be charged $${formatMoney(amount)}.`)
 
-export const withoutAccount = ([exchange]: SettleRecord, account: string): Refused =>
+export const withoutAccount = ([exchange]: SettleRecord, account: string): RefusedOperation =>
   refused(`${exchange} is held on ${account}, which does not exist.`)
 
-const refused = (message: string): Refused => new Refused(new StoreError(message))
+const refused = (message: string): RefusedOperation => new RefusedOperation(new StoreError(message))
 
 function inDollars(amount: NanoUsd): string {
   return `${amount < 0n ? '-' : ''}$${formatMoney(amount < 0n ? -amount : amount)}`

@@ -23,17 +23,17 @@ export interface TestAccounts extends TestAccount {
 /** The default name of the account. */
 export const STANDARD_ACCOUNT = 'acme'
 
-type Given = NonNullable<TestShape['given']>
+type GivenShape = NonNullable<TestShape['given']>
 
 /** The accounts of a test by name; `given.account` comes first. */
-export function accountsOf({ account = {}, key, accounts = {} }: Given = {}) {
+export function accountsOf({ account = {}, key, accounts = {} }: GivenShape = {}) {
   const { name = STANDARD_ACCOUNT, ...first } = account
   const others = Object.entries(accounts).map(([id, each]) => [id, each ?? {}] as const)
   return [[name, { ...first, ...(key ? { key } : {}) }] as const, ...others]
 }
 
 /** Creates the accounts and their keys, with the defaults of policy tests. */
-export async function createAccounts({ store }: Pick<TestGateway, 'store'>, given?: Given): Promise<TestAccounts> {
+export async function createAccounts({ store }: Pick<TestGateway, 'store'>, given?: GivenShape): Promise<TestAccounts> {
   const accounts = new Map<string, TestAccount>()
   for (const [name, account] of accountsOf(given)) accounts.set(name, await createAccount(store, name, account))
   const [first] = accounts.values()

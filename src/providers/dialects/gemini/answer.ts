@@ -15,9 +15,9 @@ import {
 } from './candidate.ts'
 import { type Fail, failedInside } from './failures.ts'
 
-type Failed = { readonly failure: UpstreamFailure }
+type AnswerFailure = { readonly failure: UpstreamFailure }
 
-export function decodeAnswer(body: Buffer, view: AnswerView, fail: Fail): DecodedAnswer | Failed {
+export function decodeAnswer(body: Buffer, view: AnswerView, fail: Fail): DecodedAnswer | AnswerFailure {
   let parsed: unknown
   try {
     parsed = parseAnswer(body.toString('utf8'), 'args')
@@ -55,11 +55,11 @@ function answerOf({ candidates, promptFeedback, responseId, modelVersion, usageM
   )
 }
 
-function invalid(detail: string): Failed {
+function invalid(detail: string): AnswerFailure {
   return { failure: { code: 'upstream_invalid', detail } }
 }
 
-function choicesOf(candidates: readonly unknown[]): readonly TranslatedChoice[] | Failed {
+function choicesOf(candidates: readonly unknown[]): readonly TranslatedChoice[] | AnswerFailure {
   const choices: TranslatedChoice[] = []
   for (const candidate of candidates) {
     const choice = choiceOf(candidate)
@@ -69,7 +69,7 @@ function choicesOf(candidates: readonly unknown[]): readonly TranslatedChoice[] 
   return choices
 }
 
-function choiceOf(candidate: unknown): TranslatedChoice | Failed {
+function choiceOf(candidate: unknown): TranslatedChoice | AnswerFailure {
   const parts = new ChoiceBuilder()
   const reader = new CandidateReader(parts)
   reader.read(candidate)

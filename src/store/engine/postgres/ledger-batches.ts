@@ -4,7 +4,7 @@
  */
 import { type Checkpoint, type Clock, type HoldResult, type NanoUsd, rateOf, type Unit } from '#contract'
 import { boundedMap } from '../../../common/bounded.ts'
-import { Refused } from '../../error.ts'
+import { RefusedOperation } from '../../error.ts'
 import { invalid } from '../../mistakes.ts'
 import { beyondItsHold, isEnded, otherHold, withoutAccount } from '../../money/ledger.ts'
 import {
@@ -114,7 +114,7 @@ export class LedgerBatches {
     const places: number[] = []
     for (let at = first; at < end; at++) {
       const added = linesOf(operations[at]!)
-      if (added instanceof Refused) results[at] = added
+      if (added instanceof RefusedOperation) results[at] = added
       else for (const line of added) places[lines.push(line) - 1] = at
       // Before COMMIT, which writes where recovery starts. Whether a settle has ended its hold is known only after it.
       if (operations[at]!.name === 'hold') this.#open.opened((operations[at]!.request as HoldRecord)[0])
@@ -132,7 +132,7 @@ export class LedgerBatches {
     return name === 'hold' ? this.#heldOf(request as HoldRecord, row) : this.#settledOf(request as SettleRecord, row)
   }
 
-  #heldOf(hold: HoldRecord, row: Answer): HoldResult | Refused {
+  #heldOf(hold: HoldRecord, row: Answer): HoldResult | RefusedOperation {
     const { answer, available, on_hold: onHold } = row
     if (answer === 'held') {
       this.#open.opened(hold[0])
@@ -170,7 +170,7 @@ function prepare(database: Database) {
   }
 }
 
-function linesOf({ name, request }: NamedOperation): readonly string[] | Refused {
+function linesOf({ name, request }: NamedOperation): readonly string[] | RefusedOperation {
   if (name === 'hold') return lineOf(HOLD_LINE, request as HoldRecord, ratesOf((request as HoldRecord)[HOLD_AT.price]))
   if (name === 'settle') return lineOf(SETTLE_LINE, request as SettleRecord)
   return (request as readonly Checkpoint[]).map(({ exchange, amount, usage }) => {
@@ -187,12 +187,16 @@ const HOLD_LINE = beforeValues(0, HOLD_FIELDS)
 const SETTLE_LINE = beforeValues(1, SETTLE_FIELDS)
 
 /** A row of the table `event` as JSON. Money is a string, because a JSON number cannot hold 64 bits. */
-function lineOf(before: readonly string[], record: readonly unknown[], more = ''): readonly string[] | Refused {
+function lineOf(
+  before: readonly string[],
+  record: readonly unknown[],
+  more = '',
+): readonly string[] | RefusedOperation {
   let line = ''
   for (let at = 0; at < before.length; at++) {
     const value = record[at]
     if (typeof value === 'string' && (value.includes('\0') || !value.isWellFormed())) {
-      return new Refused(
+      return new RefusedOperation(
         invalid(
           `${JSON.stringify(value)} cannot be stored in PostgreSQL: it has a NUL character or an unpaired surrogate.`,
         ),

@@ -82,7 +82,7 @@ function unanswered(act: () => void): Statement {
 }
 
 /** A statement that is sent with the next one. */
-interface Deferred {
+interface DeferredStatement {
   readonly statement: WireStatement
   /** Null: not answered yet. */
   rows: Row[] | null
@@ -101,7 +101,7 @@ class Connection {
   #status = 'I'
   #beginning: string | null = null
   /** They are sent with the next statement. */
-  #deferred: Deferred[] = []
+  #deferred: DeferredStatement[] = []
   #failure: Error | null = null
   #failedAtMs = 0
   #backend: Backend | null = null
@@ -159,8 +159,8 @@ class Connection {
     }
   }
 
-  defer(statement: WireStatement): Deferred {
-    const deferred: Deferred = { statement, rows: null }
+  defer(statement: WireStatement): DeferredStatement {
+    const deferred: DeferredStatement = { statement, rows: null }
     this.#deferred.push(deferred)
     return deferred
   }
@@ -199,7 +199,7 @@ class Connection {
   }
 
   /** Takes the deferred statements. */
-  #takeBefore(): Deferred[] {
+  #takeBefore(): DeferredStatement[] {
     const begin = this.#beginning === null ? [] : [{ statement: plain(this.#beginning), rows: null }]
     const before = [...begin, ...this.#deferred]
     this.#beginning = null
