@@ -54,13 +54,13 @@ describe('a sentence for', () => {
       'a store in memory',
       { store: 'memory' },
       ['backup', 'x.db'],
-      /^error: The configuration says "store: memory", of/,
+      /^error: The configuration has "store: memory", which cannot be backed up/,
     ],
     [
       'a restore into memory',
       { store: 'memory' },
       ['restore', 'there.db'],
-      /^error: The configuration says "store: mem/,
+      /^error: The configuration has "store: mem/,
     ],
     ['no store', {}, ['backup', 'x.db'], /^error: The store \/.*\/tollgate\.db does not exist yet\.$/m],
     ['a file that is there', {}, ['backup', 'there.db'], /^error: .*there\.db exists already\. Name another/],
@@ -83,7 +83,7 @@ describe('a sentence for', () => {
       '--replace in PostgreSQL',
       { store: 'postgres://me:word@127.0.0.1:1/d' },
       ['restore', 'there.db', '--replace'],
-      /^error: --replace is for a SQLite file\. In PostgreSQL/,
+      /^error: --replace is only for a SQLite file\. In PostgreSQL/,
     ],
     [
       'a server that is away',
@@ -227,7 +227,7 @@ describe('a command that is killed', () => {
       if (!existsSync(join(dir, name))) continue
       whole++
       for (const end of ['', '-wal', '-shm', '.commits']) rmSync(path + end, { force: true })
-      const out = expect.stringContaining("operators' tokens that were revoked since are valid again")
+      const out = expect.stringContaining("operators' tokens that were revoked since then are valid again")
       expect(await runCommand(dir, ['restore', join(dir, name)])).toMatchObject({ code: 0, out })
     }
     console.info(`${round} backups, ${kills} killed; ${parts} left a part, ${whole} are whole`)

@@ -18,7 +18,7 @@ import { seeded } from '../helpers/seeded.ts'
 
 const counts = countsOf('replicas')
 
-const SECRET = 'shared by all replicas'
+const SECRET = 'the secret that all replicas of this test share'
 /** Each request costs exactly a dollar, whatever its content. */
 const PRICE = { per: '1M tokens', input: '$0', output: '$0', request: '$1' }
 const STEPS = [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }]

@@ -60,7 +60,7 @@ export function openSample(path: string): Promise<LocalStore> {
 export function fillTotals(database: Database): void {
   const file = join(import.meta.dirname, '../../src/store/engine/migrations/004-usage.sql')
   const sql = readFileSync(file, 'utf8')
-  database.exec(sql.slice(sql.indexOf('-- From the events'), sql.indexOf('-- Entries and receipts')))
+  database.exec(/^WITH settled[\s\S]*?(?=^CREATE)/m.exec(sql)![0])
 }
 
 interface Owner {
@@ -92,8 +92,7 @@ function fillAccounts(database: Database, count: number): Owner[] {
 
 /**
  * Writes exchanges as the ledger leaves them: a hold, its settle, sometimes a checkpoint; and where recovery starts. Every second one
- * belongs
- * to the first account.
+ * belongs to the first account.
  */
 function fillEvents(database: Database, owners: readonly Owner[], exchanges: number): void {
   const hold = database.prepare(`
