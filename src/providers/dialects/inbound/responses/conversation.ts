@@ -131,7 +131,7 @@ export class Conversation {
   /** Only user messages can have images in the canonical format. */
   addImage(url: string, place: string): void {
     this.#flushTurn()
-    const label = { type: 'text', text: 'An image that the assistant made:' }
+    const label = { type: 'text', text: 'A picture that the assistant made:' }
     this.#shown.push({ part: label, place }, { part: { type: 'image_url', image_url: { url } }, place })
   }
 
