@@ -20,7 +20,7 @@ export function replayText(result: ReplayResult, options: TextOptions): string {
     found.changed > 0 ? changesText(changesOf(result), options) : '',
     costText(result, options),
     found.shadow.size > 0 ? shadowText(result) : '',
-    gaps.length > 0 ? `Unknown from this log:\n${gaps.map(gapText).join('')}` : '',
+    gaps.length > 0 ? `This log does not show:\n${gaps.map(gapText).join('')}` : '',
     skippedText(result),
   ]
   return parts.filter(part => part !== '').join('\n')

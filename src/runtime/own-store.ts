@@ -88,7 +88,7 @@ async function withPlace<Result>(loaded: LoadedFiles, work: () => Promise<Result
   } catch (error) {
     const sentence = sentenceOf(error as Error, loaded.configuration.store)
     if (sentence === null) throw error
-    const key = /^(?:The `?secret\b|This is not the secret\b)/.test(sentence) ? 'secret' : 'store'
+    const key = error instanceof StoreError && error.code === 'secret' ? 'secret' : 'store'
     const message = `${key}: ${sentence.replace(/\.$/, '')}`
     const problem = { ...placeOf(key, loaded), message, rule: 'lost-server' as const, concealed: true }
     throw new ConfigurationProblems([problem], loaded.sources)

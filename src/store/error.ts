@@ -28,5 +28,6 @@ export class RefusedOperation {
  * - `link_invalid`: the link was used, revoked or has expired.
  * - `invalid`: a value breaks a rule.
  * - `forbidden`: the caller is not an operator, or not any more.
+ * - `secret`: the secret of the keys is missing, too short, or not that of the store.
  */
-export type StoreErrorCode = 'conflict' | 'not_found' | 'link_invalid' | 'invalid' | 'forbidden'
+export type StoreErrorCode = 'conflict' | 'not_found' | 'link_invalid' | 'invalid' | 'forbidden' | 'secret'

@@ -28,6 +28,7 @@ export function loadSecret(
   if (database !== null && hasContent(database)) {
     throw new StoreError(
       `The secret of the keys in ${database} is missing: the file ${path} does not exist and gateway.yaml has no \`secret:\`. Restore the secret that was used before.`,
+      { code: 'secret' },
     )
   }
   create(path, folder)
@@ -70,6 +71,7 @@ export function hasSecret(database: Database, { secret, place, secretPlace = 'th
   if (known === undefined || known === checkOf(secret)) return known !== undefined
   throw new StoreError(
     `The keys of ${place} were made with another secret than ${secretPlace}. Restore the secret that was used before.`,
+    { code: 'secret' },
   )
 }
 
@@ -78,7 +80,7 @@ const checkOf = (secret: string) => digest(digestKey(secret), 'tollgate:secret-c
 function checked(secret: string, place: string): string {
   const problem = shortSecret(secret)
   if (problem === null) return secret
-  throw new StoreError(`${place} ${problem}. Make one with: ${SECRET_MADE_BY}`)
+  throw new StoreError(`${place} ${problem}. Make one with: ${SECRET_MADE_BY}`, { code: 'secret' })
 }
 
 function read(path: string): string | undefined {

@@ -211,7 +211,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     const first = await say('invite', '--role', 'operator', '--credit', '2.5')
     await say('invite', '--account', 'acme', '--email', 'bo@example.com')
     const [id] = /lnk_\w+/.exec(first)!
-    expect(first).toContain(`To take it back: tollgate person revoke-link ${id}\n`)
+    expect(first).toContain(`To revoke it: tollgate person revoke-link ${id}\n`)
 
     const list = await say('links')
     expect(list).toMatch(new RegExp(`^${id} +an operator +any +a new one +\\$2\\.50 +\\d{4}-\\S+ \\S+ UTC +cli:`, 'm'))
@@ -234,7 +234,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     await adaAndBo()
     const say = async (...line: string[]) => (await place.tollgate(['person', ...line])).out
     expect(await say('role', 'bo@example.com', 'operator')).toBe('bo@example.com is now an operator.\n')
-    expect(await say('role', 'ada@example.com', 'member')).toBe('ada@example.com is a member now.\n')
+    expect(await say('role', 'ada@example.com', 'member')).toBe('ada@example.com is now a member.\n')
     expect(await say('remove', 'ada@example.com')).toBe('ada@example.com is removed; the account remains.\n')
     const { people } = await place.json('person.list')
     expect(people).toMatchObject([{ email: 'bo@example.com', role: 'operator', account: 'bo@example.com' }])

@@ -68,7 +68,7 @@ describe('what cannot be done', () => {
       'a mistyped account',
       ['replay', 'usage.jsonl', '--account', 'acne'],
       1,
-      'an account "acne"; did you mean "acme"?',
+      'the account "acne"; did you mean "acme"?',
     ],
     ['a mistyped id', ['replay', 'usage.jsonl', '--account', 'acc_11'], 1, 'did you mean "acc_1"?'],
     ['another account', ['replay', 'usage.jsonl', '--account', 'somebody'], 1, 'it has "zenith", "acme"\n'],
@@ -119,7 +119,7 @@ model m         $0.00045  $0.0002  -$0.00025 (-55.55 %)
 account acme     $0.0003  $0.0001   -$0.0002 (-66.66 %)
 account zenith  $0.00015  $0.0001  -$0.00005 (-33.33 %)
 
-Not known from this log:
+This log does not show:
   credit: No balances were given: every account has enough. Use --balance or --balances.
   rate-limit: Its buckets are full at the first line, but may not have been then. This does not affect --against.
 `)
@@ -211,8 +211,8 @@ test('a guard from shadow to enforce: what it would have refused is refused, and
   for (const against of [[], ['--against', 'old.yaml']]) {
     const { code, out, err } = await tollgate('replay', 'guarded.jsonl', ...against, '--fail-on', 'refused>1')
     expect(out).toContain('1 of 9 verdicts changes (11.11 %): 1 refused now.')
-    expect(out).toContain('2 lines not compared: a step looks at words, which are not in the log')
-    expect(err).toContain('refused: 1 of 9 exchanges, and 2 more may be: a step looks at words')
+    expect(out).toContain('2 lines not compared: a step reads text, which is not in the log')
+    expect(err).toContain('refused: 1 of 9 exchanges, and 2 more may be: a step needs text that is not in the log')
     expect(code).toBe(1)
     expect((await tollgate('replay', 'guarded.jsonl', ...against, '--fail-on', 'refused>1,unknown>2')).code).toBe(0)
   }
@@ -225,7 +225,7 @@ describe('a plugin of your own that does not say that it may run here', () => {
     const { code, out, err } = await tollgate('replay', 'usage.jsonl', '--fail-on', 'refused')
     expect(out).toContain('  not run: "own": their recorded verdicts are used.')
     expect(out).toContain(
-      '9 lines not compared: the step own was not run, and the log does not say what it made of them',
+      '9 lines not compared: the step own was not run, and the log does not have its decision',
     )
     expect(out).toContain('Nothing could be compared.')
     expect(err).toContain('refused: 0 of 9 exchanges, and 9 more may be')
@@ -316,7 +316,7 @@ describe('a plugin of your own', () => {
     place.write('own.ts', own(create))
     const result = program('replay', 'usage.jsonl')
     expect(result.out).toContain('9 exchanges, ')
-    expect(result.out).toContain('own" ran as they are')
+    expect(result.out).toContain('own" ran unchanged')
     expect(result.err).toContain(sentence)
     expect(result.err.split('\n')).toHaveLength(2)
     expect(result.code).toBe(code)
@@ -327,7 +327,7 @@ test('a log in reversed order is told', async () => {
   const minutes = Array.from({ length: 600 }, (_, nth) => lineWith(at(nth * 60_000)))
   place.write('backwards.jsonl', jsonl(minutes.toReversed()))
   const { out } = await tollgate('replay', 'backwards.jsonl')
-  expect(out).toMatch(/\n\d+ lines came out of order, and began when .*; sort the log by at\.\n/)
+  expect(out).toMatch(/\n\d+ lines out of order, replayed later than at their time; sort the log by at\.\n/)
   place.write('forwards.jsonl', jsonl(minutes))
   expect((await tollgate('replay', 'forwards.jsonl')).out).not.toContain('out of order')
 })

@@ -8,9 +8,9 @@ import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 const PASSWORD = 'word-that-nobody-reads'
 
 test.each<[string, string, RegExp]>([
-  ['./tollgate.db', 'sqlite:x', /^error: --from is not the address of a store\. Use sqlite:PATH, postgres:/m],
-  [`mysql://me:${PASSWORD}@host/db`, 'sqlite:x', /^error: --from is not the address of a store\./m],
-  ['sqlite:x', `postgres:${PASSWORD}`, /^error: --to is not the address of a store\./m],
+  ['./tollgate.db', 'sqlite:x', /^error: --from is not a valid store address\. Use sqlite:PATH, postgres:/m],
+  [`mysql://me:${PASSWORD}@host/db`, 'sqlite:x', /^error: --from is not a valid store address\./m],
+  ['sqlite:x', `postgres:${PASSWORD}`, /^error: --to is not a valid store address\./m],
   ['sqlite:x', '${NOWHERE}', /^error: --to: the environment variable NOWHERE is not set\.$/m],
   ['sqlite:x', 'sqlite:y', /^error: A store is copied from SQLite to PostgreSQL, or from PostgreSQL to SQLite\./m],
   ['sqlite:./none.db', '${TO}', /^error: The store \/.*\/none\.db does not exist\.$/m],

@@ -328,7 +328,7 @@ test('killed: the next one starts on the store, and live, revoked, frozen and ex
   for (const command of [['serve'], ['key', 'list']]) {
     const missing = await tollgate(command, { config: first.config })
     expect(missing.code).toBe(1)
-    expect(missing.stderr).toContain(`${secretFile}, and gateway.yaml has no`)
+    expect(missing.stderr).toContain(`the file ${secretFile} does not exist and gateway.yaml has no`)
     await expect(readFile(secretFile)).rejects.toMatchObject({ code: 'ENOENT' })
   }
   await writeFile(secretFile, secret)

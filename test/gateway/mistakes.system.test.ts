@@ -105,8 +105,8 @@ test.each(['chat/completions', 'embeddings'])(
 test('an uncaught error ends the process, and the log has the reason', async () => {
   const dir = await temporaryDirectory()
   const throwing = FLOATING.replace('void Promise.reject(', 'setImmediate(() => { throw ').replace(
-    "this'))",
-    "this') })",
+    "error'))",
+    "error') })",
   )
   await writeFile(join(dir, 'floating.ts'), throwing)
   const other = await startGateway({

@@ -393,7 +393,7 @@ describe('an unusable plugin: nothing starts, and the place is named', () => {
     `import { definePlugin } from 'tollgate/plugin'\nexport default definePlugin({ name: 'own', ${parts} })\n`
   const USE = /policies\/main\.yaml:4:10\b/
   /** These need their own process: the test runner reads files here, and accepts syntax that Node.js does not. */
-  const REFUSED_BY_NODE: ReadonlySet<string> = new Set(['a syntax error', 'what needs a build'])
+  const REFUSED_BY_NODE: ReadonlySet<string> = new Set(['a syntax error', 'syntax that needs a build'])
 
   async function serveAlone(config: string) {
     const { code, stdout, stderr } = await tollgate(['serve'], { config })

@@ -37,7 +37,7 @@ describeWith(WITHOUT_REDIS, 'gateways with one state server', () => {
     const more = [
       { use: 'rate-limit', with: { per: 'address', requests: '5 per day', tokens: '1M per day' } },
       { use: 'concurrency', with: { per: 'address', limit: 9 } },
-      { use: 'cache', with: { scope: 'all', temperature: 'any' } },
+      { use: 'cache', with: { scope: 'everybody', temperature: 'any' } },
     ]
     const gateways = [await started(redis.url, more), await started(redis.url, more)]
     const said: [number, string | null][] = []
@@ -65,7 +65,7 @@ describeWith(WITHOUT_REDIS, 'gateways with one state server', () => {
       steps: [
         { use: 'schema' },
         { use: 'rate-limit', with: { per: 'address', requests: '8 per day' } },
-        { use: 'cache', with: { scope: 'all', temperature: 'any' } },
+        { use: 'cache', with: { scope: 'everybody', temperature: 'any' } },
         { use: 'route' },
       ],
     }

@@ -140,7 +140,7 @@ describe('plugins that cannot be loaded report the reason', () => {
     ['./plugins/throws.ts', /\(plugins\/throws\.ts:1:7\) failed to load: no licence found$/],
     ['./plugins/enum.ts', /\(plugins\/enum\.ts:\d+:\d+\) failed to load: /],
     ['./plugins/alone.ts', /failed to load: Cannot find package 'does-not-exist'/],
-    ['./plugins/shouting.ts', 'not well made: its name must be lower-case words with dashes'],
+    ['./plugins/shouting.ts', 'is invalid: its name must be lower-case words with dashes'],
     ['./plugins/open.ts', '"settings" must have additionalProperties: false'],
     ['npm:does-not-exist', /the package does-not-exist is not installed beside the configuration; run npm install in /],
     // The gateway has it; the configuration's folder has not.
@@ -152,7 +152,7 @@ describe('plugins that cannot be loaded report the reason', () => {
     ['npm:@acme/does-not-exist/sub', 'the package @acme/does-not-exist is not installed beside the configuration'],
     [
       './plugins/common/hours.ts',
-      /failed to load: Cannot use import statement outside a module \(the package\.json above it must say "type": "module"/,
+      /failed to load: Cannot use import statement outside a module \(the package\.json above it must have "type": "module"/,
     ],
     [
       './plugins/enum.ts',
@@ -160,10 +160,10 @@ describe('plugins that cannot be loaded report the reason', () => {
     ],
     [
       './plugins/whole.ts',
-      'failed to load: plugins cannot import "tollgate": there are tollgate/plugin and tollgate/testing',
+      'failed to load: plugins cannot import "tollgate": they can import tollgate/plugin and tollgate/testing',
     ],
     ['./plugins/inside.ts', 'plugins cannot import "tollgate/src/pipeline/runner.ts"'],
-    ['./plugins/credits.ts', 'is called "credits", as one of the gateway\'s own is: give it another name'],
+    ['./plugins/credits.ts', 'is called "credits", like a built-in plugin: give it another name'],
     [
       'npm:typed',
       /failed to load: .* \(Node\.js runs no TypeScript from node_modules: a package has to bring JavaScript\)/,
@@ -251,7 +251,7 @@ describe('local imports of a plugin', () => {
   const HEAD = "import { definePlugin } from 'tollgate/plugin'\n"
   const BODY =
     "export default definePlugin({ name: 'mine', settings: { type: 'object', additionalProperties: false, properties: {} }, create: () => async () => {} })\n"
-  const RESTART = /policies\/standard\.yaml:\d+:\d+: .*\/far\.ts has changed since .*: that needs a restart$/
+  const RESTART = /policies\/standard\.yaml:\d+:\d+: .*\/far\.ts has changed since .*; restart the gateway/
 
   const COMMON =
     "const { definePlugin } = require('tollgate/plugin')\nmodule.exports = definePlugin({ name: 'mine', settings: { type: 'object', additionalProperties: false, properties: {} }, create: () => async () => {} })\n"
@@ -367,7 +367,7 @@ describe('local imports of a plugin', () => {
   test('a CommonJS plugin is kept itself', async () => {
     const [before, after] = await twice('mine.cjs', COMMON, FAR, ['plugins/mine.cjs', `${COMMON}// changed\n`])
     expect(before!.problems).toBe(undefined)
-    expect(after!.problems).toEqual([expect.stringMatching(/mine\.cjs has changed .* needs a restart$/)])
+    expect(after!.problems).toEqual([expect.stringMatching(/mine\.cjs has changed .*; restart the gateway/)])
   })
 })
 
