@@ -1,7 +1,6 @@
 /**
- * The answer as the client may see it. Each text of each choice (content, thinking, a refusal, the arguments of a call) goes
- * through the rules piece by piece; what waits leaves when the text is over, with the finish, or when the choice goes on with
- * another text.
+ * The answer after the rules. Each text of each choice (content, reasoning, a refusal, the arguments of a call) passes the rules piece by
+ * piece. A withheld part is sent when its text ends: with the finish, or before another text of the choice.
  */
 import type { Chunk, Delta, Sliced } from '#contract'
 import { costOf, type Findings, MAX_IN_ONE_GO, type Rule } from './rules.ts'
@@ -10,7 +9,7 @@ import { isArguments, isSilent, lengthOf, mapTexts, objectWith, type Step, words
 
 type Choice = Chunk['choices'][number]
 
-/** A text under way. */
+/** A text of which pieces may follow. */
 interface Running {
   readonly name: string
   readonly path: readonly Step[]
@@ -42,7 +41,7 @@ export class AnswerGuard {
     return cost > MAX_IN_ONE_GO
   }
 
-  /** What of a chunk may leave now. Throws the refusal of a rule that refuses. */
+  /** The part of a chunk that can be sent now. Throws the refusal of a rule that refuses. */
   chunk(chunk: Chunk): readonly Chunk[] {
     const before: Choice[] = []
     const now = chunk.choices.map(choice => this.#choice(choice, before, push))
@@ -90,7 +89,7 @@ export class AnswerGuard {
       return isOver ? passed + running.sieves.end() : passed
     }) as Delta
     if (seen.size > 0 || isOver) before.push(...this.#restOfOthers(choice.index, seen))
-    // What else a choice says repeats the text, token by token.
+    // `logprobs` repeats the text, token by token.
     return choice['logprobs'] ? { ...choice, delta, logprobs: null } : { ...choice, delta }
   }
 

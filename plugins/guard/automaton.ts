@@ -1,21 +1,19 @@
 /**
- * A pattern as an automaton. It reads a text once, from left to right, and is in one state at a time, so what it costs grows
- * with the text and with nothing else: there is no text on which it has to try back and forth. States are worked out when
- * they are met first, and forgotten when they have become too many.
+ * A pattern as an automaton. It reads a text once, from left to right, and is in one state at a time. So its cost grows only with the
+ * length of the text: it never backtracks. States are computed on first use, and dropped when there are too many.
  *
- * Whether a match ends before a character is known when that character has been read: it decides whether the edge of a word
- * is there.
+ * Only the next character shows whether a match has ended, because it decides whether a word boundary is there.
  *
- * `re2js` (2.10.0) was measured and does not replace this. It cannot tell whether the end of a text may still become a match,
- * which decides what a stream withholds. Its `test` reads 7 ns a character and says only whether there is a match. Its `find`
- * says where, with an NFA: nine rules over 4 MB take 1.1 to 3.3 s (plain words, digits, addresses), and 0.05 to 0.2 s here;
- * `a{1,200}c` takes 7,000 ns a character instead of 2. It refuses `\p{Script=Greek}`, and `\s`, `.` and `\uD83D\uDE00` match
- * other characters than in JavaScript. In its favour: nine rules need 60 kB of memory instead of 1.9 MB.
+ * `re2js` (2.10.0) was measured and does not replace this. It does not report whether the end of a text may still become a match, which
+ * decides what a stream withholds. Its `test` reads 7 ns a character, but does not return the place. Its `find` does, with an NFA.
+ * Nine rules over 4 MB (plain words, digits, addresses) take it 1.1 to 3.3 s, and 0.05 to 0.2 s here. `a{1,200}c` takes 7,000 ns a
+ * character instead of 2. It refuses `\p{Script=Greek}`, and its `\s`, `.` and `\uD83D\uDE00` differ from JavaScript. In its favour:
+ * nine rules need 60 kB of memory instead of 1.9 MB.
  */
 import type { Node, Pattern } from './pattern.ts'
 import { isFirstHalf, isWordCode, NONE, type Search } from './search.ts'
 
-/** What a step says: the next state, times two, plus one when a match ends before the character that was read. */
+/** The result of a step: the next state, times two, plus one if a match ends before the character that was read. */
 export type Step = number
 
 /** From here no match can come any more. */
@@ -38,12 +36,12 @@ interface Places {
   readonly first: number
 }
 
-/** What reading by one pattern has cost so far, in steps of a few nanoseconds. */
+/** The cost of reading by one pattern so far, in steps of a few nanoseconds. */
 export interface Effort {
   steps: number
 }
 
-/** What is known of the matches that begin at one place. */
+/** The matches that begin at one place. */
 export interface Ends {
   readonly ends: readonly number[]
   /** Whether there may be more. */
@@ -233,7 +231,6 @@ export class Automaton {
   }
 
   #name(places: readonly number[], afterWord: boolean): number {
-    // What comes before nothing does not matter.
     if (places.length === 0) return DEAD
     const name = `${afterWord ? 'w' : ''}${places.join()}`
     let state = this.#byName.get(name)
@@ -298,7 +295,7 @@ export class Alphabet {
   }
 }
 
-/** Writes a pattern out from its end to its beginning: whoever is written knows what comes behind it. */
+/** Lists a pattern's places from its end to its beginning, so that each knows its successors. */
 function writeOut(root: Node): Places {
   const kinds: number[] = [MATCH]
   const atoms: number[] = [-1]

@@ -1,4 +1,4 @@
-/** What a client pays for an answer that a step stops: only for what it has seen of it. With the real guard and the real money. */
+/** A client pays only for the part of a stopped answer that it received. With the real guard and the real ledger. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { definePlugin, type Outcome, refuse } from '#contract'
 import {
@@ -127,7 +127,7 @@ test.each<Row>([
     ...(isCharged ? {} : { source: 'released', usage: {} }),
   })
   const line = await gateway.exchangeLine(answer.headers.get('x-request-id')!)
-  // What the provider was asked is known all the same: the operator pays for it.
+  // The usage at the provider is known even so: the operator pays for it.
   expect(line).toMatchObject({ outcome, usage_source: expect.stringMatching(/reported|estimated/) })
   expect(gateway.balance().held).toBe(0n)
   expect(gateway.running.store.reads.verify()).toMatchObject({ violations: [], openHolds: 0 })

@@ -1,16 +1,16 @@
-/** What the guard knows by name: how it is written, and, where there is one, its checksum. */
+/** The built-in detectors: their patterns, and their checksums if they have one. */
 
 /** A built-in pattern. */
 export interface Detector {
   readonly pattern: string
-  /** What a match must be beside. */
+  /** A further condition of a match. */
   readonly check?: (match: string) => boolean
 }
 
 const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 
-// RFC 5321, 4.5.3.1 and RFC 6531: also in the letters of other languages. One kind of character for all of it: where the
-// first one may not be what later ones may, an automaton has to remember each of the last 64.
+// RFC 5321, 4.5.3.1 and RFC 6531: also in the letters of other languages. All its characters have one class: with another class for the
+// first one, an automaton would have to remember each of the last 64.
 const LOCAL = String.raw`[\p{L}\p{N}._%+\-]{1,64}`
 const LABEL = String.raw`[\p{L}\p{N}\-]`
 const TOP = String.raw`(?:\p{L}{2,18}|xn--[a-z0-9]{1,12})`
@@ -34,7 +34,7 @@ export const DETECTORS: Readonly<Record<string, Detector>> = {
   },
   ipv4: { pattern: String.raw`\b(?:${OCTET}\.){3}${OCTET}\b` },
   'aws-key': { pattern: String.raw`\b(?:AKIA|ASIA|AROA|AIDA|AGPA)[A-Z2-7]{16}\b` },
-  // Whatever stands behind the first dash: a project's, a service's; others have taken the form over.
+  // With or without a further prefix for a project or a service. Other vendors use the same form.
   'openai-key': { pattern: String.raw`\bsk-[A-Za-z0-9_\-]{20,200}` },
   'github-token': { pattern: String.raw`\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{22,100})\b` },
 }

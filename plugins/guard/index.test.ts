@@ -73,9 +73,9 @@ describe('settings', () => {
     ['the same without a name', { rules: [{ pattern: 'a', detect: 'email' }] }],
     ['a pattern without a name', { rules: [{ pattern: 'a' }] }],
     ['something that is not known', { rules: [{ detect: 'passport' }] }],
-    ['an action that is none', { rules: [{ detect: 'email', action: 'delete' }] }],
+    ['an unknown action', { rules: [{ detect: 'email', action: 'delete' }] }],
     ['a replacement that breaks JSON', { rules: [{ detect: 'email', replace: '"' }] }],
-    ['a window that is none', { rules: [{ detect: 'email' }], window: 3 }],
+    ['an invalid window', { rules: [{ detect: 'email' }], window: 3 }],
     ['an unknown name', { rules: [{ detect: 'email', colour: 1 }] }],
   ])('%s: refused', (_name, settings) => {
     expect(() => readSettings(guard, settings as Record<string, unknown>)).toThrow('guard:')
@@ -140,7 +140,7 @@ describe('settings', () => {
 })
 
 describe('requests', () => {
-  test('a rule that refuses: nothing is sent or charged, and nobody is told what was found', async () => {
+  test('a rule that refuses: nothing is sent or charged, and the match appears nowhere', async () => {
     const gateway = await start([
       { name: 'project', pattern: 'project (?:x|zeus)', ignore_case: true, action: 'refuse' },
     ])
@@ -167,7 +167,7 @@ describe('requests', () => {
     expect(gateway.balance()).toMatchObject({ held: 0n, posted: 10n ** 10n })
   })
 
-  test('what is redacted does not reach the provider, wherever it stands; what is flagged does', async () => {
+  test('redacted text does not reach the provider, at any place; flagged text does', async () => {
     const gateway = await start([
       { detect: 'email', replace: '<mail>' },
       { name: 'shout', pattern: '[A-Z]{4,9}', action: 'flag' },
@@ -204,7 +204,7 @@ describe('requests', () => {
     expect(JSON.stringify([gateway.receipt(answer)!.trail, gateway.log])).not.toContain('ada@')
   })
 
-  test('a request in which nothing is found goes up as it came', async () => {
+  test('a request without a match is sent unchanged', async () => {
     const gateway = await start([{ detect: 'email' }, { detect: 'credit-card', on: 'answer' }])
     const messages = [{ role: 'user', content: '4111 1111 1111 1111' }]
     await gateway.chat({ messages })
@@ -234,7 +234,7 @@ describe('answers', () => {
       const kinds = events.map(({ choices: [choice] }) =>
         choice?.delta.content ? 'c' : choice?.delta.reasoning_content ? 'r' : '',
       )
-      // Thinking is told to its end before the content begins.
+      // Reasoning ends before the content begins.
       expect(kinds.join('')).toMatch(/^r+c+$/)
       expect(events.filter(({ choices: [choice] }) => choice?.finish_reason).length).toBe(1)
     } else {
@@ -403,8 +403,8 @@ describe('a stream, chunk by chunk', () => {
           while (!step.done) step = work.next()
           expect(step.value).toEqual(atOnce.chunk(each))
         }
-        const told = (findings: Findings) => findings.tell('answer')?.split(/: |, /).toSorted()
-        expect(told(other)).toEqual(told(one))
+        const reported = (findings: Findings) => findings.report('answer')?.split(/: |, /).toSorted()
+        expect(reported(other)).toEqual(reported(one))
       }),
       { numRuns: counts(75, 10_000) },
     )
@@ -514,7 +514,7 @@ describe('a stream, chunk by chunk', () => {
   test.each([
     ['another text', ['to ada@exa', 'hm', 'mple.org now'], 'to ada@exa[email] now'],
     ['a whole match', ['to ada@example.org', 'hm', ' now'], 'to [email] now'],
-    ['what is none', ['to ada', 'hm', ' and bob'], 'to ada and bob'],
+    ['no match', ['to ada', 'hm', ' and bob'], 'to ada and bob'],
     ['two texts', ['sec', 'hm', 're', 'hm', 't, secret'], 'secre[word], [word]'],
   ])('a match across %s is found when the text goes on', (_name, pieces, expected) => {
     for (const [a, b] of [
@@ -562,7 +562,7 @@ describe('a stream, chunk by chunk', () => {
     ])
   })
 
-  test('a text that nobody has finished leaves before the usage; logprobs, which repeat it, do not', () => {
+  test('an unfinished text is sent before the usage; logprobs, which repeat it, are not', () => {
     const one = new AnswerGuard(EMAIL, new Findings())
     const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
     const out = [

@@ -1,7 +1,7 @@
 /**
- * Looks for what must not pass, in requests and in answers: patterns of the policy's own, and what is known by name (e-mail
- * addresses, card numbers, keys). What is found is replaced, or refused, or only noted. In a stream nothing leaves that may
- * still become a match. What was found stands nowhere: not in the trail, the log or an error.
+ * Searches requests and answers for patterns of the policy and for built-in ones (e-mail addresses, card numbers, keys). A match is
+ * replaced, refused or only counted. A stream withholds text that may still become a match. Matched text is never written: not to the
+ * trail, the log or an error.
  */
 import { addressGroup, type Chat, type Chunk, definePlugin, type Exchange, type ExchangeWith, slices } from '#contract'
 import { AnswerGuard } from './answer.ts'
@@ -20,7 +20,7 @@ export default definePlugin({
   description: 'Replaces, refuses or notes what must not pass, in requests and in answers.',
   dryRun: true,
   needs: ['chat'],
-  // What is replaced may be shorter than what replaces it: the hold is for the request that goes up.
+  // A replacement may be longer than the match: the hold is for the request that is sent.
   before: ({ rules }: Settings) =>
     rules.some(({ on, action }) => on !== 'answer' && action === 'redact') ? ['hold'] : [],
   settings: {
@@ -62,7 +62,7 @@ export default definePlugin({
             replace: {
               type: 'string',
               maxLength: 64,
-              // It may come to stand within the JSON of a call's arguments.
+              // It may be put into the JSON of a call's arguments.
               pattern: '^[^"\\\\\\u0000-\\u001f]*$',
               description: 'What takes its place. Default: the name in brackets.',
             },
@@ -91,7 +91,7 @@ export default definePlugin({
       exchange.edit(chunk => {
         if (!guard.isLong(chunk)) return guard.chunk(chunk)
         const guarded = slices.run(guard.chunkInSlices(chunk), exchange.signal)
-        // Without a result the client has gone.
+        // Without a result the client has disconnected.
         return guarded instanceof Promise ? guarded.then(orNone) : orNone(guarded)
       })
       return findings
@@ -112,7 +112,7 @@ export default definePlugin({
                   exchange.signal,
                 )
           const guarded = guarding instanceof Promise ? await guarding : guarding
-          // Undefined: the client has gone. Such a request goes on: nothing is sent for it any more.
+          // Undefined: the client has disconnected. The request continues, but nothing is sent for it any more.
           if (guarded) exchange.rewrite(changesWith(exchange.chat, guarded))
         } catch (error) {
           note(exchange, findings, 'request')
@@ -129,7 +129,7 @@ export default definePlugin({
 
 /** Says in the trail how often each rule has found something. */
 function note(exchange: Exchange, findings: Findings, side: 'request' | 'answer'): void {
-  const text = findings.tell(side)
+  const text = findings.report(side)
   if (text !== null) exchange.note(text)
 }
 

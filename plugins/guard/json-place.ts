@@ -1,4 +1,4 @@
-/** Where in a JSON text a match stands: what takes its place must leave the text JSON. */
+/** The place of a match in a JSON text: its replacement must leave the text valid JSON. */
 
 const QUOTE = 34
 const BACKSLASH = 92
@@ -8,7 +8,7 @@ export class JsonPlace {
   #inString = false
   #escaped = false
 
-  /** Whether the text stands outside of a string. */
+  /** Whether the text is outside of a string. */
   get isBare(): boolean {
     return !this.#inString
   }
@@ -26,8 +26,8 @@ export class JsonPlace {
 const NUMBER = /^[0-9.eE+-]*[0-9][0-9.eE+-]*$/
 
 /**
- * What takes the place of a match that stands bare. A number stays one, wherever in it the match is: each digit becomes a 1
- * (a 0 could not stand in front). Anything else is no value of JSON by itself, and gets the replacement.
+ * The replacement of a match outside of a string. In a number each digit becomes a 1 (JSON allows no leading 0), so that it stays a
+ * number. Any other text cannot be a JSON value, and gets the replacement as it is.
  */
 export function bareReplacement(match: string, replacement: string): string {
   return NUMBER.test(match) ? match.replace(/[0-9]/g, '1') : replacement

@@ -71,7 +71,7 @@ describe('texts that take longer than a slice', () => {
     },
   )
 
-  test('in shadow it is told what was found in a long answer, and nothing is changed', async () => {
+  test('in shadow mode the matches in a long answer are reported, and nothing is changed', async () => {
     await using gateway = await start([{ detect: 'email', on: 'answer' }], [found], 'shadow')
     for (const isStream of [false, true]) {
       const answer = await gateway.chat({ stream: isStream })

@@ -3,8 +3,8 @@ import { Alphabet, Automaton, type Effort } from './automaton.ts'
 import { type Pattern, PatternError } from './pattern.ts'
 import { isFirstHalf, isSecondHalf, NONE, type Search } from './search.ts'
 
-/** What was found from a place on. */
-export type Found =
+/** The result of a search from a place on. */
+export type Match =
   /** A match, and nothing that may still come changes that. */
   | { readonly what: 'match'; readonly start: number; readonly end: number }
   /** No match before this place; from it on there may be one. */
@@ -34,18 +34,18 @@ export class Matcher {
     throw new PatternError('can be read in too many ways at once: let its repetitions differ in how they begin')
   }
 
-  /** What reading has cost so far; whoever does more for a match adds it. */
+  /** The cost of reading so far. Callers add their own work for a match. */
   get effort(): Effort {
     return this.#alphabet.effort
   }
 
   /**
-   * Two passes: one asks where the first match ends, and costs one step a character whatever the text; the other asks the
-   * few places from which a match can reach there where it begins. A pattern for which the first would be dear is looked for
-   * from every place: that costs its longest match a character, and not more.
-   * @param stopAt the effort at which the search is interrupted: it returns null, and goes on when it is called again
+   * Two passes: the first finds the end of the first match, at one step a character for any text. The second tries the few places from
+   * which a match can reach that end. If the first pass would be expensive for a pattern, the search starts at every place. A character
+   * then costs at most the longest match.
+   * @param stopAt the effort at which the search is interrupted: it returns null, and continues at the next call
    */
-  find(search: Search, stopAt = Number.POSITIVE_INFINITY): Found | null {
+  find(search: Search, stopAt = Number.POSITIVE_INFINITY): Match | null {
     const { text, until, isLast } = search
     for (;;) {
       if (search.last === NONE) {
@@ -75,7 +75,7 @@ export class Matcher {
     }
   }
 
-  /** Where the first match ends, `NONE` when none does; `until` when the automaton is too large to tell; null when interrupted. */
+  /** Where the first match ends, `NONE` when none does; `until` when the automaton is too large to decide; null when interrupted. */
   #firstEnd(search: Search, stopAt: number): number | null {
     const { until } = search
     const anywhere = this.#anywhere
@@ -119,7 +119,7 @@ const SEARCH_SHIFT = 2
 /** A match is looked at once more: in steps of an automaton. */
 const CHECK = 32
 
-/** The usual characters, and some of all others: one of each kind that patterns tell apart, nearly always. */
+/** The usual characters and a sample of the others: nearly always at least one of each class that patterns distinguish. */
 const SAMPLE: readonly number[] = Array.from({ length: 0x180 + 650 }, (_, i) =>
   i < 0x180 ? i : (i - 0x180) * 97 + 0x180,
 )

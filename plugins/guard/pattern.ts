@@ -1,7 +1,6 @@
 /**
- * Reads a pattern: regular expressions as JavaScript writes them (with its flag `u`), without what needs trying back and
- * forth. What is read is turned into an automaton (see automaton.ts), so that no pattern can be slow on any text; and it has
- * a longest match, so that it is known how much of a stream must be kept back.
+ * Reads a pattern: JavaScript's regular expressions (with its flag `u`), without the parts that need backtracking. It becomes an automaton
+ * (see automaton.ts), so that no pattern is slow on any text. It has a longest match, which limits the part of a stream that is withheld.
  */
 
 /** A pattern as a tree. `atom` is the place of a test for one character in `Pattern.atoms`. */
@@ -22,22 +21,22 @@ export interface Pattern {
   readonly needed: RegExp | null
 }
 
-/** Why a pattern cannot be used: a sentence for whoever wrote it. */
+/** The reason why a pattern is refused, for its author. */
 export class PatternError extends Error {
   override readonly name = 'PatternError'
 }
 
-/** So many characters a pattern may name, repetitions counted one by one. */
+/** Maximum number of characters in a pattern; repetitions count one by one. */
 const MAX_PLACES = 10_000
 
-/** Reads a pattern. Throws `PatternError` for one that is none, that has no longest match, or that can match nothing. */
+/** Reads a pattern. Throws `PatternError` if it is invalid, has no longest match, or can match an empty text. */
 export function readPattern(text: string, ignoreCase = false): Pattern {
   const control = CONTROL.exec(text)?.[0]
   if (control !== undefined) throw new PatternError(controlMessage(control))
   try {
     new RegExp(text, 'u')
   } catch (error) {
-    throw new PatternError(`is no regular expression: ${(error as Error).message.replace(/^.*\/u?: /, '')}`)
+    throw new PatternError(`is not a regular expression: ${(error as Error).message.replace(/^.*\/u?: /, '')}`)
   }
   const reader = new Reader(text, ignoreCase ? 'ui' : 'u')
   const root = reader.choice()
@@ -51,7 +50,7 @@ export function readPattern(text: string, ignoreCase = false): Pattern {
 /** Those that no editor shows, and line ends. A pattern that means one of them names it by an escape. */
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u
 
-/** What YAML 1.2 (5.7) reads as these characters in double quotes: a backslash and the letter at the same place. */
+/** The characters that YAML 1.2 (5.7) writes in double quotes as a backslash and the letter at the same index. */
 const ESCAPED = '\0\u0007\b\t\n\v\f\r\u001b\u0085\u2028\u2029'
 const LETTERS = '0abtnvfreNLP'
 
@@ -189,7 +188,7 @@ interface Needed {
   readonly weight: number
 }
 
-/** Of the sets of characters of which each match has at least one: the rarest. Null when there is none. */
+/** The rarest set of characters of which each match has at least one. Null if no set exists. */
 function neededBy(node: Node, tests: readonly RegExp[]): Needed | null {
   const weighed = (atoms: ReadonlySet<number>): Needed => ({
     atoms,

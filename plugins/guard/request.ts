@@ -3,7 +3,7 @@ import type { Chat, ChatChanges, Sliced } from '#contract'
 import { costOf, type Findings, MAX_IN_ONE_GO, type Rule } from './rules.ts'
 import { isArguments, mapTexts, type Step } from './texts.ts'
 
-/** What people write. Tools, schemas and the like are the developer's. */
+/** The parts that people write. Tools and schemas are the developer's. */
 const PEOPLES = ['messages', 'prediction', 'user', 'safety_identifier', 'prompt_cache_key', 'metadata'] as const
 
 /** A text of a request and its place. */
@@ -22,7 +22,7 @@ export function textsOf(chat: Chat): Place[] {
   return texts
 }
 
-/** What takes the place of a request's texts, in their order; null for a text that stays. Null when all stay. */
+/** The replacements of a request's texts, in their order; null for a text that stays. Null if all stay. */
 export type Guarded = readonly (string | null)[] | null
 
 /**
@@ -64,7 +64,7 @@ function changesOf({ body }: Chat, change: (text: string, path: readonly Step[])
   return changes
 }
 
-/** Metadata has names of the client's own: none of them says that its value is no text. */
+/** The client chooses the names of metadata, so that any of its values can be a text. */
 function mapMembers(value: unknown, change: (text: string, path: readonly Step[]) => string): unknown {
   if (typeof value !== 'object' || value === null) return value
   const members = Object.entries(value)

@@ -29,7 +29,7 @@ export interface Rule {
   readonly replacement: string
 }
 
-/** What is wrong with the rules: all of it, each at its place below `with`. */
+/** All problems of the rules, each with its place below `with`. */
 export function complaintsAbout(texts: readonly RuleText[], window: number): SettingsProblem[] {
   return read(texts, window).complaints
 }
@@ -90,7 +90,7 @@ function readRule({ detect, pattern, ignore_case, on, action, replace }: RuleTex
   return { name, matcher: new Matcher(read, detector?.check), on, action, replacement: replace ?? `[${name}]` }
 }
 
-/** What a text of so many characters costs, as characters read by one rule; that it is looked at at all counts too. */
+/** The cost of a text of so many characters, in characters read by one rule, with a fixed part for each text. */
 export function costOf(length: number, rules: readonly Rule[]): number {
   return (length + 16) * rules.length
 }
@@ -98,19 +98,19 @@ export function costOf(length: number, rules: readonly Rule[]): number {
 /** So much is read in one go: about a millisecond. */
 export const MAX_IN_ONE_GO = 65_536
 
-/** A rule that has refused, and where the text stands: in the request, or null for an answer. */
+/** A rule that has refused, and the place of the text: in the request, or null for an answer. */
 export interface Refused {
   readonly rule: string
   readonly place: readonly Step[] | null
 }
 
-/** What became of one exchange: how often each rule has found something, and which one has refused. */
+/** The findings of one exchange: the number of matches of each rule, and the rule that has refused. */
 export class Findings {
   #counts = new Map<string, number>()
   /** The rule that has refused, if one has. */
   refused: Refused | null = null
 
-  /** The rules of one side for one text. `place` is where in the request it stands; null in an answer. `isJson`: it is JSON, and has to stay it. */
+  /** The rules of one side for one text. `place`: its place in the request; null in an answer. `isJson`: it is JSON and must stay valid. */
   sieves(rules: readonly Rule[], place: readonly Step[] | null, isJson = false): Sieves {
     return new Sieves(
       rules.map(rule => new Sieve(rule.matcher, (match, isBare) => this.#found(rule, match, place, isBare), isJson)),
@@ -136,8 +136,8 @@ export class Findings {
     return refuse('content_filter', { message: `${what} by the rule "${rule}" of this gateway.`, param })
   }
 
-  /** For the trail: rules and numbers, and nothing of what was found. Forgets what it has told; null when there is nothing. */
-  tell(side: Side): string | null {
+  /** For the trail: rules and counts, never the matched text. Resets the counts; null if there are none. */
+  report(side: Side): string | null {
     const counts = [...this.#counts].map(([name, count]) => `${name} ${count}`)
     const refused = this.refused === null ? [] : [`refused by ${this.refused.rule}`]
     this.#counts = new Map()

@@ -50,7 +50,7 @@ export class Search {
   }
 }
 
-/** What `\w` means: a letter of ASCII, a digit, or an underscore. */
+/** Whether `\w` matches: an ASCII letter, a digit or an underscore. */
 export function isWordCode(code: number): boolean {
   if (code < 48 || code > 122) return false
   return code <= 57 || (code >= 65 && code <= 90) || code === 95 || code >= 97

@@ -1,15 +1,15 @@
 /**
- * A text that comes in pieces goes through a rule: what matches is replaced, what may still become a match waits, and all
- * else passes at once. However the text is cut into pieces, what comes out is the same.
+ * Applies a rule to a text that arrives in pieces. Matches are replaced, text that may still become a match is withheld, and the rest
+ * passes at once. The result does not depend on the division into pieces.
  */
 import type { Sliced } from '#contract'
 import { JsonPlace } from './json-place.ts'
 import type { Matcher } from './matcher.ts'
 import { isWordCode, Search } from './search.ts'
 
-/** What a rule may spend before others have their turn, in steps of an automaton: some tenths of a millisecond. */
+/** The steps of an automaton that a rule may take before others have their turn: some tenths of a millisecond. */
 const EFFORT = 32_768
-/** What it costs to replace a match, in such steps. */
+/** The cost of replacing a match, in such steps. */
 const REPLACE = 64
 
 /** A text on its way through a rule. */
@@ -34,8 +34,8 @@ export class Sieve {
   #afterWord = false
 
   /**
-   * @param replace what takes a match's place; it may throw to refuse the whole text. It is told whether the match stands
-   * outside of every string of a JSON text
+   * @param replace returns the replacement of a match, and may throw to refuse the whole text. `isBare`: the match is outside of every
+   * string of a JSON text
    */
   constructor(matcher: Matcher, replace: (match: string, isBare: boolean) => string, isJson = false) {
     this.#matcher = matcher
@@ -106,7 +106,7 @@ export class Sieve {
   }
 }
 
-/** What of a part of a text has not left before. */
+/** The part of a text that was not sent before. */
 function fresh(text: string, from: number, to: number, left: number): string {
   return text.slice(Math.max(from, left), Math.max(to, left))
 }

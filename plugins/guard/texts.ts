@@ -28,7 +28,7 @@ export type Step = string | Element
 
 export interface Element {
   readonly place: number
-  /** What an element says of itself, so that another one can be made like it. */
+  /** The members of an element that are copied when another one is made like it. */
   readonly likeness: Readonly<Record<string, unknown>>
 }
 

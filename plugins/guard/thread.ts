@@ -1,6 +1,6 @@
 /**
- * Long requests go through their rules on a thread: four megabytes and nine rules take tenths of a second, and the event
- * loop has other exchanges to serve. The thread starts with the first long request and takes one request at a time; accounts take turns.
+ * Applies the rules to long requests on a thread: four megabytes and nine rules take tenths of a second, which would block the event loop.
+ * The thread starts with the first long request and handles one at a time; accounts take turns.
  */
 import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
@@ -12,13 +12,13 @@ import type { Findings, Refused, RuleText } from './rules.ts'
 /** Requests of at least this cost (see `costOf`) go to the thread: some milliseconds of reading. */
 export const THREAD_FROM: number = 1 << 20
 
-/** What the thread is asked. */
+/** A message to the thread. */
 export interface Question {
   readonly texts: readonly Place[]
   readonly rules: readonly RuleText[]
 }
 
-/** What the thread answers. */
+/** A reply of the thread. */
 export interface Answer {
   readonly guarded: Guarded
   /** How often each rule has found something. */
@@ -85,7 +85,7 @@ class GuardThread {
     return promise
   }
 
-  /** Gives the thread a task whose client is still there: of those who wait, of whoever was served longest ago. */
+  /** Gives the thread a task whose client is still connected, of the account that was served the longest ago. */
   #next(): void {
     while (this.#current === null && this.#waiting.length > 0) {
       const task = this.#waiting.splice(this.#fairest(), 1)[0]!
@@ -95,7 +95,7 @@ class GuardThread {
         this.#worker.ref()
         this.#worker.postMessage(task.question)
       } catch (error) {
-        // There is no thread to be had, or its text cannot be copied: the others may have more luck.
+        // No thread could be started, or the text could not be copied. Other tasks may succeed.
         task.reject(error as Error)
         continue
       }

@@ -158,7 +158,7 @@ describe('what a gateway would not start with', () => {
     ]
     const found = await problemsWith(`use: guard\n    with:\n      rules:\n        - ${rules.join('\n        - ')}`)
     expect(found).toEqual([
-      expect.stringMatching(/^7:31 wrong-value: the pattern of "a" is no regular expression/),
+      expect.stringMatching(/^7:31 wrong-value: the pattern of "a" is not a regular expression/),
       expect.stringMatching(/^8:31 wrong-value: the pattern of "b" says "a\+", which has no end/),
       expect.stringMatching(/^9:31 wrong-value: the pattern of "c" may match 300 characters, and the window has 256/),
       expect.stringMatching(/^10:31 wrong-value: the pattern of "d" matches an empty text/),

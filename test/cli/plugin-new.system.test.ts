@@ -102,7 +102,9 @@ test('its README speaks of the new plugin, and its test shows what the plugin do
   await runCommand(folder, ['plugin', 'new', 'office-hours'])
   const file = (name: string) => join(folder, 'plugins/office-hours', name)
   const page = readFileSync(file('README.md'), 'utf8')
-  expect(page).toMatch(/^# office-hours\n\n`office-hours` refuses .* Every new plugin starts as this sample: change\n`index\.ts`/)
+  expect(page).toMatch(
+    /^# office-hours\n\n`office-hours` refuses .* Every new plugin starts as this sample: change\n`index\.ts`/,
+  )
   expect(page).toContain('  - use: ../plugins/office-hours/index.ts\n')
   expect(page).not.toContain('short-talks')
   const code = readFileSync(file('index.ts'), 'utf8')

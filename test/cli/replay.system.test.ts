@@ -224,9 +224,7 @@ describe('a plugin of your own that does not say that it may run here', () => {
     place.write('policies/new.yaml', withOwn().replace('burst: 3', 'burst: 9'))
     const { code, out, err } = await tollgate('replay', 'usage.jsonl', '--fail-on', 'refused')
     expect(out).toContain('  not run: "own": their recorded verdicts are used.')
-    expect(out).toContain(
-      '9 lines not compared: the step own was not run, and the log does not have its decision',
-    )
+    expect(out).toContain('9 lines not compared: the step own was not run, and the log does not have its decision')
     expect(out).toContain('Nothing could be compared.')
     expect(err).toContain('refused: 0 of 9 exchanges, and 9 more may be')
     expect(code).toBe(1)
