@@ -5,7 +5,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { expect, test, vi } from 'vitest'
 import { definePlugin } from '#contract'
-import type { Told } from '../../src/request/send/exchange-summary.ts'
+import type { SentError } from '../../src/request/send/exchange-summary.ts'
 import type { LiveExchange } from '../../src/request/send/live-exchange.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
@@ -24,7 +24,7 @@ const recorded = vi.hoisted((): Recorded[] => [])
 // The real function, and what it was called with: nobody keeps an exchange that is over.
 vi.mock('../../src/request/send/exchange-summary.ts', async original => {
   const module = await original<typeof import('../../src/request/send/exchange-summary.ts')>()
-  const summaryOf: typeof module.summaryOf = (exchange: LiveExchange, told: Told, clock) => {
+  const summaryOf: typeof module.summaryOf = (exchange: LiveExchange, told: SentError, clock) => {
     const summary = module.summaryOf(exchange, told, clock)
     recorded.push([exchange, summary])
     return summary

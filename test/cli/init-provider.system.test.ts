@@ -139,7 +139,7 @@ describe('init, a key in .env and serve lead to a streamed answer that is charge
 describe('init without a provider asks at a terminal', () => {
   testWith(WITHOUT_SCRIPT, 'the answer chooses the providers', async () => {
     const terminal = atTerminal('init')
-    await terminal.until(/Enter alone[^:]*: /)
+    await terminal.until(/embedded demo\): /)
     terminal.type('1, groq\r')
     expect(await terminal.code, terminal.out()).toBe(0)
     expect(readFileSync(join(folder, 'gateway.yaml'), 'utf8')).toContain('# A gateway for OpenAI and Groq.')
@@ -147,7 +147,7 @@ describe('init without a provider asks at a terminal', () => {
 
   testWith(WITHOUT_SCRIPT, 'Ctrl-C ends it and writes nothing', async () => {
     const terminal = atTerminal('init')
-    await terminal.until(/Enter alone[^:]*: /)
+    await terminal.until(/embedded demo\): /)
     terminal.type('\x03')
     expect(await terminal.code).toBe(1)
     expect(terminal.out()).toContain('error: no answer was given, so nothing was done')

@@ -90,7 +90,7 @@ describeWith(WITHOUT_BROWSER, "the people's page", () => {
     await press('Cancel')
     await page.getByRole('button', { name: 'Grant credit' }).first().click()
     await dialog.getByLabel('Amount').fill('-1255.51')
-    await dialog.getByText(/Take at most this/).waitFor()
+    await dialog.getByText(/At most this can be taken/).waitFor()
     await dialog.getByLabel('Amount').fill('-55.50')
     await dialog.getByText('afterwards: $1,200.00').waitFor()
     await press('Take the credit')

@@ -11,7 +11,7 @@ import { countsOf } from '../helpers/counts.ts'
 import { until } from '../helpers/until.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, fund, SECRET, type TestStore, testStore } from './helpers.ts'
-import type { Change, Found, ServingParts, Task } from './threads.worker.ts'
+import type { Change, FoundKey, ServingParts, Task } from './threads.worker.ts'
 
 const counts = countsOf('kills')
 
@@ -63,7 +63,7 @@ test('of a thousand concurrent holds in four threads exactly those succeed that 
 })
 
 /** A change in one thread, and how the others find the key afterwards. */
-const CHANGES: readonly [Change, Found][] = [
+const CHANGES: readonly [Change, FoundKey][] = [
   ['revoke', { found: 'revoked' }],
   ['rotate', { found: 'rotated' }],
   ['limit', { found: 'live', models: ['one'] }],
