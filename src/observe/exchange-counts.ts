@@ -47,14 +47,14 @@ const NONE = 'none'
 const MAX_GROUPS = 1000
 
 /** The series of one outcome. */
-interface Ending {
+interface ExchangeEnd {
   readonly durations: Series
   readonly exchanges: Map<string, Sum>
 }
 
 /** The series of a route, model and target. Each is found when it is needed first: it shows from then on. */
 interface Group {
-  readonly endings: Map<string, Ending>
+  readonly endings: Map<string, ExchangeEnd>
   firstTokens: Series | null
   perToken: Series | null
   costs: MoneySum | null
@@ -134,7 +134,7 @@ export class ExchangeCounts {
     return group
   }
 
-  #endingOf(group: Group, summary: ExchangeMeasures, provider: string): Ending {
+  #endingOf(group: Group, summary: ExchangeMeasures, provider: string): ExchangeEnd {
     const outcome = summary.outcome ?? NONE
     let ending = group.endings.get(outcome)
     if (ending === undefined) {

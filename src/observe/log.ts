@@ -1,6 +1,6 @@
 /**
- * The log: one JSON object a line on stdout, also on a terminal, and no line with a secret in it. Line feeds in what is
- * logged are escaped by JSON, so nobody outside can forge a line.
+ * The log: one JSON object a line on stdout, also on a terminal. No line contains a secret. JSON escapes line feeds, so no outsider can
+ * forge a line.
  */
 import fs from 'node:fs'
 import { type DestinationStream, destination as openDestination, pino } from 'pino'
@@ -45,14 +45,14 @@ export interface Logger {
 
 /** Fields of every line. */
 const RESERVED = ['level', 'time', 'msg']
-/** Lines that wait because nobody reads stdout, in bytes; beyond, new ones are dropped rather than eating the memory. */
+/** The most bytes of lines that wait for a reader of stdout. Above that, new lines are dropped. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
 
 /** A batch of lines is written when it is so long, or its first line has waited so long. */
 const BATCH_CHARACTERS = 15 * 1024
 const BATCH_MS = 100
 
-/** Throws when the level is none. */
+/** Throws for an unknown level. */
 export function createLog({ level, secrets, destination, now = Date.now }: LogOptions): Logger {
   if (!(LOG_LEVELS as readonly string[]).includes(level)) {
     throw new Error(`the log level "${level}" is not one of ${LOG_LEVELS.join(', ')}`)
@@ -136,8 +136,8 @@ function createLines(to: pino.Logger, plain: PlainWriter): Log {
 }
 
 /**
- * Writes what still waits, now. sonic-boom (4.2.1) tries again for ever after any error but a full pipe, so that a process
- * whose output nobody reads any more would never end: here such an error counts as written.
+ * Writes the waiting lines now. After any error but a full pipe, sonic-boom (4.2.1) tries again for ever, and a process without a reader
+ * would never end. Here such an error counts as written.
  */
 function flushNow(standardOut: ReturnType<typeof openDestination>): void {
   const { writeSync } = fs
@@ -226,12 +226,12 @@ function openStandardOut(): ReturnType<typeof openDestination> {
     sync: false,
     maxLength: MAX_WAITING_BYTES,
   })
-  let told = false
-  const tell = (text: string) => {
-    if (!told) process.stderr.write(`tollgate: ${text}\n`)
-    told = true
+  let reported = false
+  const report = (text: string) => {
+    if (!reported) process.stderr.write(`tollgate: ${text}\n`)
+    reported = true
   }
-  standardOut.on('error', (error: Error) => tell(`the log cannot be written any more: ${error.message}`))
-  standardOut.on('drop', () => tell('the log is not read fast enough; lines are being dropped'))
+  standardOut.on('error', (error: Error) => report(`the log cannot be written any more: ${error.message}`))
+  standardOut.on('drop', () => report('the log is not read fast enough; lines are being dropped'))
   return standardOut
 }

@@ -3,13 +3,13 @@ import type { MetricDefinition } from './metric-registry.ts'
 
 const WHERE = ['route', 'model', 'provider'] as const
 
-/** What is counted as it happens. */
+/** Metrics of events, counted as they happen. */
 const EXCHANGES = [
   {
     name: 'tollgate_exchanges_total',
     type: 'counter',
     labels: [...WHERE, 'outcome', 'code'],
-    help: 'Exchanges that are over. code is that of the error, or none.',
+    help: 'Finished exchanges. code is that of the error, or none.',
   },
   {
     name: 'tollgate_requests_refused_total',
@@ -33,7 +33,7 @@ const EXCHANGES = [
     name: 'tollgate_time_per_output_token_seconds',
     type: 'histogram',
     labels: ['model', 'provider'],
-    help: 'Of each streamed answer that came whole: its time from the first content to the end, for each output token after the first.',
+    help: 'Of each complete streamed answer: the time from the first content to the end, for each output token after the first.',
   },
   {
     name: 'tollgate_tokens_total',
@@ -45,43 +45,43 @@ const EXCHANGES = [
     name: 'tollgate_charged_dollars_total',
     type: 'counter',
     labels: WHERE,
-    help: 'What customers were charged.',
+    help: 'The amounts that customers were charged.',
   },
   {
     name: 'tollgate_cost_dollars_total',
     type: 'counter',
     labels: [...WHERE, 'target'],
-    help: "What answers cost the operator, by the target's own cost. Targets without one are not counted.",
+    help: "The cost of answers for the operator, by the target's own cost. Targets without one are not counted.",
   },
   {
     name: 'tollgate_overrun_dollars_total',
     type: 'counter',
     labels: WHERE,
-    help: "What usage would have cost beyond its hold: the operator's loss.",
+    help: "The price of usage beyond its hold: the operator's loss.",
   },
   {
     name: 'tollgate_steps_failed_total',
     type: 'counter',
     labels: ['policy', 'step'],
-    help: 'Mistakes of steps: each is a bug of a plugin.',
+    help: 'Errors of steps: each is a bug of a plugin.',
   },
   {
     name: 'tollgate_shadow_runs_total',
     type: 'counter',
     labels: ['policy', 'step'],
-    help: 'Exchanges in which a step in shadow ran.',
+    help: 'Exchanges in which a step in shadow mode ran.',
   },
   {
     name: 'tollgate_shadow_refusals_total',
     type: 'counter',
     labels: ['policy', 'step', 'code'],
-    help: 'Of them, those that it would have refused. code is that of the error, or answered: it would have answered by itself.',
+    help: 'Those that the step would have refused. code is that of the error, or answered: it would have answered itself.',
   },
   {
     name: 'tollgate_unhandled_rejections_total',
     type: 'counter',
     labels: [],
-    help: 'Promises that were rejected and that nobody waited for: each is a bug, mostly of a plugin.',
+    help: 'Unhandled promise rejections: each is a bug, mostly of a plugin.',
   },
   {
     name: 'tollgate_reloads_total',
@@ -109,25 +109,25 @@ const ATTEMPTS = [
     name: 'tollgate_attempts_total',
     type: 'counter',
     labels: ['provider', 'target', 'code'],
-    help: 'Tries at a target. code is that of the failure, or none.',
+    help: 'Attempts at a target. code is that of the failure, or none.',
   },
   {
     name: 'tollgate_attempt_duration_seconds',
     type: 'histogram',
     labels: ['provider', 'target'],
-    help: 'Of each try: from its request to the head of the answer, or to its failure.',
+    help: 'Of each attempt: from its request to the head of the answer, or to its failure.',
   },
   {
     name: 'tollgate_retries_total',
     type: 'counter',
     labels: ['provider', 'target'],
-    help: 'Tries at the target that had just failed.',
+    help: 'Attempts at the target that had just failed.',
   },
   {
     name: 'tollgate_fallbacks_total',
     type: 'counter',
     labels: ['provider', 'target'],
-    help: 'Tries at another target; the labels are those of the one that had just failed.',
+    help: 'Attempts at another target; the labels are those of the one that had just failed.',
   },
 ] as const satisfies readonly MetricDefinition[]
 
@@ -137,7 +137,7 @@ const SERVING = [
     name: 'tollgate_held_dollars',
     type: 'gauge',
     labels: [],
-    help: 'Credit that is held for exchanges under way.',
+    help: 'Credit that is held for exchanges in progress.',
     ofThreads: 'sum',
   },
   {
@@ -151,14 +151,14 @@ const SERVING = [
     name: 'tollgate_target_ejections_total',
     type: 'counter',
     labels: ['provider', 'target'],
-    help: 'How often the target was put behind the others because it failed.',
+    help: 'How often the target was put after the others because it failed.',
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_target_inflight_attempts',
     type: 'gauge',
     labels: ['provider', 'target'],
-    help: 'Tries at the target that are under way.',
+    help: 'Attempts at the target that are in progress.',
     ofThreads: 'sum',
   },
   {
@@ -179,7 +179,7 @@ const SERVING = [
 
 /** The process as a whole. */
 const GATEWAY = [
-  { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
+  { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges in progress.' },
   { name: 'tollgate_inflight_exchanges_limit', type: 'gauge', labels: [], help: 'limits.max_inflight.' },
   {
     name: 'tollgate_queued_exchanges',
@@ -203,7 +203,7 @@ const GATEWAY = [
     name: 'tollgate_config_last_reload_successful',
     type: 'gauge',
     labels: [],
-    help: '0 while the files are not what serves because the last reload was refused, else 1.',
+    help: '0 while the files differ from the serving configuration because the last reload was refused, else 1.',
   },
   {
     name: 'tollgate_config_last_reload_success_timestamp_seconds',
@@ -235,7 +235,7 @@ const STORE = [
     name: 'tollgate_settles_waiting',
     type: 'gauge',
     labels: [],
-    help: 'Settles that the disk refused altogether: only this process knows them, and tries again.',
+    help: 'Settles that neither the store nor the disk accepted: they are in memory only, and are tried again.',
     ofThreads: 'sum',
   },
   {
@@ -261,7 +261,7 @@ const STORE = [
     name: 'tollgate_store_refused_operations_total',
     type: 'counter',
     labels: [],
-    help: 'Operations that the database refused in all their tries.',
+    help: 'Operations that the database refused in all their attempts.',
   },
   {
     name: 'tollgate_store_waiting_operations',
@@ -312,7 +312,7 @@ const STORE = [
     name: 'tollgate_alert_deliveries_waiting',
     type: 'gauge',
     labels: ['receiver'],
-    help: 'Alerts that a webhook has not taken yet and is still sent, of all replicas.',
+    help: 'Alerts that a webhook has not accepted yet, of all replicas. They are still sent.',
   },
   {
     name: 'tollgate_state_lost',
@@ -334,7 +334,7 @@ const PROCESS = [
     name: 'nodejs_eventloop_delay_seconds',
     type: 'histogram',
     labels: ['thread'],
-    help: 'How late the rounds of a timer came that is due every 50 ms.',
+    help: 'Delay of a timer that is due every 50 ms.',
   },
   {
     name: 'nodejs_eventloop_time_seconds_total',
@@ -347,7 +347,7 @@ const PROCESS = [
     name: 'nodejs_gc_duration_seconds',
     type: 'histogram',
     labels: ['thread', 'kind'],
-    help: 'Pauses for the collection of garbage: minor, major, incremental or weakcb.',
+    help: 'Garbage collection pauses: minor, major, incremental or weakcb.',
   },
   {
     name: 'nodejs_heap_size_used_bytes',
@@ -374,14 +374,19 @@ const PROCESS = [
     name: 'nodejs_external_memory_bytes',
     type: 'gauge',
     labels: ['thread'],
-    help: 'Memory outside the heaps that their objects hold: mostly bodies.',
+    help: 'Memory outside the heaps that their objects hold, mostly bodies.',
     ofThreads: 'sum',
   },
   { name: 'process_start_time_seconds', type: 'gauge', labels: [], help: 'When the process started, since the epoch.' },
   { name: 'process_cpu_seconds_total', type: 'counter', labels: [], help: 'CPU time of the process, user and system.' },
   { name: 'process_resident_memory_bytes', type: 'gauge', labels: [], help: 'Memory of the process in RAM.' },
   { name: 'process_open_fds', type: 'gauge', labels: [], help: 'Open files and connections. Only on Linux.' },
-  { name: 'process_max_fds', type: 'gauge', labels: [], help: 'How many there may be. Only on Linux.' },
+  {
+    name: 'process_max_fds',
+    type: 'gauge',
+    labels: [],
+    help: 'The maximum number of open files and connections. Only on Linux.',
+  },
 ] as const satisfies readonly MetricDefinition[]
 
 export const METRICS = [...EXCHANGES, ...ATTEMPTS, ...SERVING, ...GATEWAY, ...STORE, ...PROCESS] as const

@@ -8,7 +8,7 @@ import { escapeHelp, LabelSets, labelText } from './label-sets.ts'
 
 export type MetricType = 'counter' | 'gauge' | 'histogram'
 
-/** What a metric is called and means. */
+/** The name and meaning of a metric. */
 export interface MetricDefinition {
   readonly name: string
   readonly type: MetricType
@@ -75,7 +75,7 @@ export interface Histogram {
   observe(value: number, traced: Traced | null, ...labels: readonly string[]): void
 }
 
-/** What of it a scraper understands. */
+/** The format that a scraper understands. */
 export type MetricFormat = 'text' | 'openmetrics'
 
 export interface Registry {
@@ -83,22 +83,22 @@ export interface Registry {
   /** Sums that a float would round; `print` gives the text of one. */
   moneyCounter(definition: MetricDefinition, print: (amount: bigint) => string): MoneyCounter
   histogram(definition: MetricDefinition, buckets: readonly number[]): Histogram
-  /** A number that somebody else keeps: asked whenever the metrics are read, NaN when it throws. Null: there is none here. */
+  /** A number of another part, read whenever the metrics are read; NaN if `read` throws. Null: this thread has no value. */
   outside(definition: MetricDefinition, read: () => number | null): void
   /** Several such numbers with labels; none when it throws. */
   outsideEach(definition: MetricDefinition, read: () => Iterable<Labelled<number>>): void
-  /** A histogram that somebody else keeps for all threads, with its buckets; none when it throws. */
+  /** A histogram of another part for all threads, with its buckets; none if `read` throws. */
   outsideHistogram(
     definition: MetricDefinition,
     read: () => (HistogramValues & { readonly limits: readonly number[] }) | null,
   ): void
   /** A 1 whose label is what there is to say now; null: nothing. */
   info(definition: MetricDefinition, read: () => string | null): void
-  /** What a thread had counted that is gone: counters and histograms keep it, so that they never fall. */
+  /** Adds the last values of an ended thread to counters and histograms, so that they never fall. */
   retire(values: MetricValues): void
   /** All metrics in the order in which they were made. @param others values of the same metrics in other threads, which are added */
   render(others?: readonly MetricValues[], format?: MetricFormat): string
-  /** What `render` shows, as data that can be sent to another thread. */
+  /** The values of `render`, as data that can be sent to another thread. */
   values(): MetricValues
 }
 
@@ -109,7 +109,7 @@ interface Metric extends Shown {
   readonly definition: MetricDefinition
 }
 
-/** What is shown of a metric. */
+/** The values of a metric, to be rendered. */
 interface Shown {
   values(): MetricValues[string]
   print(values: MetricValues[string], format: MetricFormat): string
@@ -119,8 +119,8 @@ interface Shown {
 
 export function createRegistry(): Registry {
   const metrics: Metric[] = []
-  /** What threads had counted that are gone. */
-  let gone: MetricValues = {}
+  /** The last values of threads that have ended. */
+  let retired: MetricValues = {}
   const add = (definition: MetricDefinition, shown: Shown) => void metrics.push({ definition, ...shown })
   return {
     counter(definition) {
@@ -173,14 +173,14 @@ export function createRegistry(): Registry {
     },
     retire(values) {
       const counted = metrics.filter(({ definition }) => definition.type !== 'gauge')
-      gone = Object.fromEntries(
-        counted.map(({ definition: { name }, merge }) => [name, merge(gone[name] ?? [], values[name] ?? [])]),
+      retired = Object.fromEntries(
+        counted.map(({ definition: { name }, merge }) => [name, merge(retired[name] ?? [], values[name] ?? [])]),
       )
     },
     render(others = [], format = 'text') {
       const isOpen = format === 'openmetrics'
       const texts = metrics.map(({ definition: { name, help, type }, values, print, merge }) => {
-        const all = [gone, ...others].reduce((sum, each) => merge(sum, each[name] ?? []), values())
+        const all = [retired, ...others].reduce((sum, each) => merge(sum, each[name] ?? []), values())
         // OpenMetrics names a counter without the end of its samples.
         const family = isOpen && type === 'counter' ? name.replace(/_total$/, '') : name
         const words = isOpen ? escapeHelp(help).replaceAll('"', '\\"') : escapeHelp(help)
@@ -236,7 +236,7 @@ function labelled<Values>(
   }
 }
 
-/** What is asked when the page is read: as much as the configuration has. */
+/** A metric that is read when the page is read, with one value for each entry of the configuration. */
 function asked(definition: MetricDefinition, read: () => readonly Labelled<number>[]): Shown {
   const { name, labels: names, ofThreads } = definition
   const sum = (one: number, other: number) => (ofThreads === 'sum' ? one + other : Math.max(one, other))

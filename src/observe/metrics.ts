@@ -1,4 +1,4 @@
-/** What /metrics tells: one method for each thing that happens, and sources that are asked when the page is read. */
+/** The metrics: one method for each kind of event, and sources that are read when the page is read. */
 import { formatMoney, type NanoUsd } from '#contract'
 import { AttemptCounts, ExchangeCounts, type ExchangeMeasures } from './exchange-counts.ts'
 import { type MetricName, metric } from './metric-list.ts'
@@ -25,7 +25,7 @@ export interface Metrics {
   telemetryDropped(spans: number): void
   /** An attempt to send an alert is over. */
   alertAttempted(receiver: string, result: string): void
-  /** What a serving thread had counted that is gone. */
+  /** Keeps the last values of a serving thread that has ended. */
   retire(values: MetricValues): void
   /** The page. @param others values of the serving threads, which are added */
   render(others?: readonly MetricValues[], format?: MetricFormat): string
@@ -48,28 +48,28 @@ export interface TargetFigures {
 /** How what serves clients in this thread does. */
 export interface ServingFigures {
   readonly isOverloaded: boolean
-  /** Of exchanges under way. */
+  /** Of exchanges in progress. */
   readonly held: NanoUsd
   readonly targets: readonly TargetFigures[]
   /** By provider: credentials that are not used now. */
   readonly credentialsOut: readonly (readonly [provider: string, count: number])[]
 }
 
-/** Of a thread that serves nobody. */
+/** Of a thread that serves no exchanges. */
 export const NOBODY_SERVED: ServingFigures = { isOverloaded: false, held: 0n, targets: [], credentialsOut: [] }
 
 type Limited = HistogramValues & { readonly limits: readonly number[] }
 
 /** How writing to the store does. */
 interface WritingFigures {
-  /** Null where another thread tells it. */
+  /** Null where another thread reports it. */
   readonly commits: { readonly seconds: Limited; readonly operations: Limited; readonly refused: number } | null
   readonly waiting: number
   readonly mailboxFill: number
   readonly mailboxFull: number
 }
 
-/** What each thread keeps for itself. */
+/** The sources of each thread. */
 export interface OwnSources {
   serving(): ServingFigures
   unwritten(): { readonly spooled: number; readonly waiting: number; readonly corrected: number }
@@ -88,7 +88,7 @@ interface AlertCounts {
 /** Before the first look. */
 export const NO_ALERTS: AlertCounts = { kinds: new Map(), waiting: new Map() }
 
-/** What only the main thread knows. */
+/** The sources of the main thread. */
 export interface MainSources {
   readonly version: string
   /** Of the configuration that serves. */
@@ -205,7 +205,7 @@ function addServing(registry: Registry, { serving }: OwnSources): void {
   registry.outside(metric('tollgate_overloaded'), () => (serving().isOverloaded ? 1 : 0))
 }
 
-/** @param main null: another thread tells it */
+/** @param main null: another thread reports it */
 function addMain(registry: Registry, main: MainSources | null): void {
   const outside = (name: MetricName, read: (main: MainSources) => number) =>
     registry.outside(metric(name), () => main && read(main))

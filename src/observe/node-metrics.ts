@@ -1,4 +1,4 @@
-/** What is told of Node.js and of the process: event loop, garbage collection, memory, files. */
+/** Metrics of Node.js and of the process: event loop, garbage collection, memory, files. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { constants, PerformanceObserver, performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
@@ -68,7 +68,7 @@ export function addThreadMetrics(registry: Registry, { thread, watch, roundMs }:
   }
 }
 
-/** Adds those of the process. @param isMain whether this thread tells them */
+/** Adds those of the process. @param isMain whether this thread reports them */
 export function addProcessMetrics(registry: Registry, isMain: boolean): void {
   const add = (name: Parameters<typeof metric>[0], read: () => number | null) =>
     registry.outside(metric(name), isMain ? read : () => null)

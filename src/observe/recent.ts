@@ -1,10 +1,10 @@
 /**
- * The last exchanges that are over, in memory, with their trails: also those that were refused before anything was held,
- * of which no receipt is kept. A ring: the newest takes the place of the oldest.
+ * The last finished exchanges with their trails, in memory, including those that were refused before a hold and have no receipt. A ring:
+ * the newest replaces the oldest.
  *
- * What it costs, measured: 1.2 KiB for an exchange of five steps, so 12 MiB when it is full; 0.1 to 0.3 microseconds to
- * remember one, 0.1 milliseconds to look for one that is not there. The trail and the attempts are those of the exchange itself,
- * nothing is copied; nothing else of the exchange is kept, so that requests do not live on with them.
+ * Measured cost: 1.2 KiB for an exchange of five steps, 12 MiB when full; 0.1 to 0.3 microseconds to add one. A lookup without a result
+ * takes 0.1 milliseconds. The trail and the attempts are not copied. Nothing else of the exchange is kept, so that the memory of its
+ * request can be freed.
  */
 import type { TrailEntry } from '#contract'
 import type { ExchangeSummary } from './summary.ts'
@@ -24,7 +24,7 @@ export interface RecentLimits {
 }
 
 /** Ten seconds of a busy gateway, a day of a quiet one. */
-/** So many exchanges are remembered at most. */
+/** The maximum number of exchanges. */
 export const MAX_RECENT = 10_000
 
 const LIMITS: RecentLimits = { exchanges: MAX_RECENT, bytes: 16 * 1024 * 1024 }

@@ -1,12 +1,11 @@
 /**
- * Keeps secrets out of the log, whatever was logged: the last thing that happens to a finished line. Nearly all lines
- * hold none, so a line is first only searched, by one expression over its whole text; one that may hold a secret is
- * parsed again, and every text in it, names included, is cleaned on its own.
+ * Keeps secrets out of the log: the last pass over a finished line. Nearly all lines contain none, so one expression searches the whole
+ * line first. A line that may contain a secret is parsed again, and each text in it, names included, is cleaned by itself.
  */
 
 import { visible, visibleJson } from '#contract'
 
-/** What stands in a secret's place. */
+/** The replacement of a secret. */
 export const REDACTED = '[secret]'
 
 export interface Redactor {
@@ -27,8 +26,8 @@ const MIN_SECRET = 8
 const MIN_BEGINNING = 4
 
 /**
- * Secrets by their look: our own keys and tokens and pieces of them, those of OpenAI and its imitators, Google's, and credentials in
- * a header or a URL. What was replaced once looks the same after a second time.
+ * Secrets by their form: keys and tokens of the gateway and parts of them, and keys in the format of OpenAI or Google. Credentials in a
+ * header or a URL too. A second pass changes nothing.
  */
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/tg_(?:live|oper)_[0-9A-Za-z]+/g, REDACTED],
@@ -64,8 +63,8 @@ export function createRedactor(secrets: readonly string[]): Redactor {
     suspicious = new RegExp(`${inJson.join('|')}|${SUSPICIOUS}`, 'i')
   }
   learn(secrets)
-  // Half of a surrogate pair may stand in JSON escaped or as it is (pino does the latter on Node 24); `suspicious` knows
-  // the escape only.
+  // JSON may contain half of a surrogate pair with or without an escape (pino on Node 24 writes none). `suspicious` matches only the
+  // escape.
   const line = (json: string) =>
     visibleJson(suspicious.test(json) || !json.isWellFormed() ? cleanLine(json, text) : json)
   return { text, learn, line }
@@ -85,8 +84,7 @@ function withoutBeginning(text: string, secrets: Iterable<string>): string {
   return text.slice(0, end)
 }
 
-/** A secret as it may be written: as it is, without its scheme (`Bearer …`), in JSON that somebody quotes (some escape
- * slashes), in an error's message, in a URL. */
+/** The forms of a secret: unchanged, without its scheme (`Bearer …`), in quoted JSON (some escape slashes), in an error's message, in a URL. */
 function formsOf(secret: string): string[] {
   const trimmed = secret.trim()
   const credential = /^\S+\s+(\S+)$/.exec(trimmed)?.[1] ?? ''

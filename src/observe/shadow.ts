@@ -1,11 +1,10 @@
 /**
- * What steps in shadow would have done: how often each ran, what it would have refused, and whom. Kept in memory since the
- * start, over reloads; also made from an exchange log. Everything is bounded: by the configuration, and where many
- * customers come in, by number.
+ * Refusals of steps in shadow mode: how often each step ran, what it would have refused, and for whom. Kept in memory since the start,
+ * across reloads; also computed from an exchange log. Every list is bounded, by the configuration or by a maximum.
  */
 import type { TrailEntry } from '#contract'
 
-/** What is counted of an exchange that is over. */
+/** The counted facts of a finished exchange. */
 export interface ShadowExchange {
   readonly id: string
   /** Milliseconds since the epoch. */
@@ -20,7 +19,7 @@ export interface Named {
   readonly name: string
 }
 
-/** What a step would have refused with one code. */
+/** The refusals of a step with one code. */
 export interface ShadowRefusals {
   /** `answered`: it would have answered by itself. */
   readonly code: string
@@ -64,7 +63,7 @@ const MAX_TOUCHED = 1000
 const TOP = 10
 const EXAMPLES = 5
 
-/** What a trail's line says of a step in shadow: the code of what it would have refused, else null; undefined: it did not run. */
+/** The code that a step in shadow mode would have refused with, from its entry of the trail; else null. Undefined: it did not run. */
 export function shadowRun({ verdict, code }: Pick<TrailEntry, 'verdict' | 'code'>): string | null | undefined {
   if (verdict === 'skipped' || verdict === 'off') return undefined
   return verdict === 'would_refuse' ? (code ?? 'answered') : null
@@ -121,7 +120,7 @@ function countRefusal(
   const named = codes.has(code) || codes.size < MAX_CODES ? code : 'other'
   let figures = codes.get(named)
   if (!figures) {
-    figures = { count: 0, accounts: nobody(), keys: nobody(), examples: [] }
+    figures = { count: 0, accounts: noOwners(), keys: noOwners(), examples: [] }
     codes.set(named, figures)
   }
   figures.count++
@@ -130,7 +129,7 @@ function countRefusal(
   if (figures.examples.unshift({ id, at }) > EXAMPLES) figures.examples.pop()
 }
 
-const nobody = (): Counted => ({ each: new Map(), more: false })
+const noOwners = (): Counted => ({ each: new Map(), more: false })
 
 function touch(counted: Counted, { id, name }: Named, most: number): void {
   const known = counted.each.get(id)

@@ -1,4 +1,4 @@
-/** What is known of an exchange when it is over. No words of it, no secrets. */
+/** The facts of a finished exchange, without content and secrets. */
 import type { Attempt, ErrorCode, Exchange, MeteredUsage, NanoUsd, Outcome, RouteKind, TrailEntry } from '#contract'
 
 /**
@@ -36,7 +36,7 @@ export interface ExchangeSummary {
   readonly key: string | null
   /** Null: its policy gives none. */
   readonly tags: Exchange['tags'] | null
-  /** What the client got, or would have got; null when it left before there was one. */
+  /** The status that was sent, or would have been; null if the client disconnected before. */
   readonly status: number | null
   readonly outcome: Outcome | null
   readonly code: ErrorCode | null
@@ -45,7 +45,7 @@ export interface ExchangeSummary {
   readonly usage: MeteredUsage | null
   /** Once committed. */
   readonly charge: Exchange['charge']
-  /** What the answer cost the operator: of the target that gave it, when its cost is known. */
+  /** The cost of the answer for the operator, if that of its target is known. */
   readonly cost: NanoUsd | null
   /** The client's. */
   readonly address: string

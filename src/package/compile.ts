@@ -1,7 +1,6 @@
 /**
- * Makes `dist` for the npm package, as its `prepack`: Node strips no types below node_modules. `dist` is the checkout once more
- * with its modules compiled, so what a module finds beside itself (migrations, policies, the page, the version) has the same
- * relative path in both.
+ * Builds `dist` for the npm package, as its `prepack`: Node strips no types below node_modules. `dist` is a copy of the checkout with
+ * compiled modules. So the files beside a module (migrations, policies, the page, the version) have the same relative path in both.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +15,7 @@ const TSC = join(dirname(createRequire(import.meta.url).resolve('typescript/pack
 
 rmSync(DIST, { recursive: true, force: true })
 const page = await buildPage()
-// Types of what plugins and their tests import, and of what that mentions: nobody else's are asked for.
+// Types of the modules that plugins and their tests import, and of those that they refer to. No others are needed.
 for (const project of ['tsconfig.json', 'tsconfig.types.json']) {
   execFileSync(process.execPath, [TSC, '-p', join(import.meta.dirname, project)], { stdio: 'inherit' })
 }

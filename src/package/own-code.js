@@ -1,5 +1,5 @@
-// What `exports` of package.json leads to is plain JavaScript, because one path has to serve two places: a checkout, where Node
-// runs the sources, and node_modules, where it strips no types and what was compiled runs.
+// The files of `exports` in package.json are plain JavaScript, because one path serves two places. In a checkout, Node runs the sources;
+// below node_modules it strips no types, so the compiled files run.
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 

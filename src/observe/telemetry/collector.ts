@@ -30,7 +30,7 @@ export interface CollectorParts {
 /**
  * Sends one request; never throws.
  *
- * @param encode makes its body; an error of it is no matter of the collector, and the same data would fail again
+ * @param encode creates its body; an error of it is not the collector's, and the same data would fail again
  * @param end ends the request early
  */
 export async function post(
@@ -69,7 +69,7 @@ export async function post(
   }
 }
 
-/** A collector says little; whoever goes on and on is not read to the end. */
+/** Answers of a collector are short; a long one is not read to its end. */
 async function beginningOf({ body }: Response): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let size = 0
@@ -89,7 +89,7 @@ function reasonOf(error: unknown): string {
 
 /** The requests of one signal: one at a time, and after one that may be sent again, only after a pause. */
 export class Lane {
-  /** What is under way; null: nothing. */
+  /** The request in progress; null: none. */
   sending: Promise<void> | null = null
   #pauseMs = 0
   #pausedUntilMs = 0

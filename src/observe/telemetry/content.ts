@@ -1,11 +1,11 @@
 /**
- * The words of prompts and answers, as the GenAI conventions write them on a span: only where the policy of the exchange says
- * so. Secrets are taken out, and long texts cut. Of images, sounds and files only their kind is told.
+ * The content of prompts and answers on spans, in the format of the GenAI conventions, only where the policy has `telemetry: content`.
+ * Secrets are removed and long texts are cut. Images, sounds and files are represented by their kind only.
  */
 import type { ChatCompletion, ChatMessage, Delta } from '#contract'
 import type { Redactor } from '../redact.ts'
 
-/** What was asked and answered, in the canonical format: as the provider was asked, and as the client was answered. */
+/** The request as it was sent to the provider, and the answer as the client got it, both in the canonical format. */
 export interface Content {
   readonly messages: readonly ChatMessage[]
   /** Whether the provider takes instructions of the system apart from the conversation. */
@@ -24,7 +24,7 @@ const OVERLAP = 64
 const MAX_NAME = 256
 /** With so many, arguments may be nested too deeply to be written again. */
 const MAX_BRACKETS = 500
-/** What a message or a part takes beside its text, about. */
+/** The approximate size of a message or part without its text. */
 const PART_CHARACTERS = 64
 
 export const TRUNCATED = '… [truncated]'
@@ -55,7 +55,7 @@ interface Message {
   readonly finish_reason?: string
 }
 
-/** The newest have room first: the oldest were told with the requests before. */
+/** The newest get room first: earlier requests have recorded the oldest. */
 function inputOf(messages: readonly ChatMessage[], writer: PartWriter): Message[] {
   const written: Message[] = []
   for (let index = messages.length - 1; index >= 0; index--) {
@@ -94,7 +94,7 @@ const FINISHES: ReadonlyMap<string, string> = new Map([
   ['tool_calls', 'tool_call'],
   ['function_call', 'tool_call'],
 ])
-/** Words of the formats: nobody looks for secrets in them. */
+/** Words of the formats, which are not searched for secrets. */
 const WORDS: ReadonlySet<string> = new Set(
   'system developer user assistant tool function text reasoning tool_call tool_call_response blob stop length'.split(
     ' ',
@@ -149,7 +149,7 @@ class PartWriter {
     return written
   }
 
-  /** Without secrets, and cut. Half a secret is none that anybody finds: it must not be left. */
+  /** Without secrets, and cut. A secret at the cut must be removed too: no pattern matches a half. */
   #fitted(text: string, most: number, isBroken = false): string {
     const isLong = text.length > most + OVERLAP
     const clean = this.#redact(isLong ? text.slice(0, most + OVERLAP) : text, isLong || isBroken)
@@ -175,7 +175,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What a message says, as it was said. */
+/** The parts of a message, in their order. */
 function* partsOf(message: ChatMessage | Delta): Generator<Part> {
   const { role, content, refusal, ...more } = message as Fields
   const thought = more['reasoning_content'] ?? more['reasoning']
@@ -213,7 +213,7 @@ function partOf({ type, text, refusal, image_url: image, input_audio: sound }: F
   }
 }
 
-/** Bytes, an address or an id: none of them is told. */
+/** Data, an address or an id, without its value. */
 function blob(modality: 'image' | 'audio' | 'document', type?: string): Part {
   return { type: 'blob', modality, ...given('mime_type', type), content: '' }
 }

@@ -1,6 +1,6 @@
 /**
- * Sends what is recorded to a collector, beside the requests: in batches, one request at a time of each signal, and never more
- * than a bounded number of spans waits. What the collector does not take is counted, and the log says so once, until it takes some again.
+ * Exports recorded spans and metrics to a collector, in the background: in batches, one request at a time for each signal. The number of
+ * waiting spans is bounded. Rejected data is counted, and the log reports it once, until the collector accepts data again.
  */
 import type { Log } from '#contract'
 import { type CollectorParts, Lane, post, type Sent } from './collector.ts'
@@ -35,7 +35,7 @@ const LAST_MS = 5_000
 export class Exporter {
   readonly #parts: ExporterParts
   readonly #unwatch: () => void
-  /** Ends the request that is under way. */
+  /** Ends the request in progress. */
   readonly #end = new AbortController()
   #waiting: WaitingSpan[] = []
   /** Of the content of those that wait. */
@@ -43,7 +43,7 @@ export class Exporter {
   readonly #lanes = { traces: new Lane(), metrics: new Lane() }
   #spansAtMs: number
   #metricsAtMs: number
-  /** What is wrong, by signal. */
+  /** The current problem of each signal. */
   readonly #problems = new Map<Signal, string>()
   #droppedMeanwhile = 0
 
@@ -146,7 +146,7 @@ export class Exporter {
   async #post(signal: Signal, encode: () => Uint8Array): Promise<Sent> {
     const sent = await post(this.#parts, signal, encode, this.#end.signal)
     this.#lanes[signal].heard(sent, this.#parts.now())
-    this.#tell(signal, sent)
+    this.#report(signal, sent)
     return sent
   }
 
@@ -155,8 +155,8 @@ export class Exporter {
     this.#parts.dropped(spans)
   }
 
-  /** The log says what is wrong once, and when it is no longer. */
-  #tell(signal: Signal, { problem }: Sent): void {
+  /** Logs a new problem once, and its end. */
+  #report(signal: Signal, { problem }: Sent): void {
     const { log, endpoint } = this.#parts
     const before = this.#problems.get(signal)
     if (problem === null) {

@@ -1,6 +1,6 @@
 /**
- * The histograms of the GenAI conventions, cumulative since the start. Not the SDK's: that one builds and sorts a set of
- * attributes for each value, at 1 µs each; here a series is found by texts that exist already.
+ * The histograms of the GenAI conventions, cumulative since the start. The SDK is not used: it builds and sorts a set of
+ * attributes for each value, which takes 1 µs. Here existing texts find a series.
  */
 import type { Clock } from '#contract'
 import type { MetricsExport } from './encoding.ts'
@@ -12,7 +12,7 @@ export interface Labels {
   /** `gen_ai.operation.name`. */
   readonly operation: string
   readonly peer: Peer
-  /** The provider's name for the model; null: nobody knows it. */
+  /** The provider's name for the model; null: unknown. */
   readonly model: string | null
   /** `error.type`; null: there was no error. */
   readonly error: string | null
@@ -34,7 +34,7 @@ interface Series {
 }
 
 /** The series of one operation, peer, model and error. Each is found when it is needed first: it shows from then on. */
-interface Known {
+interface KnownSeries {
   readonly operation: string
   readonly error: string | null
   duration?: Series
@@ -43,9 +43,10 @@ interface Known {
   output?: Series
 }
 
-type Kind = Exclude<keyof Known, 'operation' | 'error'>
+type Kind = Exclude<keyof KnownSeries, 'operation' | 'error'>
 
-const isOf = (known: Known, { operation, error }: Labels) => known.operation === operation && known.error === error
+const isOf = (known: KnownSeries, { operation, error }: Labels) =>
+  known.operation === operation && known.error === error
 
 class Histogram {
   readonly #descriptor: Descriptor
@@ -142,7 +143,7 @@ export class GenAiHistograms {
   )
 
   /** By the peer of a provider's entry, which a reload may replace, and by the model. */
-  readonly #known = new WeakMap<Peer, Map<string | null, Known[]>>()
+  readonly #known = new WeakMap<Peer, Map<string | null, KnownSeries[]>>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -177,7 +178,7 @@ export class GenAiHistograms {
     const series = histogram.series(labels, kind === 'input' || kind === 'output' ? kind : '')
     // A raw route's model may be anything: of one without a series nothing is kept.
     if (series === null) return null
-    const ofPeer = this.#known.get(peer) ?? new Map<string | null, Known[]>()
+    const ofPeer = this.#known.get(peer) ?? new Map<string | null, KnownSeries[]>()
     const ofModel = ofPeer.get(model) ?? []
     this.#known.set(peer, ofPeer.set(model, ofModel))
     let known = ofModel.find(each => isOf(each, labels))

@@ -1,6 +1,6 @@
 /** Whom an attempt asks, in the words of OpenTelemetry's conventions for GenAI. */
 
-/** Of a provider's entry in gateway.yaml, what telemetry tells of it. */
+/** The parts of a provider's entry in gateway.yaml that telemetry uses. */
 export interface PeerProvider {
   readonly name: string
   readonly dialect: string
@@ -14,7 +14,7 @@ export interface Peer {
   readonly name: string
   /** `gen_ai.provider.name`. */
   readonly provider: string
-  /** Null: there is no network on the way. */
+  /** Null: the provider is not reached by a network. */
   readonly address: string | null
   readonly port: number | null
 }

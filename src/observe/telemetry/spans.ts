@@ -12,7 +12,7 @@ import type { Trace } from './trace-context.ts'
 export interface AttemptFacts {
   readonly spanId: string
   readonly peer: Peer
-  /** The provider's name for the model; null: nobody knows it. */
+  /** The provider's name for the model; null: unknown. */
   readonly model: string | null
   /** `error.type`; null: there was no error. */
   readonly error: string | null
@@ -24,7 +24,7 @@ export interface AttemptFacts {
   readonly firstChunkMs: number | null
 }
 
-/** An exchange that is over, as telemetry tells of it. */
+/** A finished exchange, with the facts for telemetry. */
 export interface TracedExchange {
   readonly trace: Trace
   readonly summary: ExchangeSummary
@@ -33,11 +33,11 @@ export interface TracedExchange {
   readonly attempts: readonly AttemptFacts[]
   /** Asked for in the request: numbers and words of closed lists, under their names of the conventions. Only of a sampled one. */
   readonly asked: Attributes
-  /** What the provider calls its answer, in the same way. */
+  /** The provider's id and model of the answer, as attributes. */
   readonly answer: Attributes
-  /** Null: the policy does not ask for content, or there is none. */
+  /** Null: the policy records no content, or the exchange has none. */
   readonly content: Content | null
-  /** Why the answer ended, in the words of chat completions; null: nobody knows, or there are several answers. */
+  /** The finish reason, in the words of chat completions; null: unknown, or several answers. */
   readonly finish: string | null
   /** Monotonic milliseconds. */
   readonly openedMs: number
@@ -46,7 +46,7 @@ export interface TracedExchange {
 
 export type Attributes = Readonly<Record<string, string | number | boolean | string[]>>
 
-/** Who sends the spans. */
+/** Sends the spans. */
 export interface Sender {
   readonly resource: EncodableSpan['resource']
   readonly scope: MetricsExport['scopeMetrics'][number]['scope']
@@ -67,7 +67,7 @@ export function spansOf(traced: TracedExchange, sender: Sender): WaitingSpan[] {
   const { trace, summary, openedMs, attempts } = traced
   const at = (ms: number) => summary.at + ms - openedMs
   const { code, status, outcome } = summary
-  // A client's own mistake is no error of the server (HTTP conventions). A stream that breaks has begun with 200.
+  // A mistake of the client is not an error of the server (HTTP conventions). A broken stream has begun with 200.
   const hasBroken = (outcome === 'failed' || outcome === 'cut') && (status === null || status < 400)
   const isError = hasBroken || (status !== null && status >= 500)
   const server = new RecordedSpan(trace, sender, {
@@ -156,7 +156,7 @@ function clientAttributes(
   })
 }
 
-/** What came of the last attempt: the answer is its. */
+/** The attributes of the last attempt, which gave the answer. */
 function answerAttributes(
   { operation, summary: { usage }, answer, finish }: TracedExchange,
   attempt: AttemptFacts,
@@ -181,8 +181,8 @@ function answerAttributes(
 }
 
 /**
- * Without what is not known. A client's or a provider's number may be none that a collector takes: whole ones are sent in 64
- * bits, and with one that has more it refuses all spans of a request.
+ * Drops unknown values, and numbers that a collector refuses. Integers are sent in 64 bits: with a larger one, the collector refuses all
+ * spans of the request.
  */
 function given(values: Readonly<Record<string, Attributes[string] | null>>): Attributes {
   const known: Record<string, Attributes[string]> = {}
@@ -210,7 +210,7 @@ interface SpanFacts {
 
 type SpanContext = ReturnType<EncodableSpan['spanContext']>
 
-/** What the encoder reads of a span that is over. */
+/** A finished span, for the encoder. */
 class RecordedSpan implements WaitingSpan {
   readonly characters: number
   readonly name: string

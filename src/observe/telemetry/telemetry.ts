@@ -98,7 +98,7 @@ function observe({ operation, attempts, summary: { usage } }: TracedExchange, hi
     if (index < attempts.length - 1) continue
     const untroubled = error === null ? labels : { ...labels, error: null }
     if (firstChunkMs !== null) histograms.firstChunk(firstChunkMs, untroubled)
-    // What the gateway has estimated is no measure of the provider's.
+    // An estimate of the gateway is not a measurement of the provider.
     if (usage?.source === 'reported') histograms.tokens(usage.input ?? 0, usage.output ?? 0, untroubled)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * W3C Trace Context (level 1): which trace an exchange belongs to, whether it is sampled, and what its provider is told. Baggage
- * is neither read nor passed on.
+ * W3C Trace Context (level 1): the trace of an exchange, whether it is sampled, and the headers for its provider. Baggage is neither read
+ * nor forwarded.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Random } from '#contract'
@@ -12,7 +12,7 @@ export interface TracedAttempt {
   /** Empty where the exchange is not sampled. */
   readonly spanId: string
   readonly startedMs: number
-  /** Null: under way. */
+  /** Null: in progress. */
   endedMs: number | null
 }
 
@@ -36,7 +36,7 @@ export class Trace {
     this.parentId = parent?.spanId ?? null
     this.flags = parent === null ? Number(isSampled(this.id, ratio)) : parent.flags & KNOWN_FLAGS
     this.state = parent?.state ?? null
-    // Nobody hears of a span that is not recorded: the client's own stays the parent of what follows.
+    // A span that is not recorded cannot be a parent: the client's span stays the parent.
     this.spanId = this.isSampled || parent === null ? hexOf(2, random) : parent.spanId
     this.#random = random
   }
@@ -60,7 +60,7 @@ export class Trace {
   }
 }
 
-/** What a client says of the trace that its request belongs to. */
+/** The trace context of a client's request. */
 export interface Parent {
   readonly traceId: string
   readonly spanId: string
@@ -77,7 +77,7 @@ const TRACEPARENT = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)
 const NO_TRACE = '0'.repeat(32)
 const NO_SPAN = '0'.repeat(16)
 
-/** Reads `traceparent` and `tracestate`. Null: there is none, or it is not valid; then the client's `tracestate` means nothing. */
+/** Reads `traceparent` and `tracestate`. Null: missing or invalid; then the client's `tracestate` is ignored. */
 export function parentIn(headers: IncomingHttpHeaders): Parent | null {
   const said = headers['traceparent']
   if (typeof said !== 'string') return null
@@ -119,8 +119,8 @@ function stateIn(said: string | readonly string[] | undefined): string | null {
 }
 
 /**
- * Whether a trace that begins here is recorded. By the random part of its id (its last 56 bits, of which a number holds 52), so
- * that others who sample by the same ratio decide alike.
+ * Whether a trace that begins here is recorded. Decided by the random part of its id, so that others with the same ratio decide alike.
+ * The part has 56 bits, of which a number holds 52.
  */
 function isSampled(traceId: string, ratio: number): boolean {
   return Number.parseInt(traceId.slice(18, 31), 16) >= (1 - ratio) * 2 ** 52
