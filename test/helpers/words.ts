@@ -39,6 +39,7 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
 const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = [
   { file: 'src/config/policy/limit-warnings.ts', word: 'everybody', reason: 'a value of `per`' },
   { file: 'src/api/server.ts', word: 'nobody', reason: 'the value of `actor` in the log' },
+  { file: 'test/gateway/dropped.test.ts', word: 'tell', reason: 'a value of `on_dropped`' },
   { file: 'src/providers/demo/tools.ts', word: 'tell', reason: 'a word of messages, in a list of common words' },
 ]
 
