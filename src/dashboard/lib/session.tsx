@@ -1,30 +1,30 @@
-/** Who is signed in, for everything inside. */
+/** The session of the signed-in person, as a context. */
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { AboutView, SessionView } from '../../api/views.ts'
 
 export interface Signed {
   readonly about: AboutView
-  /** Null on the pages for those who are not signed in. */
+  /** Null on the pages before sign-in. */
   readonly session: SessionView | null
   /** After signing in, joining, changing the password. */
   readonly begin: (session: SessionView) => void
   readonly signOut: () => Promise<void>
-  /** Reads the session again: the balance in the sidebar has changed. */
+  /** Reads the session again, for the balance in the sidebar. */
   readonly refresh: () => void
 }
 
 /** app.tsx provides it. */
 export const SessionContext = createContext<Signed | null>(null)
 
-/** What there is to know, with or without a session. */
+/** The gateway's facts and the session, if any. Throws outside of `SessionContext`. */
 export function useSigned(): Signed {
   const signed = useContext(SessionContext)
   if (signed === null) throw new Error('useSigned() outside of SessionContext')
   return signed
 }
 
-/** On pages that only somebody signed in sees. */
+/** The session on pages that require one. Throws on others. */
 export function useSession(): Signed & { readonly session: SessionView } {
   const signed = useSigned()
   if (signed.session === null) throw new Error('useSession() on a page without a session')
