@@ -1,4 +1,4 @@
-/** Fields of forms: a label, a hint and an error that belong to the control, for eyes and for screen readers. */
+/** Form fields: a label, a hint and an error that belong to the control, also for screen readers. */
 import type {
   ComponentChildren,
   PartialInputHTMLAttributes,
@@ -25,7 +25,7 @@ interface Wired {
 
 interface FieldProps extends Said {
   readonly optional?: boolean | undefined
-  /** Draws the control with what wires it to the words. */
+  /** Draws the control with the ids that connect it to its texts. */
   readonly control: (wired: Wired) => VNode
 }
 
@@ -50,7 +50,7 @@ function describedBy(id: string, hint: ComponentChildren, error: string | undefi
   return ids && { 'aria-describedby': ids }
 }
 
-/** What is wrong with a control, and what helps to fill it in. */
+/** The error and the hint of a control. */
 function Words({ id, hint, error }: Omit<Said, 'label'> & { readonly id: string }): VNode {
   return (
     <>
@@ -89,7 +89,7 @@ interface TextProps extends Said, InputRest {
   readonly type?: 'text' | 'email' | 'search' | 'date' | 'number' | 'url' | undefined
   /** The id of a `<datalist>`. */
   readonly list?: string | undefined
-  /** Beside its own: `mono`. */
+  /** Classes besides its own: `mono`. */
   readonly class?: string | undefined
   readonly value: string
   readonly onValue: (value: string) => void
@@ -167,7 +167,7 @@ interface PasswordProps extends Said {
   readonly autoComplete: 'current-password' | 'new-password'
 }
 
-/** A password, that can be looked at. */
+/** A password field that can show its text. */
 export function PasswordField({ label, hint, error, value, onValue, name, autoComplete }: PasswordProps): VNode {
   const [shown, setShown] = useState(false)
   const control = (wired: Wired): VNode => (
@@ -201,7 +201,7 @@ interface SelectProps
   readonly options: readonly { readonly value: string; readonly label: string }[]
 }
 
-/** One of several. */
+/** A choice of one, as a select. */
 export function SelectField({ label, hint, error, value, onValue, options, ...rest }: SelectProps): VNode {
   const control = (wired: Wired): VNode => (
     <select
@@ -227,7 +227,7 @@ interface GroupProps extends Said {
   readonly options: readonly { readonly value: string; readonly label: string; readonly hint?: string }[]
 }
 
-/** Any of several. */
+/** A choice of any, as checkboxes. */
 export function CheckboxGroup({ values, onValues, options, ...said }: GroupProps): VNode {
   const turn = (value: string, on: boolean): void =>
     onValues(options.map(option => option.value).filter(each => (each === value ? on : values.includes(each))))
@@ -255,7 +255,7 @@ interface CheckboxProps {
   readonly onChecked: (checked: boolean) => void
 }
 
-/** Yes or no. */
+/** A checkbox. */
 export function Checkbox({ label, hint, checked, onChecked }: CheckboxProps): VNode {
   return (
     <label class="check">
@@ -274,7 +274,7 @@ interface ChoiceProps extends Said {
   readonly options: readonly { readonly value: string; readonly label: string }[]
 }
 
-/** One of a few that are all seen at once. */
+/** A choice of one, as visible buttons. */
 export function Choice({ value, onValue, options, ...said }: ChoiceProps): VNode {
   const name = useId()
   return (
@@ -299,17 +299,17 @@ export function Choice({ value, onValue, options, ...said }: ChoiceProps): VNode
 
 interface FormProps {
   readonly form: FormState
-  /** The button's words. */
+  /** The label of the submit button. */
   readonly submit: string
   readonly danger?: boolean | undefined
-  /** In the place of an error, when there is none. */
+  /** Shown in place of an error if there is none. */
   readonly note?: ComponentChildren
   readonly onCancel?: (() => void) | undefined
   readonly wide?: boolean | undefined
   readonly children?: ComponentChildren
 }
 
-/** A form with its buttons. The browser's own bubbles are off: errors stand at the fields; the first one takes the focus. */
+/** A form with its buttons. Browser validation is off: errors appear at the fields, and the first one gets the focus. */
 export function Form({ form, submit, danger, note, onCancel, wide, children }: FormProps): VNode {
   const { busy, error } = form
   const element = useRef<HTMLFormElement>(null)
@@ -346,7 +346,7 @@ export function Form({ form, submit, danger, note, onCancel, wide, children }: F
   )
 }
 
-/** The types of JSX ask for one literal type; here it is chosen. */
+/** JSX types require a literal type; here it is variable. */
 function kind(type: string): { readonly type: 'password' } {
   return { type: type as 'password' }
 }
