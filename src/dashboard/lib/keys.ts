@@ -57,14 +57,15 @@ export interface Models {
   readonly some: boolean
   readonly ids: readonly string[]
 }
+
 /** The form of an existing key, as typed. */
-/** What was typed about a key that there is. */
 export interface KeyDraft {
   readonly name: string
   readonly expires_at: Expiry
   readonly models: Models
   readonly spending_cap: string
 }
+
 /** The changed fields to send, or the error of each field. Unchanged fields are not sent, so the gateway does not check them. */
 export function changeOf(
   key: Pick<KeyView, 'name' | 'models' | 'spending_cap'>,

@@ -75,8 +75,8 @@ export function chartData(rows: readonly UsageRowView[], { step, from, to, metri
 }
 
 /**
- * A colour for each series, from 1. It is that of its place in a list which does not depend on the shown data, so a model has
- * the same colour on every page and day. If two have the same colour, the later in the list gets the next free one.
+ * A colour for each series, from 1: that of its place in a list which does not depend on the shown data. So a model has the
+ * same colour on every page and day. If two have the same colour, the later in the list gets the next free one.
  */
 export function coloursOf(ids: readonly string[], list: readonly string[]): ReadonlyMap<string, number> {
   const colours = new Map<string, number>()
@@ -189,22 +189,22 @@ export function customRange(
 ): { readonly from: string; readonly to: string; readonly step: Step } | { readonly problem: string } {
   const [from, until] = [Date.parse(`${first}T00:00:00Z`), Date.parse(`${last}T00:00:00Z`)]
   if (Number.isNaN(from) || Number.isNaN(until)) return { problem: 'Choose both dates.' }
-  if (until < from) return { problem: 'The last day is before the first.' }
+  if (until < from) return { problem: 'The last day is before the first. Choose a later last day.' }
   const to = until + LENGTH.day
   const days = (to - from) / LENGTH.day
-  if (days > MAX_DAYS) return { problem: `That is ${days} days. At most ${MAX_DAYS} can be shown at once.` }
+  if (days > MAX_DAYS) return { problem: `The range has ${days} days. Choose at most ${MAX_DAYS}.` }
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString(), step: days <= 3 ? 'hour' : 'day' }
 }
 
-/** Where the lines behind the bars are: four of them at most above zero, and none of the bars higher than the last. */
+/** The values of the grid lines: at most four above zero, and the last at least as high as the highest bar. */
 export function gridOf(most: number, metric: Metric): number[] {
   if (most <= 0) return [0, 1]
   let power = Math.floor(Math.log10(most)) - 1
-  // There is no half of a request.
+  // Requests and tokens are whole numbers.
   if (metric !== 'charged') power = Math.max(0, power)
   for (; ; power++) {
     for (const digit of [1, 2, 5]) {
-      // Of whole powers only: 3 * 0.1 would not be 0.3.
+      // Computed with whole powers only: 3 * 0.1 is not 0.3.
       const at = (line: number) => (power < 0 ? (line * digit) / 10 ** -power : line * digit * 10 ** power)
       const lines = Math.max(1, Math.ceil(most / at(1) - 1e-9))
       if (lines <= 4) return Array.from({ length: lines + 1 }, (_, line) => at(line))
@@ -212,19 +212,19 @@ export function gridOf(most: number, metric: Metric): number[] {
   }
 }
 
-/** A figure as it is shown: `$0.0523`, or `12.3k`. */
+/** The text of a figure: `$0.0523`, or `12.3k`. */
 export function figure(value: bigint, metric: Metric): string {
   return metric === 'charged' ? money(dollars(value)) : compact(Number(value))
 }
 
-/** Its height: dollars or counts as a number, for the drawing alone. */
+/** The height of a figure: dollars or counts as a number, for drawing only. */
 export function height(value: bigint, metric: Metric): number {
   return metric === 'charged' ? Number(value) / 1e9 : Number(value)
 }
 
 /**
- * What to call each key: its name, and where two have the same one, the end of its secret too. A key that was removed, or
- * is of another account, keeps its id.
+ * The name of each key. Keys with equal names also get the end of their secret. A key that was removed, or is of another
+ * account, keeps its id.
  */
 export function keyNames(keys: readonly KeyView[]): Readonly<Record<string, string>> {
   const often = new Map<string, number>()
@@ -237,12 +237,12 @@ export function keyNames(keys: readonly KeyView[]): Readonly<Record<string, stri
   )
 }
 
-/** A span's whole name: `21 Nov 2026` (days are days of UTC), or `21 Nov, 14:00`, in the reader's own time zone. */
+/** A span's full name: `21 Nov 2026` (days are in UTC), or `21 Nov, 14:00`, in the browser's time zone. */
 export function spanName(at: number, step: Step): string {
   return (step === 'day' ? DAY_NAME : HOUR_NAME).format(at)
 }
 
-/** What stands under the bars: at most so many, evenly. */
+/** The labels below the bars: at most `most`, evenly spaced. */
 export function tickLabels(times: readonly number[], step: Step, most: number): { at: number; label: string }[] {
   if (step === 'day') {
     const every = nice(times.length / most, [1, 2, 3, 5, 7, 14, 30, 60])
@@ -302,7 +302,7 @@ function amountIn(row: UsageRowView, metric: Metric): bigint {
   return BigInt(metric === 'requests' ? row.requests : row.prompt_tokens + row.completion_tokens)
 }
 
-/** The smallest become one, so that no more colours are needed than eyes can tell apart. */
+/** Combines the smallest series into one: only `MAX_SERIES` colours can be distinguished. */
 function together(all: readonly Series[]): readonly Series[] {
   if (all.length <= MAX_SERIES) return all
   const rest = all.slice(MAX_SERIES - 1)

@@ -32,6 +32,7 @@ interface State<T> {
  * `useResource<AccountView>('account')`. A null path reads nothing. If only the query changes, the old data stays until the
  * new arrives. Another path begins without data, so that one resource's data never appears under another's name.
  */
+export function useResource<T>(path: string | null, query?: Query, options: ResourceOptions = {}): Resource<T> {
   const address = path === null ? null : path + search(query)
   const [state, setState] = useState<State<T>>({ key: path, loading: path !== null })
   const [round, setRound] = useState(0)
@@ -62,7 +63,7 @@ interface State<T> {
 export interface Pages<Item> extends Omit<Resource<readonly Item[]>, 'replace'> {
   /** Counted from 1. */
   readonly page: number
-  /** No other page is known. */
+  /** No other page is known to exist. */
   readonly single: boolean
   /** Null if there is no such page. */
   readonly next: (() => void) | null

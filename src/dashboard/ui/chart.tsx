@@ -1,6 +1,6 @@
 /**
- * Usage over time as stacked bars, drawn by uPlot on a canvas. It has a legend of buttons, a box with figures under the
- * pointer, and a table of the same figures for people who cannot see a canvas.
+ * Usage over time as stacked bars, drawn by uPlot on a canvas, with a legend of buttons and a box with figures under the
+ * pointer. A table has the same figures for people who cannot see a canvas.
  */
 import type { VNode } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'

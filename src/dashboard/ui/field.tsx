@@ -11,28 +11,28 @@ import type { FormState } from '../lib/use-form.ts'
 import { Button } from './button.tsx'
 import { ErrorNote } from './state.tsx'
 
-interface Said {
+interface Labelling {
   readonly label: string
   readonly hint?: ComponentChildren
   readonly error?: string | undefined
 }
 
-interface Wired {
+interface ControlIds {
   readonly id: string
   readonly 'aria-describedby'?: string
   readonly 'aria-invalid'?: 'true'
 }
 
-interface FieldProps extends Said {
+interface FieldProps extends Labelling {
   readonly optional?: boolean | undefined
   /** Draws the control with the ids that connect it to its texts. */
-  readonly control: (wired: Wired) => VNode
+  readonly control: (wired: ControlIds) => VNode
 }
 
 /** The frame of one control. */
 export function Field({ label, hint, error, optional, control }: FieldProps): VNode {
   const id = useId()
-  const wired: Wired = { id, ...describedBy(id, hint, error), ...(error && { 'aria-invalid': 'true' as const }) }
+  const wired: ControlIds = { id, ...describedBy(id, hint, error), ...(error && { 'aria-invalid': 'true' as const }) }
   return (
     <div class="field">
       <label class="field-label" for={id}>
@@ -51,7 +51,7 @@ function describedBy(id: string, hint: ComponentChildren, error: string | undefi
 }
 
 /** The error and the hint of a control. */
-function Words({ id, hint, error }: Omit<Said, 'label'> & { readonly id: string }): VNode {
+function Words({ id, hint, error }: Omit<Labelling, 'label'> & { readonly id: string }): VNode {
   return (
     <>
       {error && (
@@ -69,7 +69,7 @@ function Words({ id, hint, error }: Omit<Said, 'label'> & { readonly id: string 
 }
 
 /** The frame of several controls. */
-function Group({ label, hint, error, children }: Said & { readonly children: ComponentChildren }): VNode {
+function Group({ label, hint, error, children }: Labelling & { readonly children: ComponentChildren }): VNode {
   const id = useId()
   return (
     <fieldset class="field" {...describedBy(id, hint, error)}>
@@ -85,7 +85,7 @@ type InputRest = Omit<
   'label' | 'value' | 'id' | 'class' | 'role' | 'type'
 >
 
-interface TextProps extends Said, InputRest {
+interface TextProps extends Labelling, InputRest {
   readonly type?: 'text' | 'email' | 'search' | 'date' | 'number' | 'url' | undefined
   /** The id of a `<datalist>`. */
   readonly list?: string | undefined
@@ -111,7 +111,7 @@ export function TextField({
   class: extra = '',
   ...rest
 }: TextProps): VNode {
-  const control = (wired: Wired): VNode => {
+  const control = (wired: ControlIds): VNode => {
     const input = (
       <input
         class={`input ${extra}`}
@@ -138,7 +138,7 @@ export function TextField({
 }
 
 interface AreaProps
-  extends Said,
+  extends Labelling,
     Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, 'label' | 'value' | 'id' | 'class' | 'role'> {
   readonly value: string
   readonly onValue: (value: string) => void
@@ -147,7 +147,7 @@ interface AreaProps
 
 /** Several lines of text. */
 export function TextArea({ label, hint, error, optional, value, onValue, ...rest }: AreaProps): VNode {
-  const control = (wired: Wired): VNode => (
+  const control = (wired: ControlIds): VNode => (
     <textarea
       class="input"
       rows={3}
@@ -160,7 +160,7 @@ export function TextArea({ label, hint, error, optional, value, onValue, ...rest
   return <Field label={label} hint={hint} error={error} optional={optional} control={control} />
 }
 
-interface PasswordProps extends Said {
+interface PasswordProps extends Labelling {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly name: string
@@ -170,7 +170,7 @@ interface PasswordProps extends Said {
 /** A password field that can show its text. */
 export function PasswordField({ label, hint, error, value, onValue, name, autoComplete }: PasswordProps): VNode {
   const [shown, setShown] = useState(false)
-  const control = (wired: Wired): VNode => (
+  const control = (wired: ControlIds): VNode => (
     <div class="input-group">
       <input
         class="input"
@@ -194,7 +194,7 @@ export function PasswordField({ label, hint, error, value, onValue, name, autoCo
 }
 
 interface SelectProps
-  extends Said,
+  extends Labelling,
     Omit<PartialSelectHTMLAttributes<HTMLSelectElement>, 'label' | 'value' | 'id' | 'class' | 'role'> {
   readonly value: string
   readonly onValue: (value: string) => void
@@ -203,7 +203,7 @@ interface SelectProps
 
 /** A choice of one, as a select. */
 export function SelectField({ label, hint, error, value, onValue, options, ...rest }: SelectProps): VNode {
-  const control = (wired: Wired): VNode => (
+  const control = (wired: ControlIds): VNode => (
     <select
       class="input select"
       {...rest}
@@ -221,7 +221,7 @@ export function SelectField({ label, hint, error, value, onValue, options, ...re
   return <Field label={label} hint={hint} error={error} control={control} />
 }
 
-interface GroupProps extends Said {
+interface GroupProps extends Labelling {
   readonly values: readonly string[]
   readonly onValues: (values: readonly string[]) => void
   readonly options: readonly { readonly value: string; readonly label: string; readonly hint?: string }[]
@@ -268,7 +268,7 @@ export function Checkbox({ label, hint, checked, onChecked }: CheckboxProps): VN
   )
 }
 
-interface ChoiceProps extends Said {
+interface ChoiceProps extends Labelling {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly options: readonly { readonly value: string; readonly label: string }[]
@@ -302,7 +302,7 @@ interface FormProps {
   /** The label of the submit button. */
   readonly submit: string
   readonly danger?: boolean | undefined
-  /** Shown in place of an error if there is none. */
+  /** Shown while there are no errors. */
   readonly note?: ComponentChildren
   readonly onCancel?: (() => void) | undefined
   readonly wide?: boolean | undefined

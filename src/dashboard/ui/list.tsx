@@ -1,4 +1,4 @@
-/** A card with a list: filters, the table with its pages, and a placeholder while there is no data. */
+/** A card with a list: filters, the table with its pages, and a placeholder without data. */
 import type { ComponentChildren, VNode } from 'preact'
 import type { Pages } from '../lib/use-resource.ts'
 import { Card, type CardProps } from './card.tsx'

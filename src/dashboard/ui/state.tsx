@@ -33,7 +33,7 @@ export function Empty({ title, icon, children, action }: EmptyProps): VNode {
 interface ErrorProps {
   readonly error: ApiError
   readonly retry?: (() => void) | undefined
-  /** What failed: `Failed to load the keys.` */
+  /** The failure: `Failed to load the keys.` */
   readonly title?: string | undefined
 }
 
