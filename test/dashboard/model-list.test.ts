@@ -46,7 +46,7 @@ test('a model without a price has the smallest margin', () => {
   expect(narrowed(rows, { search: '', group: '', sort: 'margin' })[0]!.id).toBe('gift')
 })
 
-test('groups are the wildcards, where there is one', () => {
+test('groups are the wildcards, if there are any', () => {
   expect(groupsOf(MEMBER)).toEqual([
     ['maker/*', 2],
     ['others', 2],

@@ -23,7 +23,7 @@ interface ListProps<Row>
   readonly children?: ComponentChildren
 }
 
-/** `<List title="Tokens" rows={tokens} caption="Operator tokens" columns={COLUMNS} empty={<Empty … />} />` */
+/** `<List title="API tokens" rows={tokens} caption="API tokens" columns={COLUMNS} empty={<Empty … />} />` */
 export function List<Row extends { readonly id: string }>(props: ListProps<Row>): VNode {
   const { title, hint, actions, rows, failed, byName, filters, instead, children, ...table } = props
   const drawn = (of: readonly Row[], busy = false): VNode => <Table {...table} rows={of} busy={busy} />
