@@ -8,7 +8,7 @@ import { ApiError, api, onSignedOut } from './lib/api.ts'
 import type { PageProps } from './lib/paths.ts'
 import { match, type Params, placeAfter } from './lib/paths.ts'
 import { navigate, Router, usePlace } from './lib/router.tsx'
-import { SessionContext, type Signed } from './lib/session.tsx'
+import { SessionContext, type SessionState } from './lib/session.tsx'
 import { type PageRoute, ROUTES } from './routes.ts'
 import { Button, ButtonLink, Empty, ErrorBox, Loading, Page } from './ui/index.ts'
 import { Toasts } from './ui/toast.tsx'
@@ -43,7 +43,7 @@ function Start(): VNode {
   if (error) return <Alone>{<ErrorBox title="The dashboard failed to start" error={error} retry={load} />}</Alone>
   if (about === undefined || session === undefined)
     return <Alone>{<Loading lines={3} label="Loading Tollgate" />}</Alone>
-  const signed: Signed = {
+  const signed: SessionState = {
     about,
     session,
     begin: setSession,

@@ -1,6 +1,6 @@
 /**
- * The flows of people, in a real browser with a real gateway: register, create a key, use it with the official SDK, see the
- * charge, rotate and revoke it. Another flow lets a session expire.
+ * The flows of people, in a real browser with a real gateway. One registers, creates a key, uses it with the official SDK,
+ * sees the charge, rotates and revokes the key. Another lets a session expire.
  */
 import OpenAI from 'openai'
 import type { Browser, Page } from 'playwright-core'

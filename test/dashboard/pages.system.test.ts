@@ -1,6 +1,6 @@
 /**
  * Every page in a browser, empty, with data, and with names that contain markup. It passes axe's rules, in light and dark,
- * and is no wider than a phone. It has no errors and sends no request to another origin.
+ * and fits a phone. It has no errors and sends no request to another origin.
  */
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'

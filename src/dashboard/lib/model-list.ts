@@ -11,7 +11,7 @@ export interface ModelRow {
 }
 
 /** The search, the group and the order of a list. Empty text: all models, in the gateway's order. */
-export interface Wanted {
+export interface ListQuery {
   readonly search: string
   /** A wildcard, or `OTHERS`. */
   readonly group: string
@@ -62,7 +62,7 @@ export const SORTS: Readonly<Record<string, { readonly label: string; readonly o
 }
 
 /** The matching models, in the chosen order. */
-export function narrowed(rows: readonly ModelRow[], { search, group, sort }: Wanted): readonly ModelRow[] {
+export function narrowed(rows: readonly ModelRow[], { search, group, sort }: ListQuery): readonly ModelRow[] {
   const words = search.toLowerCase().split(/\s+/)
   const found = rows.filter(({ model }) => {
     if (group !== '' && groupOf(model) !== group) return false

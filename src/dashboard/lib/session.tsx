@@ -3,7 +3,7 @@ import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { AboutView, SessionView } from '../../api/views.ts'
 
-export interface Signed {
+export interface SessionState {
   readonly about: AboutView
   /** Null on the pages before sign-in. */
   readonly session: SessionView | null
@@ -15,18 +15,18 @@ export interface Signed {
 }
 
 /** app.tsx provides it. */
-export const SessionContext = createContext<Signed | null>(null)
+export const SessionContext = createContext<SessionState | null>(null)
 
 /** The gateway's facts and the session, if any. Throws outside of `SessionContext`. */
-export function useSigned(): Signed {
+export function useSigned(): SessionState {
   const signed = useContext(SessionContext)
   if (signed === null) throw new Error('useSigned() outside of SessionContext')
   return signed
 }
 
 /** The session on pages that require one. Throws on others. */
-export function useSession(): Signed & { readonly session: SessionView } {
+export function useSession(): SessionState & { readonly session: SessionView } {
   const signed = useSigned()
   if (signed.session === null) throw new Error('useSession() on a page without a session')
-  return signed as Signed & { readonly session: SessionView }
+  return signed as SessionState & { readonly session: SessionView }
 }

@@ -12,7 +12,7 @@ export type TrailLine = ReceiptView['trail'][number]
 export type Tone = 'good' | 'bad' | 'warning' | 'neutral'
 
 /** A line of the trail as text. */
-export interface Explained {
+export interface Explanation {
   readonly sentence: string
   /** Further facts; null: none. */
   readonly more: string | null
@@ -20,7 +20,7 @@ export interface Explained {
 }
 
 /** One step's line of the trail as a sentence that begins with the step's name. */
-export function explain(line: TrailLine): Explained {
+export function explain(line: TrailLine): Explanation {
   const [tone, predicate] = predicateOf(line)
   const more = [WHYS[line.why ?? ''], heldBack(line), line.note && `It noted: “${line.note}”.`].filter(Boolean)
   return { tone, sentence: `${line.step} ${predicate}`, more: more.length === 0 ? null : more.join(' ') }
