@@ -1,4 +1,4 @@
-/** Who is here, which page that is, and what stands in the place of a page that cannot be shown. */
+/** The root component: the session, the page of the address, and the replacement for a page that cannot be shown. */
 
 import { Component, type ComponentChildren, type ComponentType, type VNode } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
@@ -8,7 +8,7 @@ import { ApiError, api, onSignedOut } from './lib/api.ts'
 import type { PageProps } from './lib/paths.ts'
 import { match, type Params, placeAfter } from './lib/paths.ts'
 import { navigate, Router, usePlace } from './lib/router.tsx'
-import { SessionContext, type Signed } from './lib/session.tsx'
+import { SessionContext, type SessionState } from './lib/session.tsx'
 import { type PageRoute, ROUTES } from './routes.ts'
 import { Button, ButtonLink, Empty, ErrorBox, Loading, Page } from './ui/index.ts'
 import { Toasts } from './ui/toast.tsx'
@@ -22,14 +22,14 @@ export function App(): VNode {
   )
 }
 
-/** Asks what gateway this is and who is signed in, before anything else is drawn. */
+/** Loads the gateway's facts and the session before anything is drawn. */
 function Start(): VNode {
   const [about, setAbout] = useState<AboutView>()
   const [session, setSession] = useState<SessionView | null>()
   const [error, setError] = useState<ApiError>()
   const load = useCallback(() => {
     setError(undefined)
-    whoIsHere().then(([aboutNow, found]) => {
+    loadStart().then(([aboutNow, found]) => {
       setAbout(aboutNow)
       setSession(found)
     }, setError)
@@ -43,7 +43,7 @@ function Start(): VNode {
   if (error) return <Alone>{<ErrorBox title="The dashboard failed to start" error={error} retry={load} />}</Alone>
   if (about === undefined || session === undefined)
     return <Alone>{<Loading lines={3} label="Loading Tollgate" />}</Alone>
-  const signed: Signed = {
+  const signed: SessionState = {
     about,
     session,
     begin: setSession,
@@ -52,7 +52,7 @@ function Start(): VNode {
       navigate('/sign-in')
       setSession(null)
     },
-    // The balance in the sidebar: when it cannot be read, the old one stays.
+    // Updates the balance in the sidebar. If it cannot be read, the old one stays.
     refresh: () => void sessionNow().then(setSession, () => {}),
   }
   return (
@@ -62,7 +62,7 @@ function Start(): VNode {
   )
 }
 
-/** The page of this address, for this person. */
+/** The page of the address, if this person may see it. */
 function Pages({ session }: { readonly session: SessionView | null }): VNode {
   const { path, query } = usePlace()
   const found = match(ROUTES, path)
@@ -80,7 +80,7 @@ function Pages({ session }: { readonly session: SessionView | null }): VNode {
   return needsSession && session !== null ? <Layout path={path}>{page}</Layout> : page
 }
 
-/** Where somebody has to go who cannot be here; null: nowhere. */
+/** The address to go to instead of this one; null: stay here. */
 function redirect(
   route: PageRoute | undefined,
   path: string,
@@ -104,19 +104,20 @@ function Lazy({ route, params }: { readonly route: PageRoute; readonly params: P
   const Shown = loaded.get(route)
   useEffect(() => {
     if (loaded.has(route)) return
-    let gone = false
+    let unmounted = false
     route.page().then(
       file => {
         loaded.set(route, file.default)
-        if (!gone) redraw(number => number + 1)
+        if (!unmounted) redraw(number => number + 1)
       },
-      () => !gone && setFailed(true),
+      () => !unmounted && setFailed(true),
     )
     return () => {
-      gone = true
+      unmounted = true
     }
   }, [route])
-  if (failed) return <Broken message="A part of the page could not be loaded. The gateway may have been updated." />
+  if (failed)
+    return <Broken message="A part of the page could not be loaded: the gateway may have been updated. Try again." />
   return Shown ? (
     <Boundary>
       <Shown params={params} />
@@ -126,7 +127,7 @@ function Lazy({ route, params }: { readonly route: PageRoute; readonly params: P
   )
 }
 
-/** A page that breaks does not take the sidebar with it. */
+/** Keeps the sidebar when a page throws. */
 class Boundary extends Component<{ readonly children: ComponentChildren }, { broken: boolean }> {
   override state = { broken: false }
 
@@ -137,7 +138,7 @@ class Boundary extends Component<{ readonly children: ComponentChildren }, { bro
 
   render(): ComponentChildren {
     if (!this.state.broken) return this.props.children
-    return <Broken message="An error in this page stopped it from loading." />
+    return <Broken message="An error stopped this page. Try again." />
   }
 }
 
@@ -156,7 +157,7 @@ function NotFound(): VNode {
     <Page title="Page not found">
       <Empty
         icon="search"
-        title="There is nothing at this address"
+        title="No page has this address"
         action={
           <>
             <ButtonLink href="/" variant="primary">
@@ -166,13 +167,13 @@ function NotFound(): VNode {
           </>
         }
       >
-        The link may be old, or it belongs to somebody else's account.
+        The link may be old, or it may belong to another account.
       </Empty>
     </Page>
   )
 }
 
-/** Without the frame of the signed-in pages. */
+/** Shows its content without the sidebar. */
 function Alone({ children }: { readonly children: ComponentChildren }): VNode {
   return (
     <main class="gate">
@@ -181,8 +182,8 @@ function Alone({ children }: { readonly children: ComponentChildren }): VNode {
   )
 }
 
-/** Whose session it is, is asked only when there is one: else the browser would write an error into its console. */
-async function whoIsHere(): Promise<readonly [AboutView, SessionView | null]> {
+/** Requests the session only if there is one: otherwise the browser would log a 401 in its console. */
+async function loadStart(): Promise<readonly [AboutView, SessionView | null]> {
   const about = await api.get<AboutView>('about')
   return [about, about.signed_in ? await sessionNow() : null]
 }

@@ -1,10 +1,10 @@
 /**
- * Runs before anything is drawn, while the rest is still loading: a page that somebody wants dark must not begin light. It
- * imports nothing, so that the browser can run it at once; from then on lib/theme.ts has the theme.
+ * The theme before the first paint: a dark page must not flash light. It imports nothing, so the browser can run it at once;
+ * lib/theme.ts takes over later.
  */
 {
   let kept: string | null = null
-  // Where storage is forbidden, nothing was kept.
+  // Reading throws where storage is forbidden.
   try {
     kept = localStorage.getItem('tollgate-theme')
   } catch {}

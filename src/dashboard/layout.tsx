@@ -1,4 +1,4 @@
-/** The frame around every page of somebody signed in: sidebar, or a top bar with a drawer on small screens. */
+/** The frame around every page of a signed-in person: a sidebar, or a top bar with a drawer on small screens. */
 
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
@@ -31,7 +31,7 @@ export function Layout({ path, children }: LayoutProps): VNode {
     const keyed = (event: KeyboardEvent): void => {
       if (event.key === 'Escape') close()
     }
-    // The drawer is a sidebar again when there is room, and must not keep the page locked.
+    // On a wide window the drawer is a sidebar again and must not lock the page.
     const wide = matchMedia('(min-width: 1000px)')
     const widened = (): void => setOpen(false)
     document.addEventListener('keydown', keyed)
@@ -91,7 +91,7 @@ function Sidebar({ path, open, onClose }: SidebarProps): VNode {
   const box = useRef<HTMLElement>(null)
   const leaving = useAction(signOut)
   const leave = async (): Promise<void> => {
-    if (!(await leaving.run())) announce('Signing out did not work. Try again.', 'bad')
+    if (!(await leaving.run())) announce('Could not sign out. Try again.', 'bad')
   }
   useEffect(() => {
     if (open) box.current?.querySelector<HTMLElement>('button, a')?.focus()
@@ -182,7 +182,7 @@ function Brand(): VNode {
   )
 }
 
-/** One receipt belongs to the receipts; the overview is only itself. */
+/** A receipt's page is within the receipts; the overview contains only itself. */
 function isWithin(path: string, href: string): boolean {
   return path === href || (href !== '/' && path.startsWith(`${href}/`))
 }

@@ -1,4 +1,4 @@
-/** Which page stands where, and what the sidebar shows of them. Each page is a file of its own that is loaded when needed. */
+/** The route table: the address, audience and sidebar entry of each page. Each page is a file that is loaded when needed. */
 
 import type { ComponentType } from 'preact'
 import type { PageProps, Route } from './lib/paths.ts'
@@ -6,13 +6,12 @@ import type { IconName } from './ui/icons.tsx'
 
 type Load = () => Promise<{ readonly default: ComponentType<PageProps> }>
 
-/** A page, who may see it, and its place in the sidebar. */
+/** A page, its audience, and its entry in the sidebar. */
 export interface PageRoute extends Route<Load> {
   readonly audience: 'anyone' | 'person' | 'operator'
   readonly nav?: { readonly title: string; readonly icon: IconName }
 }
 
-/** Every page there is. */
 export const ROUTES: readonly PageRoute[] = [
   { path: '/sign-in', audience: 'anyone', page: () => import('./pages/sign-in.tsx') },
   { path: '/register', audience: 'anyone', page: () => import('./pages/register.tsx') },
@@ -41,7 +40,7 @@ export const ROUTES: readonly PageRoute[] = [
     'configuration',
     () => import('./pages/operator/configuration.tsx'),
   ),
-  operator('/operator/tokens', 'Tokens', 'token', () => import('./pages/operator/tokens.tsx')),
+  operator('/operator/tokens', 'API tokens', 'token', () => import('./pages/operator/tokens.tsx')),
 ]
 
 function person(path: string, title: string, icon: IconName, page: Load): PageRoute {

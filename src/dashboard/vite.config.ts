@@ -1,6 +1,6 @@
 /**
- * How the page is built: JSX for Preact without a plugin, files with hashes in their names, and nothing inline, because the
- * page is served with a content security policy that allows neither inline scripts nor inline styles.
+ * The build of the page: JSX for Preact without a plugin, and hashed file names. Nothing is inline: the content security policy
+ * forbids inline scripts and styles.
  */
 import { defineConfig, type Plugin } from 'vite'
 
@@ -17,7 +17,7 @@ export default defineConfig({
     emptyOutDir: true,
     target: 'es2023',
     assetsInlineLimit: 0,
-    // The page names what it begins with; the few files that come later are not worth a loader of their own.
+    // index.html names the first files; the few later ones do not justify a preload helper.
     modulePreload: {
       polyfill: false,
       resolveDependencies: (_, names, { hostType }) => (hostType === 'html' ? names : []),
@@ -28,8 +28,8 @@ export default defineConfig({
       output: {
         codeSplitting: {
           includeDependenciesRecursively: false,
-          // Many small files compress badly: what the same people open is one file. The charts' library stays apart.
-          // The first group that fits has a file. Signing in is in that of everybody: alone it would be a small one.
+          // Small files compress badly, so files that are opened together are one chunk. The first matching group wins.
+          // The charts' library has its own chunk. The sign-in pages are in `core`: alone they would be a small file.
           groups: [
             { name: 'operator', test: /\/pages\/operator\// },
             {
@@ -52,7 +52,7 @@ export default defineConfig({
   },
 })
 
-/** A script that the browser runs before it draws: an ordinary one in the head, not a module, which would wait. */
+/** Adds a script that runs before the first paint: a classic script in the head, because a module would wait. */
 function firstScript(file: string): Plugin {
   return {
     name: 'first-script',
@@ -64,7 +64,7 @@ function firstScript(file: string): Plugin {
       order: 'post',
       handler(_, { bundle = {} }) {
         const made = Object.values(bundle).find(each => each.type === 'chunk' && each.facadeModuleId === file)
-        if (!made) throw new Error(`${file} is not among what was built`)
+        if (!made) throw new Error(`${file} is not in the build. Check the plugin's entry file.`)
         return [{ tag: 'script', attrs: { src: `/${made.fileName}` }, injectTo: 'head-prepend' }]
       },
     },

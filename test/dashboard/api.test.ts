@@ -95,7 +95,7 @@ test.each([
   expect(await failure(api.get('account'))).toMatchObject(expected)
 })
 
-test('a gateway that is not there is said so, in words', async () => {
+test('an unreachable gateway is reported in words', async () => {
   await close()
   const error = await failure(api.get('account'))
   expect(error).toMatchObject({ status: 0, code: 'unreachable' })
@@ -116,7 +116,7 @@ test('only "not signed in" ends the session in the page, and a wrong password do
   answer = refuse(401, { message: 'Wrong.', code: 'wrong_credentials' })
   await failure(api.post('session', {}))
   expect(ended).not.toHaveBeenCalled()
-  answer = refuse(401, { message: 'Nobody.', code: 'not_signed_in' })
+  answer = refuse(401, { message: 'Not signed in.', code: 'not_signed_in' })
   await failure(api.get('keys'))
   expect(ended).toHaveBeenCalledOnce()
   await failure(api.stream('playground', {}))
@@ -129,7 +129,7 @@ test('a redirect is not followed: it could lead to another origin', async () => 
   expect(seen).toHaveLength(1)
 })
 
-test('every request carries the header of the page, and a body only where there is one', async () => {
+test('every request has the header of the page, and a body only if one is given', async () => {
   answer = response => response.end('{}')
   await api.get('usage', { from: 'a b', step: 'day', by: null })
   await api.post('keys/k/revoke')
@@ -153,12 +153,12 @@ test('every request carries the header of the page, and a body only where there 
   ])
 })
 
-test('nothing comes of a 204', async () => {
+test('a 204 returns undefined', async () => {
   answer = response => response.writeHead(204).end()
   await expect(api.delete('operator/links/l')).resolves.toBeUndefined()
 })
 
-test('a stream is handed on as it comes, with its head', async () => {
+test('a stream is returned with its head before its body has arrived', async () => {
   answer = response => {
     response.writeHead(200, { 'content-type': 'text/event-stream', 'x-request-id': 'exc_1' })
     response.end('data: [DONE]\n\n')

@@ -24,7 +24,7 @@ export const WITHOUT_BROWSER =
 /** A folder for a picture of every page that the tests open; without it none is taken. */
 export const PICTURES = process.env['TOLLGATE_PICTURES']
 
-/** Of everybody who registers in a test. */
+/** The password of all people that a test registers. */
 export const PASSWORD = 'correct horse battery'
 
 /** Tests in a browser of their own, which is there when they run. */
@@ -137,7 +137,7 @@ export async function settled(page: Page): Promise<void> {
 const require = createRequire(import.meta.url)
 let axe: string | undefined
 
-/** What axe-core finds, each with the elements: WCAG 2.2 A and AA, and what it calls best practice. */
+/** The findings of axe-core with their elements: WCAG 2.2 A and AA, and its best practices. */
 async function violations(page: Page): Promise<string[]> {
   axe ??= await readFile(require.resolve('axe-core/axe.min.js'), 'utf8')
   // Evaluated by the debugger: the page's own content policy allows no such script.

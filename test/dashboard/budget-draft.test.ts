@@ -32,7 +32,7 @@ const BUDGET: BudgetView = {
   then: 'small',
 }
 
-describe('what was typed', () => {
+describe('a typed budget', () => {
   test.each<[change: Partial<BudgetDraft>, field: keyof BudgetDraft]>([
     [{ amount: '' }, 'amount'],
     [{ amount: 'much' }, 'amount'],
@@ -61,7 +61,7 @@ describe('what was typed', () => {
   })
 })
 
-test('a form begins with the budget that there is, or with a period that has none', () => {
+test('a form begins with the existing budget, or with a free period', () => {
   const draft = { every: 'month', amount: '1,250.000000001', zone: 'Europe/Berlin', at: '50%, 90%', then: 'small' }
   expect(draftOf(BUDGET, [])).toEqual(draft)
   expect(budgetOf(draft).body).toMatchObject({ amount: BUDGET.amount, at: BUDGET.at })

@@ -29,7 +29,7 @@ describeWith(WITHOUT_BROWSER, 'budgets', () => {
     if (charged !== undefined) await ledger.settle(aSettle({ exchange, amount: parseMoney(charged) }))
   }
 
-  test('a member limits a key, sees what is left, and removes the limit', async () => {
+  test('a member limits a key, sees the rest, and removes the limit', async () => {
     const { page, open, join, check, problems } = await visit(browser, { url: stage.dashboard })
     await join(await stage.invite('member', null, parseMoney('10')), 'ada@example.com')
     const { store } = stage.running
@@ -108,7 +108,7 @@ describeWith(WITHOUT_BROWSER, 'budgets', () => {
     expect(problems).toEqual([])
   })
 
-  test("an operator sets the account's budgets; its people see them, also exhausted ones, and are locked out of nothing", async () => {
+  test("an operator sets the account's budgets; its people see them, also exhausted ones, and can use every page", async () => {
     const { page, open, join, check, problems } = await visit(browser, { url: stage.dashboard })
     const { store } = stage.running
     await join(await stage.invite('operator'), 'zoe@example.com')

@@ -34,7 +34,7 @@ browserTests('chart', browser => {
     await page.context().close()
   })
 
-  test('a model has the same colour on every page and in every time', async () => {
+  test('a model has the same colour on every page and in every period', async () => {
     await using stage = await openStage()
     const { id: account } = await stage.running.store.createAccount({ name: 'acme' })
     await stage.running.store.credit({ account, amount: 900_000_000_000n, reference: 'r', actor: 'test' })
@@ -69,7 +69,7 @@ function read(page: Page): Promise<{ bars: number[]; gaps: number }> {
     const over = document.querySelector('.chart .u-over')
     const { width, height } = canvas
     const { data } = canvas.getContext('2d', { willReadFrequently: true }).getImageData(0, 0, width, height)
-    // What is drawn is grey (text, lines), white (the ground is see-through), or a series.
+    // Drawn pixels are grey (text, lines), transparent (the background), or the colour of a series.
     const at = (x, y) => data.slice(4 * (y * width + x), 4 * (y * width + x) + 4)
     const coloured = ([red, green, blue, alpha]) => alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60
     const left = Math.ceil(over.offsetLeft), right = Math.floor(over.offsetLeft + over.offsetWidth)

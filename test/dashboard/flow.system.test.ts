@@ -1,6 +1,6 @@
 /**
- * What people do, in a real browser on the real page of a real gateway: register, make a key, use it with the official SDK,
- * see the charge, rotate, revoke; and let a session grow old.
+ * The flows of people, in a real browser with a real gateway. One registers, creates a key, uses it with the official SDK,
+ * sees the charge, rotates and revokes the key. Another lets a session expire.
  */
 import OpenAI from 'openai'
 import type { Browser, Page } from 'playwright-core'
@@ -78,7 +78,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await page.getByRole('definition').getByText(`exactly ${left}`).waitFor()
     await page.locator('.sidebar-balance').getByTitle(left).waitFor()
 
-    // What it costs is what the page says.
+    // The page shows the cost of the answer.
     await open('/receipts')
     await shown(page, cost)
     await open('/')
@@ -163,7 +163,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await visitor.context.close()
   })
 
-  test("the clients' listener says where the page is", async () => {
+  test("the clients' listener shows the address of the page", async () => {
     const answer = await fetch(`${stage.url}/`)
     expect(answer.status).toBe(200)
     const { message, base_url, dashboard, docs } = (await answer.json()) as Record<string, string>
@@ -180,7 +180,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     expect([head!.status, post!.status]).toEqual([200, 404])
   })
 
-  test('the playground streams, says what it cost, and stops', async () => {
+  test('the playground streams, shows the cost, and stops', async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     const { page, open, problems } = visitor
     await register(visitor, 'grace@example.com')
@@ -202,7 +202,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await visitor.context.close()
   })
 
-  test('people pick the receipts of a tag', async () => {
+  test('people filter receipts by a tag', async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     const { page, open, problems } = visitor
     await register(visitor, 'mary@example.com')
@@ -261,7 +261,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await page.waitForURL(`**/operator/accounts/${accountId}?receipt=${id}`)
     await page.getByRole('heading', { level: 1, name: 'Receipt for demo-small' }).waitFor()
 
-    // What asked for a dialog may go with what is done: then the heading has the focus.
+    // The action may remove the button that opened the dialog: then the heading has the focus.
     await store.people.createToken({ name: 'payments', expiresAt: null, createdBy: 'test' })
     await open('/operator/tokens')
     await page.getByRole('button', { name: 'Revoke the token payments' }).click()
@@ -272,7 +272,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await visitor.context.close()
   })
 
-  test('a theme that was chosen is there before anything is drawn', async () => {
+  test('a chosen theme is set before the first paint', async () => {
     const { page, context, open } = await visit(browser, { url: stage.dashboard, scheme: 'light' })
     const shownTheme = () => page.evaluate<string>('document.documentElement.dataset.theme')
     await open('/register')
@@ -288,11 +288,11 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await context.close()
   })
 
-  test('by keyboard alone: sign in, open a dialog, leave it', async () => {
+  test('by keyboard alone: sign in, open a dialog, close it', async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     const { page, open, problems } = visitor
     await register(visitor, 'key@example.com')
-    // What the page still asks for would be refused without its cookie.
+    // Waits first: requests still in progress would be refused without the cookie.
     await page.waitForLoadState('networkidle')
     await visitor.context.clearCookies()
     await open('/keys')

@@ -19,7 +19,7 @@ import {
 } from '../../src/dashboard/lib/format.ts'
 
 test.each([
-  ['what is no amount', 'about five', null],
+  ['a text without an amount', 'about five', null],
   ['nothing', '  ', null],
   ['a negative amount', '-1', null],
   ['more decimals than there are nano-dollars', '0.0000000001', null],
@@ -95,7 +95,7 @@ test.each([
 ])('a column of %s', (_, amounts, options, wanted) => {
   const column = moneyColumn(amounts, options)
   expect(column.map(text => text.replaceAll('\u2007', '_'))).toEqual(wanted)
-  // As many characters behind every point: they stand in one line.
+  // The same number of characters after every point aligns the points.
   expect(new Set(column.map(text => text.length - text.indexOf('.'))).size).toBeLessThan(2)
 })
 

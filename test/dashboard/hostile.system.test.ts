@@ -1,4 +1,4 @@
-/** What a model writes may be meant to harm whoever reads it: the playground shows it, in a real browser, as text and links. */
+/** Hostile answers of a model: in a real browser, the playground shows them as text and links. */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -39,7 +39,7 @@ describeWith(WITHOUT_BROWSER, 'hostile answers', () => {
   let provider: Server
   let stage: Stage
   let visitor: Visitor
-  /** What the provider answers. */
+  /** The text of the provider's next answer. */
   let answer = ''
   beforeAll(async () => {
     provider = createServer(async (request, response) => {
@@ -147,7 +147,7 @@ describeWith(WITHOUT_BROWSER, 'hostile answers', () => {
     await expectHarmless()
   })
 
-  test('it fills the window, and the field to write in is at its end', async () => {
+  test('the playground fills the window, with the message field at its end', async () => {
     const { page, open } = visitor
     for (const size of [
       { width: 1280, height: 860 },

@@ -1,4 +1,4 @@
-/** What the page says and asks about keys, passwords and credit. */
+/** The page's checks and hints of keys, passwords and credit. */
 import { expect, test } from 'vitest'
 import type { KeyView, UsageRowView } from '../../src/api/views.ts'
 import { capOf, changeOf, endingSoon, expiryOf, inOrder } from '../../src/dashboard/lib/keys.ts'
@@ -17,7 +17,7 @@ test.each([
   expect(expiryOf({ choice, day }, NOW)).toEqual({ error: expect.stringContaining(words) })
 })
 
-test('an end that was chosen', () => {
+test('a chosen expiry', () => {
   expect(expiryOf({ choice: 'never', day: '' }, NOW)).toEqual({ at: null })
   expect(expiryOf({ choice: '30', day: '' }, NOW)).toEqual({ at: '2026-12-21T12:00:00.000Z' })
   // The whole day counts, wherever the reader is.
@@ -46,7 +46,7 @@ test.each([
   expect(changeOf(KEY, { ...SAME, ...draft }, NOW)).toEqual({ body })
 })
 
-test('a key is not changed while a field is wrong', () => {
+test('a key is not changed while a field is invalid', () => {
   const draft = {
     name: ' ',
     expires_at: { choice: 'date', day: '' },
@@ -88,7 +88,7 @@ const key = (name: string, given: Partial<KeyView>): KeyView => ({
 })
 const inDays = (days: number): string => new Date(NOW + days * DAY).toISOString()
 
-test('only live keys that end within two weeks are warned about, the first to end first', () => {
+test('only live keys that expire within two weeks get a warning, the first to expire first', () => {
   const keys = [
     key('never', {}),
     key('later', { expires_at: inDays(14) }),
@@ -100,7 +100,7 @@ test('only live keys that end within two weeks are warned about, the first to en
   expect(endingSoon(keys, NOW).map(({ name }) => name)).toEqual(['sooner', 'soon'])
 })
 
-test('live keys stand first, then the newest', () => {
+test('live keys come first, then the newest', () => {
   const keys = [
     key('old', {}),
     key('revoked', { state: 'revoked', created_at: inDays(0) }),
@@ -119,17 +119,17 @@ test.each([
   expect(passwordError(password)).toContain(words)
 })
 
-test('passwords and addresses that can be', () => {
+test('valid passwords and addresses', () => {
   expect(passwordError('8 signs!')).toBeUndefined()
   expect(passwordError('x'.repeat(128))).toBeUndefined()
-  expect(passwordHint('seven77')).toBe('1 more to go.')
+  expect(passwordHint('seven77')).toBe('1 more needed.')
   expect(passwordHint('x'.repeat(16))).toContain('very good')
   expect(emailError(' rosa@example.com ')).toBeUndefined()
   for (const wrong of ['rosa', 'rosa@', '@example.com', 'ro sa@example.com', ''])
     expect(emailError(wrong)).toBeDefined()
 })
 
-test('a request to paste survives what a model may be called', () => {
+test('a snippet quotes any name of a model', () => {
   const parts = { baseUrl: 'http://127.0.0.1:8080/v1', model: `it's "odd" $HOME`, key: 'tg_live_x' }
   expect(curlSnippet(parts)).toContain(`"model":"it'\\''s \\"odd\\" $HOME"`)
   expect(curlSnippet(parts)).toContain("-H 'authorization: Bearer tg_live_x'")
@@ -151,7 +151,7 @@ const used = (at: string, charged: string): UsageRowView => ({
   charged,
 })
 
-test('what was spent lately is counted in whole days of UTC', () => {
+test('recent spending is counted in whole UTC days', () => {
   const rows = [
     used('2026-11-14T00:00:00.000Z', '100.000000000'),
     used('2026-11-15T00:00:00.000Z', '10.000000000'),

@@ -1,6 +1,6 @@
 /**
- * Between a phone and a desk: at each width, with short names and with the longest, nothing stands out of its card, no word
- * of a table is split, and what is wider than its card scrolls inside it.
+ * Widths between a phone and a desk, with short names and with the longest. Nothing overflows its card, no word of a table is
+ * split, and content wider than its card scrolls inside it.
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -83,7 +83,7 @@ browserTests('layout', browser => {
     await page.context().close()
   })
 
-  test('a menu at the end of a table that scrolls is seen whole, and stays at its button', async () => {
+  test('a menu at the end of a scrolling table is not clipped, and stays at its button', async () => {
     await using stage = await openStage(configurationWith(LONG))
     const { account } = await fill(stage, LONG)
     const { page, open, join } = await visit(browser(), { url: stage.dashboard, size: { width: 760, height: 600 } })
@@ -104,7 +104,7 @@ browserTests('layout', browser => {
   })
 })
 
-/** Runs in the page: what stands out of its box, and words that go over two lines. */
+/** Runs in the page: finds elements that overflow their box, and words on two lines. */
 function measure(): string[] {
   const wrong: string[] = []
   const say = (text: string): void => {
@@ -118,13 +118,13 @@ function measure(): string[] {
       const { right, width } = element.getBoundingClientRect()
       if (width === 0 || right <= edge + 0.5 || element.closest('.hidden, .scroll-area > *, .operator-listing > *'))
         continue
-      say(`${element.tagName} .${element.className} stands ${Math.round(right - edge)} px out of .${card.className}`)
+      say(`${element.tagName} .${element.className} is ${Math.round(right - edge)} px out of .${card.className}`)
     }
   }
   const texts = document.createTreeWalker(document.querySelector('main')!, NodeFilter.SHOW_TEXT)
   for (let node = texts.nextNode(); node; node = texts.nextNode()) {
     if (!node.parentElement!.closest('.table, .stat-value, .stat-label, .badge, .receipt-sum')) continue
-    // What nobody would call a word may go over two lines: it would push all else out of sight.
+    // Longer runs are not words and may be split: unsplit, they would push all else out of sight.
     for (const word of node.nodeValue!.matchAll(/[^\s\-/]+/gu)) {
       if (word[0].length > 30) continue
       const range = document.createRange()

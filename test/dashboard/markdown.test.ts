@@ -129,7 +129,7 @@ test.each<[what: string, source: string, made: readonly Inline[]]>([
 })
 
 describe('pieces', () => {
-  test('are read as the whole is, and those before the last stay when the answer grows', () => {
+  test('parse like the whole text, and all but the last stay when the answer grows', () => {
     const source = 'a\n\n- b\n\n- c\n\n  d\n\n```\ne\n\nf\n```\n\ng\n\n'
     expect(pieces(source)).toEqual(['a\n\n- b\n\n- c\n\n  d\n\n', '```\ne\n\nf\n```\n\n', 'g\n\n'])
     for (let length = 1; length < source.length; length++) {
@@ -139,7 +139,7 @@ describe('pieces', () => {
     }
   })
 
-  test('and what is too long for them is cut at the ends of lines', () => {
+  test('longer texts are cut at the ends of lines', () => {
     const [short, long] = ['a\n'.repeat(5000), 'b'.repeat(20_000)]
     expect(parcels(short + long, 3).join('')).toBe((short + long).slice(3))
     expect(parcels(short, 0).every(parcel => parcel.endsWith('\n'))).toBe(true)
@@ -148,7 +148,7 @@ describe('pieces', () => {
     expect(parcels(short, short.length)).toEqual([])
   })
 
-  test('of whatever there is: nothing is lost', () => {
+  test('of random texts lose nothing', () => {
     const next = seeded(11)
     const parts = [
       'a',

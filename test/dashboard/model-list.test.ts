@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { parseMoney, plainPrice } from '#contract'
 import { showModelToOperators } from '../../src/api/model-costs.ts'
 import { showModel } from '../../src/api/show.ts'
-import { groupsOf, narrowed, rowsOf, type Wanted } from '../../src/dashboard/lib/model-list.ts'
+import { groupsOf, type ListQuery, narrowed, rowsOf } from '../../src/dashboard/lib/model-list.ts'
 import { aModel } from '../api/rig.ts'
 
 const price = (input: string, output: string) => plainPrice({ input: parseMoney(input), output: parseMoney(output) })
@@ -18,7 +18,7 @@ const aliases = (id: string): string[] => (id === 'own' ? ['other name'] : [])
 const MEMBER = rowsOf(MODELS.map(model => showModel(model, aliases(model.id))))
 const OPERATOR = rowsOf(MODELS.map(model => showModelToOperators(model, aliases(model.id))))
 
-test.each<[name: string, wanted: Partial<Wanted>, ids: string[]]>([
+test.each<[name: string, wanted: Partial<ListQuery>, ids: string[]]>([
   ['all, as listed', {}, ['maker/big', 'maker/small', 'own', 'loss']],
   ['a word of the id or the description', { search: 'small' }, ['maker/small', 'own']],
   ['all of several words', { search: 'SMALL maker' }, ['maker/small']],
@@ -46,7 +46,7 @@ test('a model without a price has the smallest margin', () => {
   expect(narrowed(rows, { search: '', group: '', sort: 'margin' })[0]!.id).toBe('gift')
 })
 
-test('groups are the wildcards, where there is one', () => {
+test('groups are the wildcards, if there are any', () => {
   expect(groupsOf(MEMBER)).toEqual([
     ['maker/*', 2],
     ['others', 2],

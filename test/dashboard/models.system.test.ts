@@ -34,7 +34,7 @@ const CONFIGURATION = {
 const LIST = /genai-prices [\d.]+ of 2\d{3}-\d\d-\d\d/
 
 browserTests('models', browser => {
-  test('a member finds one of many, with all of its prices and no cost', async () => {
+  test('a member finds one of many models, with all of its prices and without costs', async () => {
     await using stage = await openStage(CONFIGURATION)
     const { page, open, join, check, problems } = await visit(browser(), { url: stage.dashboard })
     const answers: Promise<string>[] = []
@@ -106,7 +106,7 @@ browserTests('models', browser => {
     await page.context().close()
   })
 
-  test('a key is for models found among hundreds', async () => {
+  test('a key is limited to models found among hundreds', async () => {
     await using stage = await openStage(CONFIGURATION)
     const { page, open, join, check, problems } = await visit(browser(), { url: stage.dashboard })
     await join(await stage.invite('member'))

@@ -1,4 +1,4 @@
-/** What the operators' pages compute before they show it: amounts, references, listings, words for health, addresses. */
+/** The computations of the operators' pages: amounts, references, listings, words for health, addresses. */
 import { describe, expect, test } from 'vitest'
 import type { ProblemView, ProviderView, TargetHealthView } from '../../src/api/views.ts'
 import { parseMoney } from '../../src/contract/quantities.ts'
@@ -24,10 +24,10 @@ import { accountsQuery, filtersOf, isFiltered } from '../../src/dashboard/pages/
 
 describe('an amount of credit', () => {
   test.each([
-    ['', /how many/],
-    ['   ', /how many/],
-    ['0', /more than zero/],
-    ['$0.000000000', /more than zero/],
+    ['', /amount of dollars/],
+    ['   ', /amount of dollars/],
+    ['0', /above zero/],
+    ['$0.000000000', /above zero/],
     ['-5', /above zero/],
     ['12,50', /amount of dollars/],
     ['1.0000000001', /amount of dollars/],
@@ -80,12 +80,12 @@ describe('a change of credit', () => {
 describe('a suggested reference', () => {
   const day = new Date('2026-03-04T23:59:59.999Z')
 
-  test('names the day and differs by chance', () => {
+  test('names the day and ends in random letters', () => {
     expect(suggestReference(day, new Uint8Array([0, 1, 2, 3, 4, 5]))).toBe('manual-2026-03-04-abcdef')
     expect(suggestReference(day, new Uint8Array([5, 4, 3, 2, 1, 0]))).toBe('manual-2026-03-04-fedcba')
   })
 
-  test('has no letters that are taken for others, whatever the bytes', () => {
+  test('has no letters that look like others, for any bytes', () => {
     const all = suggestReference(
       day,
       Uint8Array.from({ length: 256 }, (_, index) => index),
@@ -104,7 +104,7 @@ describe('the command that grants credit', () => {
     expect(readAmount(JSON.parse(body).amount)).toHaveProperty('amount')
   })
 
-  test('says what to fill in where nothing is known', () => {
+  test('has placeholders for unknown values', () => {
     expect(creditCommand(null)).toContain('http://ADMIN_ADDRESS/api/operator/accounts/ACCOUNT_ID/credit')
   })
 })
@@ -140,13 +140,13 @@ describe('a listing', () => {
   })
   const file = { path: 'gateway.yaml', text: 'version: 1\r\nlisten: x\n\nend: 1\n', changed: false }
 
-  test('has a line for each line and none for the end of the last one', () => {
+  test('has no extra line for the final line break', () => {
     const [listing] = listingsOf([file], [])
     expect(listing?.lines.map(line => line.text)).toEqual(['version: 1', 'listen: x', '', 'end: 1'])
     expect(listing?.lines.map(line => line.number)).toEqual([1, 2, 3, 4])
   })
 
-  test('of nothing has one empty line', () => {
+  test('of an empty text has one empty line', () => {
     expect(listingsOf([{ ...file, text: '' }], [])[0]?.lines).toHaveLength(1)
   })
 
@@ -178,7 +178,7 @@ describe('a listing', () => {
     expect(listing?.lines[0]?.problems.length).toBe(isOwn ? 1 : 0)
   })
 
-  test('says places as editors understand them', () => {
+  test('writes places as editors expect them', () => {
     expect(placeOf(problem({ line: 12, column: 5 }))).toBe('gateway.yaml:12:5')
     expect(placeOf(problem({ line: 0, column: 0 }))).toBe('gateway.yaml')
   })
@@ -218,7 +218,7 @@ describe("a provider's health", () => {
     expect(providerWords(of)).toMatchObject({ label, tone })
   })
 
-  test('every state has a word of its own and a sentence', () => {
+  test('every state has its own word and sentence', () => {
     expect(new Set(Object.values(STATES).map(state => state.label)).size).toBe(4)
     for (const { meaning } of Object.values(STATES)) expect(meaning).toMatch(/\.$/)
   })

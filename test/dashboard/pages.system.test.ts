@@ -1,6 +1,6 @@
 /**
- * Every page, as the browser shows it: accessible by axe's rules, no wider than a phone, in light and dark, without errors
- * and without a request to anybody else; empty, with data, and with names that try to be more than names.
+ * Every page in a browser, empty, with data, and with names that contain markup. It passes axe's rules, in light and dark,
+ * and fits a phone. It has no errors and sends no request to another origin.
  */
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -20,7 +20,7 @@ import { openStage, type Stage } from './stage.ts'
 
 const full = isFull('clients')
 
-/** How somebody can look at it; the quick run has the narrowest. */
+/** Themes and window sizes; the quick run has the narrowest. */
 const WAYS: readonly Omit<VisitorOptions, 'url'>[] = [
   { scheme: 'dark', size: PHONE },
   ...(full
@@ -101,7 +101,7 @@ describeWith(WITHOUT_BROWSER, 'pages', () => {
     await visitor.context.close()
   })
 
-  test('empty: each says what to do next', async () => {
+  test('empty pages name the next action', async () => {
     const visitor = await operator({ scheme: 'light' })
     // Operators' pages are never quite empty: there is always the operator.
     const emptied = signedIn.filter(path => !path.includes(':id') && (full || !path.startsWith('/operator')))
@@ -113,7 +113,7 @@ describeWith(WITHOUT_BROWSER, 'pages', () => {
     await visitor.context.close()
   })
 
-  test('used: keys, exchanges, links, tokens', async () => {
+  test('pages with keys, exchanges, links and tokens', async () => {
     const { store } = stage.running
     const { token } = await store.createKey({ account: accountId, name: 'backend', spendingCap: 1_000_000_000n })
     const { key: old } = await store.createKey({ account: accountId, name: 'nightly run', models: ['demo-small'] })
@@ -157,7 +157,7 @@ describeWith(WITHOUT_BROWSER, 'pages', () => {
     await visitor.context.close()
   })
 
-  test('names that try to be code are text', async () => {
+  test('names with markup are shown as text', async () => {
     const { store } = stage.running
     for (const [index, name] of PAYLOADS.entries()) {
       await store.createKey({ account: accountId, name })

@@ -1,6 +1,6 @@
 /**
  * The README's pictures, of a gateway with a month behind it: `TOLLGATE_PICTURES=src/dashboard/pictures npm run test:system -- pictures`.
- * A picture is no promise, so this is left out otherwise.
+ * Pictures are not a behaviour, so the file is skipped otherwise.
  */
 import { join } from 'node:path'
 import type { LocalStore } from '../../src/store/local-store.ts'

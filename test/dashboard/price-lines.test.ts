@@ -32,7 +32,7 @@ test('the units are those of the gateway, in its order', () => {
   expect(Object.entries(WHOLES)).toEqual(UNIT_NAMES.map(unit => [unit, UNITS[unit].wholes]))
 })
 
-test('a unit has the words of gateway.yaml', () => {
+test('a unit has its name of gateway.yaml', () => {
   for (const unit of UNIT_NAMES) expect(unitName(unit).toLowerCase().replaceAll(' ', '_')).toBe(UNITS[unit].key)
 })
 
@@ -61,7 +61,7 @@ test('each line has the price that the gateway charges', () => {
 })
 
 describe('the lines of a price', () => {
-  test('of plain prices, those with a price of their own', () => {
+  test('a plain price has only units with their own price', () => {
     const plain = (more: Parameters<typeof plainPrice>[0]) =>
       casesOf([rulesOf(shown(plainPrice({ input: 5n, output: 0n, ...more })))]).map(({ unit }) => unit)
     expect(plain({})).toEqual(['input', 'output'])
@@ -74,7 +74,7 @@ describe('the lines of a price', () => {
     expect(rulesOf(null)).toEqual([])
   })
 
-  test('by unit, tier and length, each once', () => {
+  test('are sorted by unit, tier and length, each once', () => {
     const rules: Rule[] = [
       { unit: 'output', price: '1.000000000', per: 1 },
       { unit: 'input', price: '1.000000000', per: 1, tier: 'flex' },
@@ -122,7 +122,7 @@ test.each<[input: number | null, output: number | null, below: string[], text: s
   expect(marginText({ margin: { input, output }, below_cost })).toBe(text)
 })
 
-test('a loss on long prompts alone says nothing of ordinary ones', () => {
+test('a loss on long prompts does not mark ordinary ones', () => {
   const margin = { input: null, output: 20 }
   const below_cost = [{ target: 'p/m', unit: 'input' as const, above: 1000 }]
   expect(marginText({ margin, below_cost })).toBe('20% output')

@@ -20,11 +20,11 @@ async function all(body: ReadableStream<Uint8Array>): Promise<StreamEvent[]> {
 
 const chunk = (delta: object, rest: object = {}) => JSON.stringify({ choices: [{ index: 0, delta, ...rest }] })
 
-describe('what an event says', () => {
+describe('the data of an event', () => {
   test.each<[what: string, data: string, events: StreamEvent[]]>([
     ['no JSON', '{"a', [{ kind: 'error', code: 'unreadable_answer', message: 'A part of the answer is not JSON.' }]],
     [
-      'JSON that is no object',
+      'JSON that is not an object',
       '7',
       [{ kind: 'error', code: 'unreadable_answer', message: 'A part of the answer is not JSON.' }],
     ],
@@ -65,7 +65,7 @@ describe('what an event says', () => {
 })
 
 describe('a stream', () => {
-  test('that breaks off gives what had come, and no half event', async () => {
+  test('that breaks off yields its complete events only', async () => {
     const events = await all(bodyOf(`data: ${chunk({ content: 'a' })}\n\ndata: ${chunk({ content: 'b' })}\n`))
     expect(events).toEqual([{ kind: 'text', text: 'a' }])
   })
@@ -75,7 +75,7 @@ describe('a stream', () => {
     await expect(all(body)).rejects.toThrow('cut')
   })
 
-  test('is cancelled when nobody listens any more', async () => {
+  test('is cancelled when its reader stops', async () => {
     let cancelled = false
     const body = new ReadableStream<Uint8Array>({
       pull: controller => controller.enqueue(new TextEncoder().encode(`data: ${chunk({ content: 'a' })}\n\n`)),
@@ -87,18 +87,18 @@ describe('a stream', () => {
     expect(cancelled).toBe(true)
   })
 
-  test('a character in two pieces is one', async () => {
+  test('a character split over two pieces is joined', async () => {
     const bytes = new TextEncoder().encode(`data: ${chunk({ content: '€' })}\n\n`)
     const cut = bytes.indexOf(0xe2) + 1
     expect(await all(bodyOf(bytes.slice(0, cut), bytes.slice(cut)))).toEqual([{ kind: 'text', text: '€' }])
   })
 
-  test('comments, names and ids of events are passed over', async () => {
+  test('comments, names and ids of events are ignored', async () => {
     const events = await all(bodyOf(': waiting\n\nevent: message\nid: 3\ndata: [DONE]\n\n'))
     expect(events).toEqual([{ kind: 'done' }])
   })
 
-  test('however it is cut into pieces and lines end, the events are the same', async () => {
+  test('pieces and line ends do not change the events', async () => {
     const ends = fc.constantFrom('\n', '\r\n', '\r')
     const data = ['a', 'é', ' €'].map(content => chunk({ content }))
     const lines = fc.array(fc.constantFrom('', ': c', 'event: x', ...data), { maxLength: 20 })
@@ -134,7 +134,7 @@ describe('sentences', () => {
   })
 })
 
-test('what goes on without an end is said in parts', () => {
+test('text without the end of a sentence is announced in parts', () => {
   const sentences = new Sentences()
   const said = Array.from({ length: 30 }, () => sentences.add('word '.repeat(20))).filter(text => text !== '')
   expect(said.length).toBeGreaterThan(1)

@@ -7,7 +7,7 @@ export interface Stage extends AsyncDisposable {
   readonly url: string
   readonly dashboard: string
   readonly running: LocalRunning
-  /** What the gateway's clock shows; it goes on by itself, from wherever the test has put it. */
+  /** Moves the gateway's clock forward; it runs on from there. */
   pass(ms: number): void
   /** A link for a new person; the account that is made with them begins with the credit. */
   invite(role: 'member' | 'operator', accountId?: string | null, credit?: bigint): Promise<string>

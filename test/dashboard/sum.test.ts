@@ -10,7 +10,7 @@ const PRICE = plainPrice({
   output: 600_000_000n,
 })
 
-/** What a receipt says of usage at a price; `charged` of it, or all. */
+/** The receipt of usage at a price; `charged` of it, or all. */
 const spent = (usage: Usage, charged?: string, price: Price = PRICE) => {
   const fields = costFields(cost(usage, price))
   const { rules = null } = priceFields(price)
@@ -29,7 +29,7 @@ function addedUp({ lines, rest }: Sum): bigint {
 }
 
 describe('a receipt as a sum', () => {
-  test('in progress there is none', () => {
+  test('a request in progress has no sum', () => {
     expect(sumOf({ ...spent({ input: 1 }), charged: null })).toBeNull()
   })
 
@@ -49,14 +49,14 @@ describe('a receipt as a sum', () => {
     })
   })
 
-  test('what was not charged is taken off', () => {
+  test('the part that was not charged is subtracted', () => {
     const { rest } = sumOf(spent({ input: 14, output: 10 }, '0.000008000'))!
     expect(rest).toEqual([{ label: 'Not charged', sign: '\u2212', amount: '0.000000100' }])
     const capped = { ...spent({ input: 14, output: 10 }, '0.000008000'), overrun: '0.000000100' }
     expect(sumOf(capped)!.rest).toMatchObject([{ label: 'Paid by the operator' }])
   })
 
-  test('what the usage does not explain is said', () => {
+  test('a charge that the usage does not explain has its own row', () => {
     const { rest } = sumOf(spent({ input: 14, output: 10 }, '0.000008200'))!
     expect(rest).toEqual([{ label: 'Not in these figures', sign: '', amount: '0.000000100' }])
   })
@@ -89,7 +89,7 @@ describe('a receipt as a sum', () => {
     expect(lists(1001)).toEqual(['list 2 of 2026-02-02', null])
   })
 
-  test('a fraction of a nano-dollar is rounded up, and said', () => {
+  test('a fraction of a nano-dollar is rounded up, in its own row', () => {
     const { lines, rest } = sumOf(spent({ input: 1 }, undefined, plainPrice({ input: 333_333n })))!
     expect(lines[0]!.amount).toBe('0.000000000333333')
     expect(rest).toEqual([{ label: 'Rounded up to a billionth of a dollar', sign: '', amount: '0.000000000666667' }])

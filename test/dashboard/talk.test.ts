@@ -20,7 +20,7 @@ const text = (words: string): StreamEvent => ({ kind: 'text', text: words })
 const failure: StreamEvent = { kind: 'error', code: 'upstream_truncated', message: 'It broke off.' }
 
 describe('an answer', () => {
-  test('that ends in an error keeps what had come, and stays failed', () => {
+  test('that ends with an error keeps its text, and stays failed', () => {
     const answer = hear(text('Half an'), failure, { kind: 'done' })
     expect(answer).toMatchObject({
       state: 'failed',
@@ -31,16 +31,16 @@ describe('an answer', () => {
     expect(withEnd(answer, 99)).toBe(answer)
   })
 
-  test('that just stops is broken, though a finish reason had come', () => {
+  test('that stops without [DONE] is broken, even after a finish reason', () => {
     const answer = withEnd(hear(text('All'), { kind: 'finish', reason: 'stop' }), 50)
     expect(answer).toMatchObject({ state: 'broken', text: 'All', totalMs: 50, trouble: { code: 'connection_lost' } })
   })
 
-  test('of which nothing came is broken too', () => {
+  test('without any event is broken too', () => {
     expect(withEnd(newAnswer('small'), 5)).toMatchObject({ state: 'broken', firstMs: null })
   })
 
-  test('is whole with its end, its usage, and the time of its first piece', () => {
+  test('is complete with its end, its usage, and the time of its first piece', () => {
     const answer = hear(
       { kind: 'thought', text: 'Hm' },
       text('He'),
@@ -74,17 +74,17 @@ describe('an answer', () => {
   })
 })
 
-describe('what is sent', () => {
+describe('the request', () => {
   const turn = (question: string, answer: Answer): Turn => ({ id: 1, question, answer })
 
-  test('nothing but the question, where nothing else is set', () => {
+  test('has only the question without other settings', () => {
     expect(requestOf([], 'Why?', { model: 'small', free: false, system: ' \n' })).toEqual({
       model: 'small',
       messages: [{ role: 'user', content: 'Why?' }],
     })
   })
 
-  test('the conversation so far, without questions that got no answer', () => {
+  test('has the conversation so far, without unanswered questions', () => {
     const turns = [turn('One?', hear(text('1'))), turn('Two?', hear(failure)), turn('Three?', hear(text('3'), failure))]
     const settings = { model: 'small', free: true, system: 'Be brief.', longest: 9, temperature: 0, effort: 'low' }
     expect(requestOf(turns, 'Four?', settings)).toEqual({
@@ -121,10 +121,10 @@ test.each([
   ['length', 64, '64 tokens: the balance'],
   ['content_filter', null, 'content filter'],
   ['tool_calls', null, 'tool'],
-])('the finish reason %s with the cap %s is told', (reason, cap, words) => {
+])('the finish reason %s with the cap %s is explained', (reason, cap, words) => {
   expect(finishOf(reason, cap)).toContain(words)
 })
 
-test.each(['stop', null])('the finish reason %s needs no words', reason => {
+test.each(['stop', null])('the finish reason %s needs no explanation', reason => {
   expect(finishOf(reason, 64)).toBeNull()
 })

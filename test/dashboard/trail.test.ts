@@ -109,19 +109,19 @@ describe('a line of the trail', () => {
     ],
     [{ step: 'burst', verdict: 'passed' }, 'burst let the request pass.'],
     [{ step: 'burst', verdict: 'passed', why: 'kept_error' }, 'burst let the request pass.', HID],
-    // What a step does is said by its plugin, not by the id that it has.
+    // The sentence depends on the step's plugin, not on its id.
     [{ step: 'burst', plugin: 'rate-limit', verdict: 'passed' }, 'burst checked the limits.'],
     [{ step: 'credits', plugin: 'mine', verdict: 'passed' }, 'credits let the request pass.'],
   ])('%j', (line, sentence, more) => {
     expect(explain(line)).toEqual({ sentence, more: more ?? null, tone: expect.any(String) })
   })
 
-  test('whatever a later gateway may say', () => {
+  test('shows unknown verdicts of a later gateway', () => {
     const line = { step: 'burst', verdict: 'put_off', code: 'some_new_code', why: 'some_why' } as unknown as TrailLine
     expect(explain(line)).toMatchObject({ sentence: 'burst did this: put off: some new code.', more: null })
   })
 
-  test.each(TRAIL_WHYS)('the reason %s is told', why => {
+  test.each(TRAIL_WHYS)('the reason %s has a text', why => {
     const line = { step: 'a', verdict: why === 'kept_error' ? 'passed' : 'failed', code: 'plugin_error' } as const
     expect(explain({ ...line, why })).not.toEqual(explain(line))
   })
@@ -143,7 +143,7 @@ describe('a line of the trail', () => {
     }
   })
 
-  test('the tone says whether it went well', () => {
+  test('the tone shows success or failure', () => {
     const verdicts = ['passed', 'answered', 'refused', 'failed', 'late', 'would_refuse', 'skipped', 'off'] as const
     const tones = verdicts.map(verdict => explain({ step: 'a', verdict }).tone)
     expect(tones).toEqual(['good', 'good', 'bad', 'bad', 'warning', 'warning', 'neutral', 'neutral'])
@@ -155,7 +155,7 @@ describe('words', () => {
     expect(reasonOf(code)).toMatch(/^[a-zA-Z][^_]+[^_.]$/)
   })
 
-  test('a reason never is the code itself where an exchange can have it', () => {
+  test('every code of an exchange has a text of its own', () => {
     const elsewhere = /^(not_|wrong_|too_many_|cross_|registration_|link_|conflict|unknown_host|receipt_)/
     const plain = Object.keys(ERRORS).filter(
       code => !elsewhere.test(code) && reasonOf(code) === code.replaceAll('_', ' '),
@@ -179,7 +179,7 @@ describe('words', () => {
     expect(sourceOf(source)).not.toContain('How the charge was found')
   })
 
-  test('a source that is not known yet, or not at all', () => {
+  test('a source that is unknown, or not known yet', () => {
     expect(sourceOf(null)).toContain('in progress')
     expect(sourceOf('some_new')).toBe('How the charge was found: some new.')
   })

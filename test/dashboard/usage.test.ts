@@ -43,7 +43,7 @@ function row(at: string, fields: Partial<UsageRowView> = {}): UsageRowView {
 const query = { step: 'day', metric: 'charged', by: 'model' } as const
 
 describe('chartData', () => {
-  test('nothing at all makes no spans without a range, and empty ones with it', () => {
+  test('no rows make no spans without a range, and empty spans with one', () => {
     expect(chartData([], query)).toEqual({ times: [], series: [], totals: [] })
     const data = chartData([], { ...query, from: '2026-11-01T00:00:00Z', to: '2026-11-04T00:00:00Z' })
     expect(data).toMatchObject({ series: [], totals: [0n, 0n, 0n] })
@@ -73,7 +73,7 @@ describe('chartData', () => {
     expect(data.totals).toEqual([1n, 0n])
   })
 
-  test('the smallest beyond eight are put together behind the others', () => {
+  test('the smallest beyond eight are combined behind the others', () => {
     const rows = Array.from({ length: 11 }, (_, index) =>
       row('2026-11-01T00:00:00.000Z', { model: `m${index}`, requests: index + 1 }),
     )
@@ -84,7 +84,7 @@ describe('chartData', () => {
     expect(totals).toEqual([66n])
   })
 
-  test('exactly eight stay by themselves', () => {
+  test('exactly eight are not combined', () => {
     const rows = Array.from({ length: 8 }, (_, index) => row('2026-11-01T00:00:00.000Z', { model: `m${index}` }))
     expect(chartData(rows, query).series.map(({ id }) => id)).not.toContain(OTHER)
   })
@@ -112,7 +112,7 @@ describe('chartData', () => {
     expect(dollars(chartData(rows, query).totals[0]!)).toBe('9007199.554740994')
   })
 
-  test('whatever the rows are, every figure is in exactly one place', () => {
+  test('every figure of random rows is in exactly one place', () => {
     const rows = fc.array(
       fc.record({
         hour: fc.integer({ min: 0, max: 100 }),
@@ -141,7 +141,7 @@ describe('chartData', () => {
   })
 })
 
-test('stacked: each series stands on those behind it', () => {
+test('stacked: each series is on top of all later ones', () => {
   const series = [{ values: [1n, 2n] }, { values: [10n, 20n] }, { values: [100n, 200n] }]
   expect(stacked(series, 2)).toEqual([
     [111n, 222n],
@@ -152,7 +152,7 @@ test('stacked: each series stands on those behind it', () => {
 })
 
 describe('sumsBy', () => {
-  test('adds up each model, the dearest first, then those with more requests', () => {
+  test('adds up each model, the most expensive first, then those with more requests', () => {
     const sums = sumsBy(
       [
         row('2026-11-01T00:00:00.000Z', { model: 'free', charged: '0.000000000', requests: 9, failed: 2 }),
@@ -183,7 +183,7 @@ describe('ranges', () => {
     ['7d', '2026-11-15T00:00:00.000Z', '2026-11-22T00:00:00.000Z', 'day', 7],
     ['30d', '2026-10-23T00:00:00.000Z', '2026-11-22T00:00:00.000Z', 'day', 30],
     ['90d', '2026-08-24T00:00:00.000Z', '2026-11-22T00:00:00.000Z', 'day', 90],
-  ] as const)('%s ends with the span under way', (name, from, to, step, bars) => {
+  ] as const)('%s ends with the current span', (name, from, to, step, bars) => {
     expect(rangeOf(name, now)).toEqual({ from, to, step })
     expect(chartData([], { ...query, step, from, to }).times).toHaveLength(bars)
   })
@@ -196,8 +196,8 @@ describe('ranges', () => {
     ['', '2026-11-02', 'Choose both dates.'],
     ['2026-11-01', '', 'Choose both dates.'],
     ['2026-02-31', '2026-13-01', 'Choose both dates.'],
-    ['2026-11-02', '2026-11-01', 'The last day is before the first.'],
-    ['2025-01-01', '2026-11-01', 'That is 670 days. At most 400 can be shown at once.'],
+    ['2026-11-02', '2026-11-01', 'The last day is before the first. Choose a later last day.'],
+    ['2025-01-01', '2026-11-01', 'The range has 670 days. Choose at most 400.'],
   ])('from "%s" to "%s" is refused', (first, last, problem) => {
     expect(customRange(first, last)).toEqual({ problem })
   })
@@ -224,7 +224,7 @@ describe('names', () => {
   const key = (id: string, name: string, last4?: string) =>
     ({ id, name, secrets: last4 === undefined ? [] : [{ last4, expires_at: null }] }) as unknown as KeyView
 
-  test('keys of the same name are told apart by the end of their secret, or of their id', () => {
+  test('keys with equal names also show the end of their secret, or of their id', () => {
     const keys = [key('key_1', 'laptop', 'aaaa'), key('key_2', 'ci', 'bbbb'), key('key_3rd4', 'laptop')]
     expect(keyNames(keys)).toEqual({
       key_1: 'laptop (…aaaa)',
@@ -259,7 +259,7 @@ describe('names', () => {
   })
 })
 
-describe('the lines behind the bars', () => {
+describe('the grid lines', () => {
   test.each([
     ['charged', 0, [0, 1]],
     ['charged', 0.0000362, [0, 0.00001, 0.00002, 0.00003, 0.00004]],
@@ -296,18 +296,18 @@ describe('colours', () => {
   const LIST = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j']
   const of = (...ids: string[]) => Object.fromEntries(coloursOf(ids, LIST))
 
-  test('are those of the places in the list, whoever else is shown, and in whatever order', () => {
+  test('depend on the place in the list, not on other series or their order', () => {
     expect(of('c', 'a', OTHER)).toEqual({ a: 1, c: 3 })
     expect(of('c')).toEqual({ c: 3 })
     expect(of('h', 'b', 'c')).toEqual({ b: 2, c: 3, h: 8 })
     expect(coloursOf([''], [''])).toEqual(new Map([['', 1]]))
   })
 
-  test('differ also for more than there are colours, and for what is not in the list', () => {
+  test('differ also for ids beyond the colours, and for ids that are not in the list', () => {
     // The ninth begins again at the first colour; beside the first it has the next one.
     expect(of('i')).toEqual({ i: 1 })
     expect(of('i', 'a')).toEqual({ a: 1, i: 2 })
-    const many = of('a', 'b', 'i', 'j', 'x', 'y', 'gone/model', 'h')
+    const many = of('a', 'b', 'i', 'j', 'x', 'y', 'removed/model', 'h')
     expect(new Set(Object.values(many))).toEqual(new Set([1, 2, 3, 4, 5, 6, 7, 8]))
     expect(of('x')).toEqual(of('x'))
   })

@@ -1,29 +1,29 @@
 /**
- * The one road from the page to the gateway: JSON to the same origin with the header that a foreign page cannot send, and
- * errors as `ApiError`, with what is needed to say what went wrong.
+ * The client of the account API: JSON to the same origin, with the header that another site's page cannot send. Errors are
+ * `ApiError`.
  */
 
-/** What went wrong, as the gateway said it. Status 0: the gateway was not reached at all. */
+/** An error as the gateway reported it. Status 0: the gateway was not reached. */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string
-  /** The field that is to blame. */
+  /** The field that caused it. */
   readonly param: string | null
   readonly requestId: string | null
   readonly retryAfterMs: number | null
 
-  constructor(told: Told) {
-    super(told.message)
+  constructor(details: ErrorDetails) {
+    super(details.message)
     this.name = 'ApiError'
-    this.status = told.status
-    this.code = told.code
-    this.param = told.param ?? null
-    this.requestId = told.requestId ?? null
-    this.retryAfterMs = told.retryAfterMs ?? null
+    this.status = details.status
+    this.code = details.code
+    this.param = details.param ?? null
+    this.requestId = details.requestId ?? null
+    this.retryAfterMs = details.retryAfterMs ?? null
   }
 }
 
-interface Told {
+interface ErrorDetails {
   readonly status: number
   readonly code: string
   readonly message: string
@@ -32,21 +32,21 @@ interface Told {
   readonly retryAfterMs?: number | null
 }
 
-/** What may stand behind `?`; what is null, undefined or empty is left out. */
+/** The parameters after `?`; null, undefined and empty values are left out. */
 export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>
 
 export interface Options {
   readonly signal?: AbortSignal | undefined
 }
 
-/** `await api.get<KeyView[]>('keys')`: paths are relative to /api/. A 204 answers undefined. */
+/** `await api.get<KeyView[]>('keys')`: paths are relative to /api/. A 204 returns undefined. */
 export const api = {
   get: <T>(path: string, query?: Query, options?: Options) => call<T>('GET', path + search(query), undefined, options),
   post: <T>(path: string, body: object = {}, options?: Options) => call<T>('POST', path, body, options),
   put: <T>(path: string, body: object, options?: Options) => call<T>('PUT', path, body, options),
   patch: <T>(path: string, body: object, options?: Options) => call<T>('PATCH', path, body, options),
   delete: <T = void>(path: string, options?: Options) => call<T>('DELETE', path, undefined, options),
-  /** An answer that streams: the caller reads its body. Errors before the first byte are thrown as everywhere. */
+  /** A streamed answer: the caller reads its body. Errors before the first byte are thrown, as in other calls. */
   stream: (path: string, body: object, options?: Options) => send('POST', path, body, options),
 }
 
@@ -63,7 +63,7 @@ export function search(query: Query = {}): string {
 type SignedOut = () => void
 let signedOut: SignedOut | null = null
 
-/** Called when the gateway says that nobody is signed in: the session has ended. */
+/** Sets the listener for the end of the session (the code `not_signed_in`). */
 export function onSignedOut(listener: SignedOut | null): void {
   signedOut = listener
 }
@@ -81,7 +81,7 @@ async function call<T>(method: string, path: string, body?: object, options?: Op
 async function send(method: string, path: string, body?: object, options: Options = {}): Promise<Response> {
   const response = await reach(method, path, body, options)
   if (response.ok) return response
-  const error = await told(response)
+  const error = await errorOf(response)
   if (error.code === 'not_signed_in') signedOut?.()
   throw error
 }
@@ -89,7 +89,6 @@ async function send(method: string, path: string, body?: object, options: Option
 async function reach(method: string, path: string, body: object | undefined, options: Options): Promise<Response> {
   const headers: Record<string, string> = { 'x-tollgate-dashboard': '1' }
   if (body !== undefined) headers['content-type'] = 'application/json'
-  // A POST needs a body, PATCH too; DELETE and GET have none.
   const init: RequestInit = { method, headers, credentials: 'same-origin', redirect: 'error', cache: 'no-store' }
   if (body !== undefined) init.body = JSON.stringify(body)
   if (options.signal !== undefined) init.signal = options.signal
@@ -105,8 +104,8 @@ async function reach(method: string, path: string, body: object | undefined, opt
   }
 }
 
-/** The error of an answer: the gateway's envelope, or what a proxy in between has put in its place. */
-async function told(response: Response): Promise<ApiError> {
+/** The error of an answer: the gateway's envelope, or the answer of a proxy in between. */
+async function errorOf(response: Response): Promise<ApiError> {
   const envelope = await response.json().catch(() => null)
   const error = field(envelope, 'error')
   const message = field(error, 'message')
@@ -125,7 +124,7 @@ function unreadable(response: Response): ApiError {
   return new ApiError({
     status: response.status,
     code: 'unreadable_answer',
-    message: `Failed to load the answer (HTTP ${response.status}). Something between this page and the gateway may have changed it.`,
+    message: `The answer is not valid JSON (HTTP ${response.status}). A proxy between this page and the gateway may have changed it. Try again.`,
     requestId: response.headers.get('x-request-id'),
     retryAfterMs: waitOf(response.headers),
   })

@@ -1,4 +1,4 @@
-/** Budgets on the page: how they are written, and the draft of one that a person types. */
+/** Budgets on the page: their texts, and the draft that a person types. */
 import type { BudgetView } from '../../api/views.ts'
 import { amountOf, exactMoney, nano, sum } from './format.ts'
 
@@ -34,7 +34,7 @@ export function usedOf({ spent, held }: Pick<BudgetView, 'spent' | 'held'>): str
   return sum([spent, held])
 }
 
-/** Where a budget is written and whom it limits: `set for the key app`, `of the plan pro`. */
+/** Where a budget is written and what it limits: `set for the key app`, `of the plan pro`. */
 export function sourceOf({ place, key, value }: Pick<BudgetView, 'place' | 'key' | 'value'>): string {
   const whom = value === '' ? 'requests without the tag' : (value ?? key)
   if (place === 'account') return 'set for the account'
@@ -43,7 +43,7 @@ export function sourceOf({ place, key, value }: Pick<BudgetView, 'place' | 'key'
   return `of the ${kind} ${name.join(' ')}${whom === null ? '' : `, for ${whom}`}`
 }
 
-/** When the next period begins, in the time zone of the budget: `1 Dec 2026, 00:00 Europe/Berlin`. */
+/** The start of the next period, in the budget's time zone: `1 Dec 2026, 00:00 Europe/Berlin`. */
 export function resetOf({ resets_at: at, zone }: Pick<BudgetView, 'resets_at' | 'zone'>): string {
   if (at === null) return 'Never'
   const timeZone = zone ?? 'UTC'
@@ -53,7 +53,7 @@ export function resetOf({ resets_at: at, zone }: Pick<BudgetView, 'resets_at' | 
 
 const DAY_AND_MINUTE = { day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit' } as const
 
-/** The fields of a form, as they are typed. */
+/** The fields of a form, as typed. */
 export interface BudgetDraft {
   readonly every: string
   readonly amount: string
@@ -62,7 +62,7 @@ export interface BudgetDraft {
   readonly then: string
 }
 
-/** Of a budget that there is, or of one for the first period that has none. */
+/** The draft of an existing budget, or of a new one for the first free period. */
 export function draftOf(budget: BudgetView | undefined, free: readonly string[]): BudgetDraft {
   if (budget === undefined) {
     return {
@@ -85,7 +85,7 @@ export function draftOf(budget: BudgetView | undefined, free: readonly string[])
 
 type BudgetBody = Readonly<Record<'amount' | 'zone' | 'then', string>> & { readonly at: readonly string[] }
 
-/** The body to send, or the mistake of each field. */
+/** The body to send, or the error of each field. */
 export function budgetOf({ amount: typed, zone, at, then }: BudgetDraft): {
   readonly body?: BudgetBody
   readonly wrong?: { readonly [Field in keyof BudgetDraft]?: string }
@@ -103,7 +103,7 @@ export function budgetOf({ amount: typed, zone, at, then }: BudgetDraft): {
   return { body: { amount, zone: zone.trim(), at: marks, then } }
 }
 
-/** `80, 100%` as the API takes it; without any, there are no alerts. */
+/** `80, 100%` as the API expects it. An empty list: no alerts. Null: invalid. */
 function marksOf(typed: string): string[] | null {
   const marks = typed.split(',').flatMap(part => part.trim().replace(/\s*%$/, '') || [])
   if (marks.some(mark => !/^([1-9]\d?|100)$/.test(mark))) return null

@@ -1,22 +1,22 @@
 /**
- * How figures and times are written. Money is handled as text and bigint, never as a floating-point number; its strings are
- * dollars with 9 decimals, as the API sends them.
+ * Formats of figures and times. Money is text and bigint, never a floating-point number. Its strings are dollars with 9
+ * decimals, as the API sends them.
  */
 
 const NANO = 1_000_000_000n
 const MINUS = '\u2212'
 
-/** `$1.25`, `$1,234.50`; below a dollar three figures that matter: `$0.0523`, `$0.000034`. To the nearest: for what people pay. */
+/** `$1.25`, `$1,234.50`; below a dollar three significant figures: `$0.0523`, `$0.000034`. Rounded to nearest: for charges. */
 export function money(dollars: string): string {
   return written(nano(dollars), NEAREST)
 }
 
-/** Never more than it is: for what people have. `$4.99` for `4.998560000`. */
+/** Rounded down: for balances. `$4.99` for `4.998560000`. */
 export function moneyAtLeast(dollars: string): string {
   return written(nano(dollars), AT_MOST)
 }
 
-/** With every decimal that is not zero: `$0.000033750`, and `$1.25` for `1.250000000`. */
+/** All decimals up to the last that is not zero: `$0.000033750`, and `$1.25` for `1.250000000`. */
 export function exactMoney(dollars: string): string {
   const value = nano(dollars)
   const size = value < 0n ? -value : value
@@ -24,17 +24,17 @@ export function exactMoney(dollars: string): string {
   return `${value < 0n ? MINUS : ''}$${grouped(size / NANO)}.${decimals}`
 }
 
-/** How the amounts of a column are written. */
+/** The format of a column's amounts. */
 export interface ColumnOptions {
-  /** People have it: it is never shown as more than it is. */
+  /** A balance: rounded down. */
   readonly owned?: boolean | undefined
-  /** Every decimal that one of them has. */
+  /** All decimals of each amount. */
   readonly exact?: boolean | undefined
 }
 
 /**
- * Amounts under each other, with their points in one line: those below a dollar have as many decimals as the one of them that
- * needs most, those above have cents. Blanks as wide as figures fill up the rest.
+ * The amounts of a column, with aligned decimal points. Amounts below a dollar have as many decimals as the longest of them;
+ * others have cents. Figure spaces fill the rest.
  */
 export function moneyColumn(column: readonly string[], { owned = false, exact = false }: ColumnOptions = {}): string[] {
   const single = column.map(each => (exact ? exactMoney(each) : owned ? moneyAtLeast(each) : money(each)))
@@ -49,7 +49,7 @@ export function moneyColumn(column: readonly string[], { owned = false, exact = 
 
 const FIGURE_SPACE = '\u2007'
 
-/** Nano-dollars of `1.25`. What is not such a number is zero: the API sends nothing else. */
+/** Nano-dollars of `1.25`. Any other text is zero: the API sends none. */
 export function nano(dollars: string): bigint {
   const [, minus, whole, decimals] = /^(-?)(\d+)(?:\.(\d{1,9}))?$/.exec(dollars) ?? []
   if (whole === undefined) return 0n
@@ -57,7 +57,7 @@ export function nano(dollars: string): bigint {
   return minus === '-' ? -value : value
 }
 
-/** The API's way to write nano-dollars: `1.250000000`. */
+/** Nano-dollars in the API's format: `1.250000000`. */
 export function dollars(value: bigint): string {
   const size = value < 0n ? -value : value
   return `${value < 0n ? '-' : ''}${size / NANO}.${fraction(size, 9)}`
@@ -70,16 +70,16 @@ export function sum(values: Iterable<string>): string {
   return dollars(total)
 }
 
-/** What a person has typed (`5`, `$2.50`, `1,000`) as a dollar string; null when it is no amount. */
+/** A typed amount (`5`, `$2.50`, `1,000`) as a dollar string; null if it is not an amount. */
 export function amountOf(typed: string): string | null {
   const text = typed.trim().replace(/^\$\s*/, '')
   if (!/^(\d+|\d{1,3}(,\d{3})+)(\.\d{1,9})?$/.test(text)) return null
   const plain = text.replaceAll(',', '')
-  // Longer is beyond what an account's 64 bits can hold.
+  // More digits exceed the 64 bits of an account.
   return plain.split('.')[0]!.length > 9 ? null : dollars(nano(plain))
 }
 
-/** How much of the whole a part is, 0 to 100, for a bar's width; never used for money itself. */
+/** A part as a percentage of the whole, 0 to 100, for a bar's width; never for money itself. */
 export function percent(part: bigint, whole: bigint): number {
   if (whole <= 0n || part <= 0n) return 0
   return part >= whole ? 100 : Number((part * 10_000n) / whole) / 100
@@ -90,7 +90,7 @@ export function count(value: number): string {
   return value.toLocaleString('en')
 }
 
-/** `940`, `12.3k`, `1.2M`: for tokens, where the exact number stands in the title. */
+/** `940`, `12.3k`, `1.2M`: for tokens whose exact number is in the title. */
 export function compact(value: number): string {
   for (const [size, unit] of [
     [1e9, 'B'],
@@ -103,7 +103,7 @@ export function compact(value: number): string {
   return count(value)
 }
 
-/** A limit, as the configuration writes it: `128Ki` for 131,072, `128k` for 128,000, else as `compact` does. */
+/** A limit in the configuration's notation: `128Ki` for 131,072, `128k` for 128,000, otherwise as `compact`. */
 export function limit(tokens: number): string {
   if (tokens >= 1000 && tokens % 1000 === 0) return tokens % 1e6 === 0 ? compact(tokens) : `${count(tokens / 1000)}k`
   if (tokens > 0 && tokens % MEBI === 0) return `${count(tokens / MEBI)}Mi`
@@ -129,14 +129,14 @@ export function relative(iso: string, now: number): string {
   const size = Math.abs(ms)
   if (size < 10_000) return 'just now'
   for (const [unit, length, from] of UNITS) {
-    // What is past is whole units; what is to come is rounded, because "in 5 days" for a minute less than 6 is wrong.
+    // Past times are rounded down, future ones to nearest: "in 5 days" for a minute less than 6 is wrong.
     const units = ms < 0 ? Math.floor(size / length) : Math.round(size / length)
     if (size >= from) return RELATIVE.format(Math.sign(ms) * units, unit)
   }
   return RELATIVE.format(Math.round(ms / 1000), 'second')
 }
 
-/** A unit, its length, and from when on it is used: days say more than months as long as they can be imagined. */
+/** A unit, its length, and the shortest time it is used for: days are clearer than months for the first three months. */
 const UNITS = [
   ['year', 31_536_000_000, 63_072_000_000],
   ['month', 2_592_000_000, 7_948_800_000],
@@ -156,7 +156,7 @@ const DATE_TIME = new Intl.DateTimeFormat('en-GB', {
   timeZoneName: 'short',
 })
 
-/** `21 Nov 2026`, in the reader's own time zone. */
+/** `21 Nov 2026`, in the browser's time zone. */
 export function date(iso: string): string {
   return DATE.format(new Date(iso))
 }
@@ -171,7 +171,7 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
-/** Adds to a size, so that it is rounded when the part below a unit is cut off. */
+/** Adds to a size, so that cutting off the part below a unit rounds it. */
 type Rounding = (size: bigint, unit: bigint, isBelow: boolean) => bigint
 
 const NEAREST: Rounding = (size, unit) => size + unit / 2n
@@ -179,11 +179,11 @@ const AT_MOST: Rounding = (size, unit, isBelow) => (isBelow ? size + unit - 1n :
 
 function written(value: bigint, rounding: Rounding): string {
   const text = rounded(value, decimalsFor(value), rounding)
-  // Cents stay two figures; further decimals only as far as they say something.
+  // Two decimals always; more only without trailing zeros.
   return text.replace(/(\.\d\d\d*?)0+$/, '$1')
 }
 
-/** From a dollar on cents; below it three figures that matter. */
+/** Cents from a dollar on; below it three significant figures. */
 function decimalsFor(value: bigint): number {
   const size = value < 0n ? -value : value
   return size === 0n || size >= NANO ? 2 : Math.min(9, Math.max(2, 9 - String(size).length + 3))

@@ -1,13 +1,13 @@
-/** What the page knows about keys: when they end, and which of them need somebody's attention. */
+/** Keys on the page: their expiry, caps and models, and the keys that need attention. */
 import type { KeyView } from '../../api/views.ts'
 import { amountOf, nano } from './format.ts'
 
 const DAY_MS = 86_400_000
 
-/** A key that ends within this time is warned about. */
+/** A key that expires within this time gets a warning. */
 export const SOON_MS = 14 * DAY_MS
 
-/** Ready-made answers to "until when?". */
+/** The choices of an expiry. */
 export const EXPIRIES = [
   { value: '30', label: '30 days' },
   { value: '90', label: '90 days' },
@@ -16,7 +16,7 @@ export const EXPIRIES = [
   { value: 'date', label: 'A date' },
 ] as const
 
-/** How long the old secret works on after a rotation. */
+/** How long the old secret stays valid after a rotation, in hours. */
 export const GRACES = [
   { value: '0', label: 'Not at all' },
   { value: '1', label: '1 hour' },
@@ -24,7 +24,7 @@ export const GRACES = [
   { value: '168', label: '7 days' },
 ] as const
 
-/** The end that was chosen, as the API takes it: null is never. A date ends with its day, in the reader's time zone. */
+/** The chosen expiry in the API's format; null: never. A date expires at the end of its day, in the browser's time zone. */
 export function expiryOf(
   { choice, day }: Expiry,
   now: number,
@@ -38,7 +38,7 @@ export function expiryOf(
   return { at: end.toISOString() }
 }
 
-/** A spending cap as it was typed; nothing typed is no cap. */
+/** A typed spending cap; an empty text means no cap. */
 export function capOf(typed: string): { readonly cap?: string | null; readonly error?: string } {
   if (typed.trim() === '') return { cap: null }
   const cap = amountOf(typed)
@@ -46,19 +46,19 @@ export function capOf(typed: string): { readonly cap?: string | null; readonly e
   return nano(cap) > 0n ? { cap } : { error: 'The cap must be more than $0. To stop all spending, revoke the key.' }
 }
 
-/** An answer to "until when?": one of `EXPIRIES`, or `keep`. */
+/** A chosen expiry: one of `EXPIRIES`, or `keep`. */
 export interface Expiry {
   readonly choice: string
   readonly day: string
 }
 
-/** An answer to "for which models?". */
+/** The chosen models. */
 export interface Models {
   readonly some: boolean
   readonly ids: readonly string[]
 }
 
-/** What was typed about a key that there is. */
+/** The form of an existing key, as typed. */
 export interface KeyDraft {
   readonly name: string
   readonly expires_at: Expiry
@@ -66,7 +66,7 @@ export interface KeyDraft {
   readonly spending_cap: string
 }
 
-/** What is to be sent: only what is not as it was, so that nothing is checked that nobody has touched. */
+/** The changed fields to send, or the error of each field. Unchanged fields are not sent, so the gateway does not check them. */
 export function changeOf(
   key: Pick<KeyView, 'name' | 'models' | 'spending_cap'>,
   { name, expires_at: expiry, models, spending_cap: cap }: KeyDraft,
@@ -97,14 +97,14 @@ function same(one: readonly string[] | null, other: readonly string[] | null): b
   return one.length === other.length && one.every(id => other.includes(id))
 }
 
-/** Live keys that end within two weeks, the first to end first. */
+/** Live keys that expire within two weeks, the first to expire first. */
 export function endingSoon(keys: readonly KeyView[], now: number): KeyView[] {
   return keys
     .filter(key => key.state === 'live' && key.expires_at !== null && Date.parse(key.expires_at) - now < SOON_MS)
     .sort((one, other) => Date.parse(one.expires_at!) - Date.parse(other.expires_at!))
 }
 
-/** Live keys first, each group the newest first. */
+/** Live keys first; within each group the newest first. */
 export function inOrder(keys: readonly KeyView[]): KeyView[] {
   return [...keys].sort(
     (one, other) =>

@@ -1,4 +1,4 @@
-/** Emphasis, code and links within a text of Markdown. What is not closed, or not allowed, stays as it is written. */
+/** Emphasis, code and links within a text of Markdown. Unclosed or forbidden markup stays text. */
 
 export type Inline =
   | string
@@ -6,7 +6,7 @@ export type Inline =
   | { readonly kind: 'code'; readonly text: string }
   | { readonly kind: 'link'; readonly href: string; readonly inside: readonly Inline[] }
 
-/** A longer text is shown as it is written: people write no such paragraphs. */
+/** Longer texts are shown unparsed: real paragraphs are shorter. */
 const LONGEST = 20_000
 const MAX_HREF = 2000
 const DEEPEST = 8
@@ -82,7 +82,7 @@ function readInlines(text: string, links: boolean): readonly Inline[] {
   return root
 }
 
-/** What was opened and never closed is text. */
+/** Markup that is opened and never closed is text. */
 function flatten(opened: Open[], from: number, root: Inline[]): void {
   while (opened.length > from) {
     const { mark, inside } = opened.pop()!
@@ -109,13 +109,13 @@ function closes(text: string, at: number, mark: Mark): boolean {
   return mark[0] !== '_' || !isWord(text[at + mark.length])
 }
 
-interface Found {
+interface InlineRead {
   readonly inline: Inline
   readonly next: number
 }
 
-/** @param unclosed lengths of marks that are known to end nowhere: each is looked for once */
-function readCode(text: string, at: number, unclosed: Set<number>): Found | null {
+/** @param unclosed lengths of marks without a closing one: each is searched for once */
+function readCode(text: string, at: number, unclosed: Set<number>): InlineRead | null {
   const length = runOf(text, at)
   if (unclosed.has(length)) return null
   for (let end = text.indexOf('`', at + length); end >= 0; ) {
@@ -136,7 +136,7 @@ function runOf(text: string, at: number): number {
 const BARE = /https?:\/\/[^\s<>"'`|*]{1,2000}/y
 const BETWEEN = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/y
 
-function readLink(text: string, at: number, closings: ReadonlyMap<number, number>): Found | null {
+function readLink(text: string, at: number, closings: ReadonlyMap<number, number>): InlineRead | null {
   if (text[at] === 'h') {
     if (isWord(text[at - 1])) return null
     BARE.lastIndex = at
@@ -148,7 +148,7 @@ function readLink(text: string, at: number, closings: ReadonlyMap<number, number
     const href = BETWEEN.exec(text)?.[1]
     return href === undefined ? null : linkTo(href, at + href.length + 2)
   }
-  // A picture is a link to it: nothing is loaded from elsewhere.
+  // An image becomes a link to it, so that nothing is loaded from elsewhere.
   const begin = text[at] === '!' ? at + 1 : at
   const end = closings.get(begin)
   if (end === undefined || text[end + 1] !== '(') return null
@@ -157,14 +157,14 @@ function readLink(text: string, at: number, closings: ReadonlyMap<number, number
   const target = text.slice(end + 2, close).trim()
   const written = (/^<([^<>]*)>/.exec(target)?.[1] ?? target.split(/\s/, 1)[0]!).trim()
   const href = addressOf(written)
-  // Before the label is read: what stays text is read again from the next character on.
+  // Checked before the label is parsed: rejected text is parsed again from the next character on.
   if (href === null) return null
   const label = text.slice(begin + 1, end)
   const inside = label.trim() === '' ? [written] : readInlines(label, false)
   return { inline: { kind: 'link', href, inside }, next: close + 1 }
 }
 
-/** Where a parenthesis ends; null: not soon enough for an address. */
+/** The index of the closing parenthesis; null: none within the length of an address. */
 function closingOf(text: string, at: number): number | null {
   let depth = 0
   for (let end = at; end < text.length && end < at + MAX_HREF; end++) {
@@ -175,13 +175,13 @@ function closingOf(text: string, at: number): number | null {
   return null
 }
 
-/** A link that is its own label. */
-function linkTo(written: string, next: number): Found | null {
+/** A link whose label is its address. */
+function linkTo(written: string, next: number): InlineRead | null {
   const href = addressOf(written)
   return href === null ? null : { inline: { kind: 'link', href, inside: [written] }, next }
 }
 
-/** An address that leads away from here, to the web or to mail; null for all others, such as `javascript:`. */
+/** An address of the web or of mail; null for all others, such as `javascript:`. */
 function addressOf(written: string): string | null {
   const url = /^(https?:\/\/|mailto:)/i.test(written) ? URL.parse(written) : null
   return url !== null && /^(https?|mailto):$/.test(url.protocol) ? url.href : null
@@ -189,7 +189,7 @@ function addressOf(written: string): string | null {
 
 const NONE: ReadonlyMap<number, number> = new Map()
 
-/** Which bracket closes which, found in one go. */
+/** The closing bracket of each opening one, found in one pass. */
 function bracketsOf(text: string): ReadonlyMap<number, number> {
   if (!text.includes('](')) return NONE
   const closings = new Map<number, number>()

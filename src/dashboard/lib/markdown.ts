@@ -1,10 +1,10 @@
 /**
- * Reads the Markdown that models write, as far as it is needed to show an answer: paragraphs, headings, lists, quotes, code,
- * tables, emphasis and links. The text is not trusted. HTML stays text, links lead to web and mail addresses only, nothing is
- * loaded, nesting is bounded, and the time grows with the length alone.
+ * Parses the Markdown that models write, as far as answers need it: paragraphs, headings, lists, quotes, code, tables,
+ * emphasis and links. The text is not trusted. HTML stays text, links lead to web and mail addresses only, and nothing is
+ * loaded. Nesting is bounded, and the time is linear in the length.
  */
 
-/** What stands below each other. Texts are still to be read by `inlines`. */
+/** A block of a text. `inlines` reads the texts in it. */
 export type Block =
   | { readonly kind: 'text' | 'rule'; readonly text: string }
   | { readonly kind: 'heading'; readonly level: number; readonly text: string }
@@ -13,7 +13,7 @@ export type Block =
   | { readonly kind: 'list'; readonly start: number | null; readonly items: readonly (readonly Block[])[] }
   | { readonly kind: 'table'; readonly rows: readonly (readonly string[])[] }
 
-/** Deeper quotes and lists are shown as they are written. */
+/** Deeper quotes and lists are shown as text. */
 const DEEPEST = 8
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/
@@ -21,7 +21,7 @@ const HEADING = /^ {0,3}(#{1,6})[ \t]+(?=\S)/
 const QUOTE = /^ {0,3}> ?/
 const ITEM = /^( {0,12})([-*+]|\d{1,9}[.)])(?: +|$)/
 
-/** Pieces that can be read one by one, so that while an answer grows only its last piece is read again. */
+/** Splits a text into pieces that can be parsed alone: while an answer grows, only its last piece is parsed again. */
 export function pieces(text: string): string[] {
   const found: string[] = []
   let begun = 0
@@ -45,7 +45,7 @@ export function pieces(text: string): string[] {
 
 const PARCEL = 4000
 
-/** The text from a place on, cut at the ends of lines where there are some: only the last parcel changes while it grows. */
+/** Splits the text from an index on, at ends of lines where possible: while it grows, only the last parcel changes. */
 export function parcels(text: string, from: number): string[] {
   const found: string[] = []
   for (let at = from; at < text.length; ) {
@@ -57,7 +57,7 @@ export function parcels(text: string, from: number): string[] {
   return found
 }
 
-/** What a piece is made of. */
+/** The blocks of a piece. */
 export function blocks(text: string): Block[] {
   return read(text.split('\n'), 0)
 }
@@ -98,7 +98,7 @@ function readOne(lines: readonly string[], at: number, depth: number): Read {
   return [{ kind: 'text', text: lines.slice(at, end).join('\n') }, end]
 }
 
-/** Whether something else than the paragraph goes on here. */
+/** Whether another block begins here. */
 function begins(lines: readonly string[], at: number, line: string): boolean {
   if (line.trim() === '' || fenceOf(line) !== null || HEADING.test(line) || QUOTE.test(line)) return true
   return ITEM.test(line) || isRule(line) || isTable(lines, at)
@@ -160,7 +160,7 @@ function cellsOf(line: string): string[] {
   return inner.split('|').map(cell => cell.trim())
 }
 
-/** Where the lines end that belong together. */
+/** The index after the last line that belongs to the block. */
 function endOf(lines: readonly string[], from: number, goesOn: (line: string, at: number) => boolean): number {
   let at = from
   while (at < lines.length && goesOn(lines[at]!, at)) at++

@@ -1,34 +1,34 @@
-/** The list of models as people narrow and sort it: hundreds of them come from one wildcard. */
+/** The list of models, filtered and sorted: one wildcard can yield hundreds. */
 import type { ModelView, OperatorModelView } from '../../api/views.ts'
 import { nano } from './format.ts'
 import { hasNoPrice } from './price-lines.ts'
 
-/** A model, and for operators what only they see of it. */
+/** A model, and for operators also its costs. */
 export interface ModelRow {
   readonly id: string
   readonly model: ModelView
   readonly costs: OperatorModelView | null
 }
 
-/** The search, the group and the order of a list. Empty text: all of it, in the order of the gateway. */
-export interface Wanted {
+/** The search, the group and the order of a list. Empty text: all models, in the gateway's order. */
+export interface ListQuery {
   readonly search: string
   /** A wildcard, or `OTHERS`. */
   readonly group: string
   readonly sort: string
 }
 
-/** The models that come from no wildcard. */
+/** The group of models that come from no wildcard. */
 export const OTHERS = 'others'
 
-/** The rows of what the API answers, to members or to operators. */
+/** The rows of the API's answer, for members or operators. */
 export function rowsOf(items: readonly (ModelView | OperatorModelView)[]): ModelRow[] {
   return items.map(item =>
     'model' in item ? { id: item.id, model: item.model, costs: item } : { id: item.id, model: item, costs: null },
   )
 }
 
-/** The wildcards and how many models each has; empty without wildcards. */
+/** Each wildcard with its number of models; empty without wildcards. */
 export function groupsOf(rows: readonly ModelRow[]): (readonly [group: string, models: number])[] {
   const groups = new Map<string, number>()
   for (const { model } of rows) groups.set(groupOf(model), (groups.get(groupOf(model)) ?? 0) + 1)
@@ -44,7 +44,7 @@ const byMoney =
     const [one, other] = [nano(of(a.model) ?? '0'), nano(of(b.model) ?? '0')]
     return one < other ? -1 : one > other ? 1 : 0
   }
-/** The smaller margin. A missing price comes before any loss, and an unknown cost after any gain. */
+/** The smaller margin. A missing price sorts before any loss, an unknown cost after any gain. */
 const leastMargin = ({ costs }: ModelRow): number => {
   if (costs === null) return Number.MAX_VALUE
   const of = (unit: 'input' | 'output') =>
@@ -52,7 +52,7 @@ const leastMargin = ({ costs }: ModelRow): number => {
   return Math.min(of('input'), of('output'))
 }
 
-/** How a list can be sorted. */
+/** The orders of a list. */
 export const SORTS: Readonly<Record<string, { readonly label: string; readonly order: Order }>> = {
   name: { label: 'Name', order: (a, b) => a.id.localeCompare(b.id) },
   input: { label: 'Input price', order: byMoney(({ price }) => price?.input) },
@@ -61,8 +61,8 @@ export const SORTS: Readonly<Record<string, { readonly label: string; readonly o
   margin: { label: 'Smallest margin', order: (a, b) => leastMargin(a) - leastMargin(b) },
 }
 
-/** The models that fit, in the order that is wanted. */
-export function narrowed(rows: readonly ModelRow[], { search, group, sort }: Wanted): readonly ModelRow[] {
+/** The matching models, in the chosen order. */
+export function narrowed(rows: readonly ModelRow[], { search, group, sort }: ListQuery): readonly ModelRow[] {
   const words = search.toLowerCase().split(/\s+/)
   const found = rows.filter(({ model }) => {
     if (group !== '' && groupOf(model) !== group) return false

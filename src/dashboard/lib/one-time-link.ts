@@ -1,4 +1,4 @@
-/** A one-time link: its secret stands behind `#`, which browsers do not send to servers. */
+/** A one-time link: its secret is behind `#`, which browsers do not send to servers. */
 import { useEffect, useState } from 'preact/hooks'
 import type { LinkPurposeView } from '../../api/views.ts'
 import { type ApiError, api } from './api.ts'
@@ -10,9 +10,9 @@ export interface OneTimeLink {
   readonly reload: () => void
 }
 
-/** Asks what the link in the address bar is for, without using it up. */
+/** Requests the purpose of the link in the address bar, without using the link up. */
 export function useLink(): OneTimeLink {
-  // Kept from the start: the address changes when one moves on.
+  // Read once: the address changes when the person navigates.
   const [token] = useState(() => location.hash.slice(1))
   const [round, setRound] = useState(0)
   const [state, setState] = useState<{ purpose?: LinkPurposeView; error?: ApiError }>({})

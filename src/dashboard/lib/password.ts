@@ -1,9 +1,9 @@
-/** What the page can say about a password before the gateway sees it: only its length counts. */
+/** Checks of a password and an e-mail address before they are sent: of a password only the length counts. */
 
 /** The gateway's limits. */
 export const PASSWORD = { shortest: 8, longest: 128 }
 
-/** What is wrong with it; undefined: nothing. */
+/** The error of a password; undefined: none. */
 export function passwordError(password: string): string | undefined {
   const length = [...password].length
   if (length === 0) return 'Enter a password.'
@@ -14,18 +14,18 @@ export function passwordError(password: string): string | undefined {
   return undefined
 }
 
-/** A word about it while it is typed. */
+/** The hint below a password while it is typed. */
 export function passwordHint(password: string): string {
   const length = [...password].length
   if (length === 0)
     return `At least ${PASSWORD.shortest} characters. Several random words are easy to remember and hard to guess.`
-  if (length < PASSWORD.shortest) return `${PASSWORD.shortest - length} more to go.`
+  if (length < PASSWORD.shortest) return `${PASSWORD.shortest - length} more needed.`
   if (length > PASSWORD.longest) return `${length - PASSWORD.longest} too many.`
   if (length < 12) return `${length} characters: enough. From 12 on it is good.`
   return length < 16 ? `${length} characters: good.` : `${length} characters: very good.`
 }
 
-/** What is wrong with an e-mail address; the gateway looks closer. */
+/** The error of an e-mail address; undefined: none. The gateway checks more. */
 export function emailError(email: string): string | undefined {
   if (email.trim() === '') return 'Enter an e-mail address.'
   return /^[^\s@]+@[^\s@]+$/.test(email.trim())

@@ -1,4 +1,4 @@
-/** Which page belongs to an address. */
+/** The routes: finds the page of an address. */
 
 /** One row of the route table: `/receipts/:id`. */
 export interface Route<Page> {
@@ -9,7 +9,7 @@ export interface Route<Page> {
 /** The named parts of an address. */
 export type Params = Readonly<Record<string, string>>
 
-/** The first route whose path fits, with its parts; null when nothing is there. */
+/** The first route that matches, with its parameters; null: none does. */
 export function match<Row extends Route<unknown>>(
   routes: readonly Row[],
   path: string,
@@ -21,7 +21,7 @@ export function match<Row extends Route<unknown>>(
   return null
 }
 
-/** Where to go after signing in: only a place of this page, never another origin. */
+/** The page to show after signing in: only a path of this dashboard, never another origin. */
 export function placeAfter(wanted: string | null): string {
   if (wanted === null || !wanted.startsWith('/')) return '/'
   try {
@@ -32,7 +32,7 @@ export function placeAfter(wanted: string | null): string {
   }
 }
 
-/** Stands for this page's own origin; no address can name it. */
+/** A placeholder for this page's own origin; no address can name it. */
 const NOWHERE = 'http://nowhere.invalid'
 
 function partsOf(pattern: string, path: string): Params | null {
@@ -56,7 +56,7 @@ function partsOf(pattern: string, path: string): Params | null {
   return params
 }
 
-/** What a page is given: the named parts of its address. */
+/** The props of a page: the named parts of its address. */
 export interface PageProps {
   readonly params: Params
 }

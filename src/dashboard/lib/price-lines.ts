@@ -1,14 +1,14 @@
-/** A model's price as lines: one for each unit, and for each length of the prompt and tier with a price of its own. */
+/** A model's price as lines: one for each unit, prompt length and tier with its own price. */
 import type { OperatorModelView, PriceView } from '../../api/views.ts'
 import { compact, count, exactMoney, nano } from './format.ts'
 
 /** One rule of a price, as the API sends it. */
 export type Rule = NonNullable<PriceView['rules']>[number]
 type Unit = Rule['unit']
-/** The requests for which a rule holds. */
+/** The requests that a rule applies to. */
 export type Case = Pick<Rule, 'unit' | 'above' | 'tier'>
 
-/** All units in their order, each with those whose price it has where it has none. A test compares it with the gateway's. */
+/** All units in order. A unit without a price has that of the first unit in its list. A test compares it with the gateway's. */
 export const WHOLES: Readonly<Record<Unit, readonly Unit[]>> = {
   input: [],
   cached_input: ['input'],
@@ -36,7 +36,7 @@ export function unitName(unit: Unit): string {
   return words[0]!.toUpperCase() + words.slice(1)
 }
 
-/** All rules of a price; parts that cost what their whole costs have none. */
+/** All rules of a price; parts that cost the same as their whole have none. */
 export function rulesOf(price: PriceView | null): readonly Rule[] {
   if (price === null) return []
   if (price.rules !== null) return price.rules
@@ -55,7 +55,7 @@ export function rulesOf(price: PriceView | null): readonly Rule[] {
 
 const MILLION = 1_000_000
 
-/** The cases with a price of their own, by unit, then by tier, then by length. */
+/** The cases with their own price, by unit, then by tier, then by length. */
 export function casesOf(prices: readonly (readonly Rule[])[]): Case[] {
   const cases = new Map<string, Case>()
   for (const { unit, above, tier } of prices.flat()) {
@@ -70,10 +70,10 @@ export function casesOf(prices: readonly (readonly Rule[])[]): Case[] {
   )
 }
 
-/** Equal for equal cases. */
+/** The same text for equal cases. */
 export const caseKey = ({ unit, above, tier }: Case): string => `${unit} ${above ?? 0} ${tier ?? ''}`
 
-/** The rule by which a case is charged, its own or that of a whole; undefined: it costs nothing. */
+/** The rule for a case: its own, or that of its whole; undefined: free. */
 export function ruleFor(rules: readonly Rule[], { unit, above = 0, tier }: Case): Rule | undefined {
   for (const each of [unit, ...WHOLES[unit]]) {
     const [best] = rules
@@ -84,7 +84,7 @@ export function ruleFor(rules: readonly Rule[], { unit, above = 0, tier }: Case)
   return undefined
 }
 
-/** `$2.50`, and `$10.00 for 1k searches` for what is not a million tokens. */
+/** `$2.50` for a million tokens; other rates name their unit: `$10.00 for 1k searches`. */
 export function rateText(rule: Rule | undefined): string {
   if (rule === undefined) return 'free'
   const { unit, per, price } = rule
@@ -99,15 +99,15 @@ export function caseText({ above, tier }: Case): string {
   return [above && `prompt above ${count(above)} tokens`, tier && `tier ${tier}`].filter(Boolean).join(', ')
 }
 
-/** The lists that prices come from, each once. A price of the operator's own has none. */
+/** The price lists of the rules, each once. The operator's own prices have none. */
 export function listsOf(rules: readonly Rule[]): string[] {
   return [...new Set(rules.map(({ source }) => source ?? 'set by the operator'))]
 }
 
-/** The margins of a model, and where its price is below a cost. */
+/** The margins of a model, and the cases whose price is below the cost. */
 export type Margins = Pick<OperatorModelView, 'margin' | 'below_cost'>
 
-/** Whether ordinary requests cost the operator something of a unit that is free. */
+/** Whether ordinary requests of a free unit cost the operator something. */
 export function hasNoPrice({ margin, below_cost }: Margins, of: 'input' | 'output'): boolean {
   return margin[of] === null && below_cost.some(({ unit, above, tier }) => unit === of && !above && !tier)
 }

@@ -1,6 +1,6 @@
-/** The ids of requests, as people type and paste them. */
+/** Request ids, as people type and paste them. */
 
-/** The request that is looked for, when what was typed is the id of one; null: it is something else. */
+/** The request id in a search, or null. */
 export function requestIn(search: string): string | null {
   return /^req_\w*$/.exec(search.trim())?.[0] ?? null
 }

@@ -1,6 +1,6 @@
 /**
- * The address bar and the page. Every link is a real `<a href>`; a click on one of this page is taken over here. After a
- * navigation the new page's heading gets the focus, so that keyboards and screen readers follow.
+ * The router. Every link is a real `<a href>`; clicks on links to this page are handled here. After a navigation the new
+ * page's heading gets the focus, so that keyboards and screen readers follow.
  */
 import type { ComponentChildren, VNode } from 'preact'
 import { createContext } from 'preact'
@@ -15,7 +15,7 @@ const Here = createContext<Place>({ path: '/', query: new URLSearchParams() })
 const MOVED = 'tollgate:moved'
 let moves = 0
 
-/** Makes the address known to everything inside, and takes over clicks on links. */
+/** Provides the address to its content, and handles clicks on links. */
 export function Router({ children }: { readonly children: ComponentChildren }): VNode {
   const [place, setPlace] = useState(placeNow)
   useEffect(() => {
@@ -36,12 +36,12 @@ export function Router({ children }: { readonly children: ComponentChildren }): 
   return <Here.Provider value={place}>{children}</Here.Provider>
 }
 
-/** Where one is. */
+/** The current address. */
 export function usePlace(): Place {
   return useContext(Here)
 }
 
-/** Goes to an address of this page. */
+/** Navigates to an address of this page. */
 export function navigate(href: string, options: { readonly replace?: boolean } = {}): void {
   moves += 1
   if (options.replace) history.replaceState(null, '', href)
@@ -51,8 +51,8 @@ export function navigate(href: string, options: { readonly replace?: boolean } =
 }
 
 /**
- * Changes what stands behind `?`: filters and the like; null takes a part away. No new entry in the history, and the
- * focus stays where it is.
+ * Changes the query of the address, for filters and the like; null removes a parameter. It adds no history entry, and the
+ * focus stays.
  */
 export function setQuery(changes: Readonly<Record<string, string | null>>): void {
   const url = new URL(location.href)
@@ -64,12 +64,12 @@ export function setQuery(changes: Readonly<Record<string, string | null>>): void
   document.dispatchEvent(new Event(MOVED))
 }
 
-/** How often one has moved since the page was loaded; 0 on the first page, whose heading must not take the focus. */
+/** The number of navigations since the page was loaded; 0 on the first page, whose heading must not take the focus. */
 export function movesSoFar(): number {
   return moves
 }
 
-/** For when what had the focus goes away: without that, the keyboard would begin at the top again. */
+/** Moves the focus to the heading when the focused element is removed: otherwise the keyboard would begin at the top. */
 export function focusHeading(): void {
   const dialog = [...document.querySelectorAll('dialog[open]')].at(-1)
   document.querySelector<HTMLElement>('main h1')?.focus()
@@ -93,7 +93,7 @@ function followLink(event: MouseEvent): void {
   }
   const link = event.target instanceof Element ? event.target.closest('a') : null
   if (link === null || link.target !== '' || link.hasAttribute('download') || link.origin !== location.origin) return
-  // Files and answers of the API are the browser's; a link within the page (#content) too.
+  // The browser handles files, API answers and links within the page (#content).
   if (link.pathname.startsWith('/api/') || link.getAttribute('href')?.startsWith('#')) return
   event.preventDefault()
   navigate(link.pathname + link.search + link.hash)

@@ -1,6 +1,6 @@
-/** The first request, ready to be pasted. */
+/** Snippets of a first request, to copy and run. */
 
-/** Stands where the key has to go as long as there is none to show. */
+/** The placeholder for the key when none can be shown. */
 export const KEY_PLACE = 'YOUR_KEY'
 
 interface SnippetParts {
@@ -9,7 +9,7 @@ interface SnippetParts {
   readonly key?: string | undefined
 }
 
-/** For a terminal; it streams. */
+/** For a terminal, streamed. */
 export function curlSnippet({ baseUrl, model, key = KEY_PLACE }: SnippetParts): string {
   const body = { model, stream: true, messages: [{ role: 'user', content: 'Hello!' }] }
   return [
@@ -47,7 +47,7 @@ answer = client.chat.completions.create(
 print(answer.choices[0].message.content)`
 }
 
-/** One word of a shell, whatever is in it. */
+/** Quotes any text as one shell word. */
 function inShell(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -1,4 +1,4 @@
-/** What the overview says about money: spent lately, and how long the rest will do. */
+/** Spending on the overview: recent charges, and how long the balance will last. */
 import type { UsageRowView } from '../../api/views.ts'
 import { dollars, nano } from './format.ts'
 
@@ -7,7 +7,7 @@ const DAY_MS = 86_400_000
 /** Days that the overview looks back, today included. */
 export const LOOK_BACK_DAYS = 30
 
-/** The time that the overview asks for: whole days of UTC, as the gateway sums them up. */
+/** The period of the overview: whole UTC days, as the gateway groups them. */
 export function lookBack(now: number): { readonly from: string; readonly to: string } {
   const today = startOfDay(now)
   return {
@@ -16,7 +16,7 @@ export function lookBack(now: number): { readonly from: string; readonly to: str
   }
 }
 
-/** Spent in the last so many days, today included. */
+/** The charges of the last `days` days, today included. */
 export function spentIn(days: number, rows: readonly UsageRowView[], now: number): string {
   const from = startOfDay(now) - (days - 1) * DAY_MS
   let total = 0n
@@ -24,13 +24,13 @@ export function spentIn(days: number, rows: readonly UsageRowView[], now: number
   return dollars(total)
 }
 
-/** Whether somebody should think of credit. */
+/** Whether the account needs credit soon. */
 export type Supply =
   | { readonly state: 'enough' }
   | { readonly state: 'none' }
   | { readonly state: 'low'; readonly days: number }
 
-/** Low: at the pace of the last week it is gone within three days. */
+/** Low: at the pace of the last week the balance lasts less than three days. */
 export function supplyOf(available: string, spentInWeek: string): Supply {
   const left = nano(available)
   const week = nano(spentInWeek)

@@ -1,20 +1,20 @@
 /**
- * A streamed completion, read as it comes: server-sent events of the gateway, with the pieces of text taken out. The gateway
- * ends a stream in a finish reason and `[DONE]`, or in one error event and the connection's end; never in silence.
+ * Reads a streamed completion: the gateway's server-sent events, with the pieces of text in them. The gateway ends a stream
+ * with a finish reason and `[DONE]`, or with one error event and the end of the connection; never without either.
  */
 import { createParser } from 'eventsource-parser'
 
-/** What has come. */
+/** An event of a streamed answer. */
 export type StreamEvent =
   | { readonly kind: 'text'; readonly text: string }
-  /** What a model shows of its reasoning. */
+  /** Reasoning that the model shows. */
   | { readonly kind: 'thought'; readonly text: string }
   | { readonly kind: 'finish'; readonly reason: string }
   | { readonly kind: 'usage'; readonly promptTokens: number; readonly completionTokens: number }
   | { readonly kind: 'error'; readonly code: string; readonly message: string }
   | { readonly kind: 'done' }
 
-/** The events of a body, one by one; it ends with the body. An aborted request rejects as `fetch` does. */
+/** Yields the events of a body until it ends. An aborted request rejects as `fetch` does. */
 export async function* readStream(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamEvent> {
   const reader = body.getReader()
   const decoder = new TextDecoder()
@@ -28,12 +28,12 @@ export async function* readStream(body: ReadableStream<Uint8Array>): AsyncGenera
       yield* found.splice(0)
     }
   } finally {
-    // Whoever stops listening stops the request too.
+    // Ending the iteration cancels the request.
     await reader.cancel().catch(() => {})
   }
 }
 
-/** What one event's data says. */
+/** The events in the data of one server-sent event. */
 export function eventsOf(data: string): StreamEvent[] {
   if (data === '[DONE]') return [{ kind: 'done' }]
   const chunk = parsed(data)
@@ -52,7 +52,7 @@ export function eventsOf(data: string): StreamEvent[] {
   const delta = object(choice?.['delta'])
   const thought = text(delta?.['reasoning_content']) || text(delta?.['reasoning'])
   if (thought !== '') found.push({ kind: 'thought', text: thought })
-  // A refusal is what the model says instead of an answer.
+  // A refusal is text in place of an answer.
   const said = text(delta?.['content']) || text(delta?.['refusal'])
   if (said !== '') found.push({ kind: 'text', text: said })
   if (text(choice?.['finish_reason']) !== '') found.push({ kind: 'finish', reason: text(choice?.['finish_reason']) })
@@ -67,23 +67,21 @@ export function eventsOf(data: string): StreamEvent[] {
   return found
 }
 
-/**
- * Text that grows, handed on in whole sentences: a screen reader that is told every token says nothing that one can follow.
- */
+/** Splits growing text into whole sentences: a screen reader that announces every token cannot be followed. */
 export class Sentences {
   #rest = ''
 
-  /** The sentences that are whole now; an empty string for none. */
+  /** The sentences that are complete now; an empty string for none. */
   add(text: string): string {
     this.#rest += text
-    // What goes on for so long is no sentence. It is said so far, and not looked through again with every piece.
+    // Longer text is not a sentence: it is announced as it is, and not searched again with every piece.
     const end = lastEnd(this.#rest) || (this.#rest.length > MAX_SENTENCE ? this.#rest.length : 0)
     const whole = this.#rest.slice(0, end)
     this.#rest = this.#rest.slice(end)
     return whole.trim()
   }
 
-  /** What is left when there is no more to come. */
+  /** The rest, at the end of the text. */
   end(): string {
     const rest = this.#rest.trim()
     this.#rest = ''

@@ -1,4 +1,4 @@
-/** A receipt's charge as a sum that adds up: the lines of its cost, the rounding, and what the operator pays. */
+/** A receipt's charge as a sum: the lines of its cost, the rounding, and the operator's part. */
 import type { ReceiptView } from '../../api/views.ts'
 import { count, dollars, exactMoney, nano } from './format.ts'
 import type { Rule } from './price-lines.ts'
@@ -10,11 +10,11 @@ export interface SumLine {
   readonly price: string
   /** Dollars with up to 15 decimals: a token may cost a fraction of a nano-dollar. */
   readonly amount: string
-  /** The price list and its day; null: the operator wrote the price. */
+  /** The price list and its day; null: the operator set the price. */
   readonly list: string | null
 }
 
-/** An amount that is added to the lines, or taken off. */
+/** An amount that is added to the lines or subtracted. */
 export interface SumRest {
   readonly label: string
   readonly sign: string
@@ -52,7 +52,7 @@ type Charged = Pick<ReceiptView, 'lines' | 'rounding' | 'cost' | 'charged' | 'ov
   readonly price: Pick<ReceiptView['price'], 'rules'>
 }
 
-/** Null while the request is in progress. */
+/** The sum of a charge; null while the request is in progress. */
 export function sumOf({ lines, rounding, cost, charged, overrun, price }: Charged): Sum | null {
   if (charged === null) return null
   const relief = nano(cost) - nano(charged)
@@ -84,8 +84,7 @@ function sumLine({ unit, quantity, rate, per, amount }: Line, rules: readonly Ru
 }
 
 /**
- * Amounts as they stand under each other: each with the decimals that it has, and two at least; what the longest has more
- * is filled up with blanks as wide as figures, so that the points stand in one line.
+ * Amounts with aligned decimal points. Each keeps its own decimals, at least two; figure spaces fill up to the longest.
  */
 export function aligned(amounts: readonly string[]): string[] {
   const parts = amounts.map(amount => {

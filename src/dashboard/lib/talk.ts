@@ -1,17 +1,17 @@
-/** A conversation in the playground: what was asked, what has come of each answer, and what is sent next. */
+/** A conversation in the playground: the questions, the answers so far, and the next request. */
 import type { AccountView, ReceiptView } from '../../api/views.ts'
 import type { StreamEvent } from './sse.ts'
 
-/** `failed`: in an error; `broken`: the connection ended without one, and without an end of the answer. */
+/** `failed`: ended with an error; `broken`: the connection closed without an error and without `[DONE]`. */
 export type AnswerState = 'waiting' | 'streaming' | 'done' | 'stopped' | 'failed' | 'broken'
 
-/** What went wrong, in the gateway's words. */
+/** An error in the gateway's words. */
 export interface Trouble {
   readonly code: string
   readonly message: string
 }
 
-/** One answer, as far as it has come. */
+/** An answer, as far as it has arrived. */
 export interface Answer {
   readonly state: AnswerState
   readonly model: string
@@ -22,16 +22,16 @@ export interface Answer {
   /** Milliseconds from the click to the first piece, and to the end. */
   readonly firstMs: number | null
   readonly totalMs: number | null
-  /** Pieces that have come: about as many tokens, until the provider has counted. */
+  /** Pieces received: roughly the number of tokens, until the provider reports it. */
   readonly pieces: number
   readonly promptTokens: number | null
   readonly completionTokens: number | null
   /** The id of the receipt. */
   readonly requestId: string | null
-  /** The gateway let it be only so long, because the balance pays for no more. */
+  /** The gateway's limit on its tokens, because the balance covers no more. */
   readonly cap: number | null
   readonly receipt: ReceiptView | null
-  /** It is over, and its receipt is waited for. */
+  /** The answer has ended, and its receipt is pending. */
   readonly settling: boolean
   /** The account after the charge. */
   readonly account: AccountView | null
@@ -44,10 +44,10 @@ export interface Turn {
   readonly answer: Answer
 }
 
-/** What the model is asked with. */
+/** The settings of a request. */
 export interface Settings {
   readonly model: string
-  /** It costs nothing, and leaves no receipt. */
+  /** The model costs nothing, and its requests leave no receipt. */
   readonly free: boolean
   readonly system: string
   readonly longest?: number | undefined
@@ -55,7 +55,7 @@ export interface Settings {
   readonly effort?: string | undefined
 }
 
-/** An answer of which nothing has come. */
+/** An answer before its first event. */
 export function newAnswer(model: string): Answer {
   return {
     state: 'waiting',
@@ -77,12 +77,12 @@ export function newAnswer(model: string): Answer {
   }
 }
 
-/** Whether more may come. */
+/** Whether more events may arrive. */
 export function isOpen({ state }: Answer): boolean {
   return state === 'waiting' || state === 'streaming'
 }
 
-/** The answer with one more event in it; `ms`: since the click. */
+/** The answer with one more event; `ms`: since the click. */
 export function withEvent(answer: Answer, event: StreamEvent, ms: number): Answer {
   switch (event.kind) {
     case 'text':
@@ -96,12 +96,12 @@ export function withEvent(answer: Answer, event: StreamEvent, ms: number): Answe
     case 'error':
       return { ...answer, state: 'failed', trouble: { code: event.code, message: event.message }, totalMs: ms }
     case 'done':
-      // Behind an error there is no good end.
+      // `[DONE]` after an error does not make the answer complete.
       return answer.state === 'failed' ? answer : { ...answer, state: 'done', totalMs: ms }
   }
 }
 
-/** The answer when its stream is over: without `[DONE]` and without an error it broke off. */
+/** The answer at the end of its stream: without `[DONE]` and without an error it is broken. */
 export function withEnd(answer: Answer, ms: number): Answer {
   if (!isOpen(answer)) return answer
   return {
@@ -128,7 +128,7 @@ export function requestOf(turns: readonly Turn[], question: string, settings: Se
   }
 }
 
-/** A question that nothing came of is not repeated: two questions in a row make no conversation. */
+/** A question without an answer is not sent again: two questions in a row are not a conversation. */
 function messagesOf({ question, answer }: Turn): { role: string; content: string }[] {
   if (answer.text === '') return []
   return [
@@ -137,7 +137,7 @@ function messagesOf({ question, answer }: Turn): { role: string; content: string
   ]
 }
 
-/** What one can do about it; null: the message says it all. */
+/** Advice for an error; null: the message is enough. */
 export function adviceFor(code: string): string | null {
   return Object.hasOwn(ADVICE, code) ? ADVICE[code]! : null
 }
@@ -162,7 +162,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   unreachable: 'Check the network, and whether the gateway is running.',
 }
 
-/** What a finish reason means, where there is something to say of it. */
+/** The explanation of a finish reason, if it needs one. */
 export function finishOf(reason: string | null, cap: number | null): string | null {
   switch (reason) {
     case 'length':

@@ -1,6 +1,6 @@
 /**
- * Light or dark: what the person has chosen, else what the system says. The choice is kept in this browser; `data-theme` on
- * the root element always says what is shown, and styles/tokens.css goes by it.
+ * The theme: the person's choice, otherwise the system's. The choice is kept in this browser. `data-theme` on the root
+ * element always has the shown theme, and styles/tokens.css depends on it.
  */
 import { useEffect, useState } from 'preact/hooks'
 
@@ -13,7 +13,7 @@ const system = matchMedia('(prefers-color-scheme: dark)')
 /** Called once, before anything is drawn. */
 export function startTheme(): void {
   system.addEventListener('change', show)
-  // Another tab has changed it.
+  // Changed in another tab.
   addEventListener('storage', event => event.key === KEPT_AS && show())
   show()
 }
@@ -24,7 +24,7 @@ export interface Theme {
   readonly choose: (choice: ThemeChoice) => void
 }
 
-/** Draws the component again when the theme changes: charts on a canvas have to. */
+/** Draws the component again when the theme changes, as canvas charts need. */
 export function useTheme(): Theme {
   const [theme, setTheme] = useState(() => ({ choice: choiceKept(), shown: shownNow() }))
   useEffect(() => {

@@ -1,27 +1,26 @@
 /**
- * What happened to a request, in words: a receipt's trail, its codes, its outcome, and how its charge was found.
+ * The texts of a receipt: its trail, codes, outcome, and the source of its charge.
  *
- * Steps have the names that the operator gave them. Of the gateway's own plugins the sentence says what they do; of any
- * other only what became of it.
+ * Steps have the operator's names. For the gateway's own plugins a sentence says what they do; for others only the result.
  */
 import type { OutcomeName, ReceiptView } from '../../api/views.ts'
 
 /** One line of a receipt's trail. */
 export type TrailLine = ReceiptView['trail'][number]
 
-/** How a line or a word is to be shown: in what colour. */
+/** The colour of a line or a word. */
 export type Tone = 'good' | 'bad' | 'warning' | 'neutral'
 
-/** A line of the trail for people. */
-export interface Explained {
+/** A line of the trail as text. */
+export interface Explanation {
   readonly sentence: string
-  /** What else there is to know of it; null: nothing. */
+  /** Further facts; null: none. */
   readonly more: string | null
   readonly tone: Tone
 }
 
 /** One step's line of the trail as a sentence that begins with the step's name. */
-export function explain(line: TrailLine): Explained {
+export function explain(line: TrailLine): Explanation {
   const [tone, predicate] = predicateOf(line)
   const more = [WHYS[line.why ?? ''], heldBack(line), line.note && `It noted: “${line.note}”.`].filter(Boolean)
   return { tone, sentence: `${line.step} ${predicate}`, more: more.length === 0 ? null : more.join(' ') }
@@ -58,7 +57,7 @@ function predicateOf({ step, plugin = step, verdict, code, why }: TrailLine): re
   }
 }
 
-/** What the gateway's own plugins do when they let a request pass. */
+/** The deeds of the gateway's own plugins when they let a request pass. */
 const PASSED: Readonly<Record<string, string>> = {
   'api-key': 'accepted the key.',
   schema: 'validated the request and its model.',
@@ -67,13 +66,13 @@ const PASSED: Readonly<Record<string, string>> = {
   route: 'chose the model provider.',
 }
 
-/** Without a code it would have given an answer of its own. */
+/** Without a code, the step would have answered itself. */
 function wouldHave(reason: string | null, why: TrailLine['why']): string {
   if (reason === null) return 'would have answered the request'
   return `would have ${why === 'in_answer' ? 'stopped the answer' : 'refused the request'} (${reason})`
 }
 
-/** Reasons that the sentence does not say. */
+/** Reasons that the sentence does not name. */
 const WHYS: Readonly<Record<string, string>> = {
   when_threw: 'Its condition failed to evaluate.',
   not_awaited: 'It did not wait for the answer.',
@@ -97,9 +96,9 @@ export function reasonOf(code: string): string {
 const REASONS: Readonly<Record<string, string>> = {
   bad_request: 'the HTTP request is malformed',
   request_timeout: 'the request did not arrive in time',
-  unknown_url: 'there is nothing at that address',
-  not_supported: 'the gateway does not have that part of the API',
-  method_not_allowed: 'that address does not take this method',
+  unknown_url: 'nothing has that address',
+  not_supported: 'the gateway does not support that part of the API',
+  method_not_allowed: 'that address does not accept this method',
   request_too_large: 'the request is too large',
   unsupported_media_type: 'the request is not JSON',
   websocket_not_supported: 'WebSockets are not supported',
@@ -107,48 +106,48 @@ const REASONS: Readonly<Record<string, string>> = {
   invalid_json: 'the request is not valid JSON',
   request_too_complex: 'the request is nested too deeply or has too many parts',
   missing_required_parameter: 'a required parameter is missing',
-  unknown_parameter: 'a parameter is not known',
+  unknown_parameter: 'a parameter is unknown',
   invalid_type: 'a parameter has the wrong type',
   invalid_value: 'a parameter has a value that is not allowed',
   invalid_tag: 'a tag has a value that is not allowed',
   tag_required: 'a required tag has no value',
-  unsupported_parameter: 'the model does not take one of the parameters',
+  unsupported_parameter: 'the model does not support one of the parameters',
   context_length_exceeded: 'the messages are longer than the model can read',
-  response_not_found: 'there is no such response, or it is not kept any more',
-  previous_response_not_found: 'the earlier response is not kept any more',
-  item_not_found: 'there is no such item, or it is not kept any more',
-  model_not_found: 'there is no such model, or the key may not use it',
-  missing_api_key: 'there was no key',
+  response_not_found: 'the response does not exist or has been deleted',
+  previous_response_not_found: 'the earlier response has been deleted',
+  item_not_found: 'the item does not exist or has been deleted',
+  model_not_found: 'the model does not exist, or the key may not use it',
+  missing_api_key: 'the request has no key',
   malformed_api_key: 'the key is incomplete or mistyped',
-  invalid_api_key: 'the key is not known here',
+  invalid_api_key: 'the key is unknown',
   revoked_api_key: 'the key has been revoked',
   expired_api_key: 'the key has expired',
   account_frozen: 'the account is frozen',
   plan_not_declared: 'the plan of the account is not declared',
-  unauthorized: 'the request does not say who sends it',
+  unauthorized: 'the request has no credentials',
   forbidden: 'this is not allowed',
   rate_limit_exceeded: 'too many requests in a short time',
   credit_on_hold: 'the rest of the credit is held for other open requests',
   insufficient_quota: 'the account has too little credit',
   spending_cap_reached: 'the key has reached its spending cap',
   budget_exhausted: 'a budget is exhausted until its next period',
-  overloaded: 'the gateway has too much to do',
+  overloaded: 'the gateway is overloaded',
   shutting_down: 'the gateway is shutting down',
   store_unavailable: 'the ledger could not be written',
   plugin_error: 'a step of the gateway failed',
   internal_error: 'something unexpected failed in the gateway',
   loop_detected: 'the request has come back to this gateway',
-  upstream_rejected: 'the model provider did not accept the request',
+  upstream_rejected: 'the model provider rejected the request',
   content_filter: 'the content filter of the model provider stopped it',
-  upstream_auth: "the model provider did not accept the gateway's credentials",
+  upstream_auth: "the model provider rejected the gateway's credentials",
   upstream_forbidden: 'the model provider does not allow it',
   upstream_quota: "the gateway's own quota at the model provider is used up",
   upstream_rate_limited: 'the model provider limits requests',
-  upstream_overloaded: 'the model provider has too much to do',
+  upstream_overloaded: 'the model provider is overloaded',
   upstream_unreachable: 'the model provider could not be reached',
   upstream_timeout: 'the model provider did not answer in time',
   upstream_error: 'the model provider failed',
-  upstream_invalid: 'the model provider sent an answer that makes no sense',
+  upstream_invalid: 'the model provider sent an invalid answer',
   upstream_too_large: 'the answer of the model provider is larger than this gateway accepts',
   upstream_truncated: 'the answer of the model provider broke off',
 }
@@ -157,16 +156,16 @@ function spaced(code: string): string {
   return code.replaceAll('_', ' ')
 }
 
-/** An outcome's short name and the sentence that says it; null: still under way. */
+/** An outcome's short name and sentence; null: the request is in progress. */
 export function outcomeOf(outcome: OutcomeName | null): {
   readonly label: string
   readonly sentence: string
   readonly tone: Tone
 } {
-  return outcome === null ? UNDER_WAY : OUTCOMES[outcome]
+  return outcome === null ? IN_PROGRESS : OUTCOMES[outcome]
 }
 
-const UNDER_WAY = { label: 'In progress', sentence: 'The request is in progress.', tone: 'neutral' } as const
+const IN_PROGRESS = { label: 'In progress', sentence: 'The request is in progress.', tone: 'neutral' } as const
 
 const OUTCOMES = {
   answered: { label: 'Answered', sentence: 'The request was answered.', tone: 'good' },
@@ -180,10 +179,10 @@ const OUTCOMES = {
   cut: { label: 'Cut', sentence: 'The gateway was stopped before the end of the answer.', tone: 'bad' },
 } as const satisfies Record<OutcomeName, object>
 
-/** Every outcome, for lists to choose from. */
+/** All outcomes, for filters. */
 export const OUTCOME_NAMES = Object.keys(OUTCOMES) as readonly OutcomeName[]
 
-/** How the charge was found; null while the request is in progress. */
+/** The source of the charge; null while the request is in progress. */
 export function sourceOf(source: string | null): string {
   if (source === null) return 'The charge is not known yet: the request is in progress.'
   return SOURCES[source] ?? `How the charge was found: ${spaced(source)}.`
@@ -197,10 +196,9 @@ const SOURCES: Readonly<Record<string, string>> = {
   estimated_low:
     'The answer ended early, and hidden reasoning tokens cannot be counted. The counted tokens are charged; the true figure may be higher.',
   prompt_estimated:
-    'The client left before anything of the answer had come. The model provider had been sent the prompt, so the prompt is charged, as the gateway estimates it.',
+    'The client disconnected before the answer began. The prompt had been sent to the model provider, so its estimated tokens are charged.',
   insurance: 'The answer was empty, so nothing is charged, whatever the model provider bills.',
   released: 'Nothing usable was delivered, so nothing is charged and the hold is released.',
-  recovered:
-    'The gateway stopped in the middle of the request. What its last note of the answer had counted is charged, and no more.',
+  recovered: 'The gateway stopped during the request. Only the part of the answer in its last note is charged.',
   cached: 'The answer came from a cache.',
 }

@@ -1,30 +1,30 @@
 /**
- * Usage, made ready to be drawn: gaps filled with zeros, sums by model or key, what is too much for one chart put together.
- * Every figure is a `bigint`; only a bar's height is ever a floating-point number.
+ * Usage as chart data: gaps filled with zeros, sums by model or key, and the smallest series combined into one. Every figure is
+ * a `bigint`; only a bar's height is a floating-point number.
  */
 import type { KeyView, UsageRowView } from '../../api/views.ts'
 import { compact, dollars, money, nano } from './format.ts'
 
-/** What a chart shows: nano-dollars, requests, or tokens of prompts and answers. */
+/** A chart's measure: nano-dollars, requests, or tokens of prompts and answers. */
 export type Metric = 'charged' | 'requests' | 'tokens'
 
-/** What a metric is called. */
+/** The titles of metrics. */
 export const METRIC_NAMES: Readonly<Record<Metric, string>> = {
   charged: 'Spend',
   requests: 'Requests',
   tokens: 'Tokens',
 }
 
-/** What its bars are divided by. */
+/** The division of the bars. */
 export type By = 'none' | 'model' | 'key'
 
-/** The span of time that one bar stands for; in UTC. */
+/** The span of one bar, in UTC. */
 export type Step = 'hour' | 'day'
 
-/** The id of what is too small for a colour of its own. No model or key is called so: their names have no spaces. */
+/** The id of the combined smallest series. No model or key has this name: theirs have no spaces. */
 export const OTHER = ' other'
 
-/** So many series are told apart by colour; the ninth is what is left. */
+/** The maximum number of series with colours of their own; the rest is combined into `OTHER`. */
 export const MAX_SERIES = 8
 
 /** One colour of a chart. */
@@ -36,7 +36,7 @@ export interface Series {
   readonly total: bigint
 }
 
-/** A chart's figures. */
+/** The figures of a chart. */
 export interface ChartData {
   /** The beginnings of the spans, milliseconds since the epoch, without gaps. */
   readonly times: readonly number[]
@@ -46,7 +46,7 @@ export interface ChartData {
   readonly totals: readonly bigint[]
 }
 
-/** What a chart is made from. */
+/** The parameters of a chart. */
 export interface ChartQuery {
   readonly step: Step
   /** ISO 8601; without them from the first row to the last. */
@@ -75,15 +75,15 @@ export function chartData(rows: readonly UsageRowView[], { step, from, to, metri
 }
 
 /**
- * A colour for each series, from 1: that of its place in a list which does not depend on what is shown, so that a model has
- * the same on every page and day. Where two would have the same one, the later in the list has the next that is free.
+ * A colour for each series, from 1: that of its place in a list which does not depend on the shown data. So a model has the
+ * same colour on every page and day. If two have the same colour, the later in the list gets the next free one.
  */
 export function coloursOf(ids: readonly string[], list: readonly string[]): ReadonlyMap<string, number> {
   const colours = new Map<string, number>()
   const places = ids
     .filter(id => id !== OTHER)
     .map(id => ({ id, place: list.indexOf(id) }))
-    // What is not in the list comes behind it.
+    // Ids that are not in the list sort after it.
     .map(({ id, place }) => ({ id, place: place < 0 ? list.length + sizeOf(id) : place }))
     .sort((one, other) => one.place - other.place || (one.id < other.id ? -1 : 1))
   const taken = new Set<number>()
@@ -96,7 +96,7 @@ export function coloursOf(ids: readonly string[], list: readonly string[]): Read
   return colours
 }
 
-/** A small number that is always the same for a name. */
+/** A small hash of a name. */
 function sizeOf(name: string): number {
   let size = 0
   for (const character of name) size = (size * 31 + character.codePointAt(0)!) % 65_521
@@ -104,8 +104,8 @@ function sizeOf(name: string): number {
 }
 
 /**
- * What stands on top of what: each series with all that stand behind it in the list added. Bars drawn in this order, each
- * in front of the one before, look like a stack with the last one at the bottom.
+ * The heights of stacked bars: each series plus all later ones. Drawn in this order, each in front of the one before, the
+ * bars look like a stack with the last series at the bottom.
  */
 export function stacked(series: readonly { readonly values: readonly bigint[] }[], length: number): bigint[][] {
   const sums: bigint[][] = []
@@ -118,7 +118,7 @@ export function stacked(series: readonly { readonly values: readonly bigint[] }[
   return sums.toReversed()
 }
 
-/** Sums over time, the dearest first. */
+/** Sums over time, the most expensive first. */
 export interface UsageSum {
   readonly id: string
   readonly requests: number
@@ -129,7 +129,7 @@ export interface UsageSum {
   readonly charged: bigint
 }
 
-/** Everything that one model, or one key, took. */
+/** The sums by model or by key. */
 export function sumsBy(rows: readonly UsageRowView[], by: By): UsageSum[] {
   const sums = new Map<string, UsageSum>()
   for (const row of rows) {
@@ -159,7 +159,7 @@ const NOTHING = {
   charged: 0n,
 }
 
-/** The ranges that one click chooses. */
+/** The predefined ranges. */
 export const RANGES = {
   '24h': { label: '24 hours', ms: 86_400_000, step: 'hour' },
   '7d': { label: '7 days', ms: 7 * 86_400_000, step: 'day' },
@@ -169,7 +169,7 @@ export const RANGES = {
 
 export type RangeName = keyof typeof RANGES
 
-/** What to ask the API for: whole spans that end with the one under way, as many as the range's name says. */
+/** The API's parameters of a range: whole spans that end with the current one. */
 export function rangeOf(
   name: RangeName,
   now: number,
@@ -179,32 +179,32 @@ export function rangeOf(
   return { from: new Date(to - ms).toISOString(), to: new Date(to).toISOString(), step }
 }
 
-/** The API's limit for one question. */
+/** The API's limit for one request. */
 const MAX_DAYS = 400
 
-/** Two dates as they stand in date fields, both included; or what is wrong with them. */
+/** The range of two date fields, both days included; or the problem with them. */
 export function customRange(
   first: string,
   last: string,
 ): { readonly from: string; readonly to: string; readonly step: Step } | { readonly problem: string } {
   const [from, until] = [Date.parse(`${first}T00:00:00Z`), Date.parse(`${last}T00:00:00Z`)]
   if (Number.isNaN(from) || Number.isNaN(until)) return { problem: 'Choose both dates.' }
-  if (until < from) return { problem: 'The last day is before the first.' }
+  if (until < from) return { problem: 'The last day is before the first. Choose a later last day.' }
   const to = until + LENGTH.day
   const days = (to - from) / LENGTH.day
-  if (days > MAX_DAYS) return { problem: `That is ${days} days. At most ${MAX_DAYS} can be shown at once.` }
+  if (days > MAX_DAYS) return { problem: `The range has ${days} days. Choose at most ${MAX_DAYS}.` }
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString(), step: days <= 3 ? 'hour' : 'day' }
 }
 
-/** Where the lines behind the bars are: four of them at most above zero, and none of the bars higher than the last. */
+/** The values of the grid lines: at most four above zero, and the last at least as high as the highest bar. */
 export function gridOf(most: number, metric: Metric): number[] {
   if (most <= 0) return [0, 1]
   let power = Math.floor(Math.log10(most)) - 1
-  // There is no half of a request.
+  // Requests and tokens are whole numbers.
   if (metric !== 'charged') power = Math.max(0, power)
   for (; ; power++) {
     for (const digit of [1, 2, 5]) {
-      // Of whole powers only: 3 * 0.1 would not be 0.3.
+      // Computed with whole powers only: 3 * 0.1 is not 0.3.
       const at = (line: number) => (power < 0 ? (line * digit) / 10 ** -power : line * digit * 10 ** power)
       const lines = Math.max(1, Math.ceil(most / at(1) - 1e-9))
       if (lines <= 4) return Array.from({ length: lines + 1 }, (_, line) => at(line))
@@ -212,19 +212,19 @@ export function gridOf(most: number, metric: Metric): number[] {
   }
 }
 
-/** A figure as it is shown: `$0.0523`, or `12.3k`. */
+/** The text of a figure: `$0.0523`, or `12.3k`. */
 export function figure(value: bigint, metric: Metric): string {
   return metric === 'charged' ? money(dollars(value)) : compact(Number(value))
 }
 
-/** Its height: dollars or counts as a number, for the drawing alone. */
+/** The height of a figure: dollars or counts as a number, for drawing only. */
 export function height(value: bigint, metric: Metric): number {
   return metric === 'charged' ? Number(value) / 1e9 : Number(value)
 }
 
 /**
- * What to call each key: its name, and where two have the same one, the end of its secret too. A key that was removed, or
- * is of another account, keeps its id.
+ * The name of each key. Keys with equal names also get the end of their secret. A key that was removed, or is of another
+ * account, keeps its id.
  */
 export function keyNames(keys: readonly KeyView[]): Readonly<Record<string, string>> {
   const often = new Map<string, number>()
@@ -237,12 +237,12 @@ export function keyNames(keys: readonly KeyView[]): Readonly<Record<string, stri
   )
 }
 
-/** A span's whole name: `21 Nov 2026` (days are days of UTC), or `21 Nov, 14:00`, in the reader's own time zone. */
+/** A span's full name: `21 Nov 2026` (days are in UTC), or `21 Nov, 14:00`, in the browser's time zone. */
 export function spanName(at: number, step: Step): string {
   return (step === 'day' ? DAY_NAME : HOUR_NAME).format(at)
 }
 
-/** What stands under the bars: at most so many, evenly. */
+/** The labels below the bars: at most `most`, evenly spaced. */
 export function tickLabels(times: readonly number[], step: Step, most: number): { at: number; label: string }[] {
   if (step === 'day') {
     const every = nice(times.length / most, [1, 2, 3, 5, 7, 14, 30, 60])
@@ -302,7 +302,7 @@ function amountIn(row: UsageRowView, metric: Metric): bigint {
   return BigInt(metric === 'requests' ? row.requests : row.prompt_tokens + row.completion_tokens)
 }
 
-/** The smallest become one, so that no more colours are needed than eyes can tell apart. */
+/** Combines the smallest series into one: only `MAX_SERIES` colours can be distinguished. */
 function together(all: readonly Series[]): readonly Series[] {
   if (all.length <= MAX_SERIES) return all
   const rest = all.slice(MAX_SERIES - 1)

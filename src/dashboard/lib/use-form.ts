@@ -1,22 +1,22 @@
-/** A form: what its fields hold, what is wrong with each of them, and the request that it makes. */
+/** A form: the values of its fields, their errors, and its request. */
 import { useState } from 'preact/hooks'
 import type { ApiError } from './api.ts'
 import { useAction } from './use-resource.ts'
 
 interface FormOptions<Values> {
-  /** By field. A field has the name of the parameter in the API, whose errors it shows. */
+  /** The values by field. A field has the name of the API's parameter, whose errors it shows. */
   readonly initial: Values | (() => Values)
-  /** What is wrong before anything is sent; nothing or an empty text: the field is right. */
+  /** Errors found before sending; undefined or an empty text: the field is valid. */
   readonly check?: ((values: Values) => { readonly [Name in keyof Values]?: string | undefined }) | undefined
   readonly send: (values: Values) => Promise<unknown>
 }
 
-/** What `<Form>` needs to know. */
+/** The props of `<Form>`. */
 export interface FormState {
   readonly busy: boolean
-  /** What the API refused, when no field shows it. */
+  /** The API's error, if no field shows it. */
   readonly error: ApiError | undefined
-  /** Sends the form unless a field is wrong; answers whether it went well. */
+  /** Sends the form unless a field is invalid; resolves to whether it succeeded. */
   readonly submit: () => Promise<boolean>
 }
 
@@ -33,7 +33,7 @@ interface Form<Values> extends FormState {
   readonly field: <Name extends keyof Values & string>(name: Name) => FieldState<Values[Name]>
 }
 
-/** The state of a form. Its fields show what is wrong from the first attempt to send it until it is sent. */
+/** The state of a form. Its fields show errors from the first attempt to send it until it is sent. */
 export function useForm<Values extends object>({ initial, check, send }: FormOptions<Values>): Form<Values> {
   const [values, setValues] = useState(initial)
   const [tried, setTried] = useState(false)
@@ -61,7 +61,7 @@ export function useForm<Values extends object>({ initial, check, send }: FormOpt
   }
 }
 
-/** The fields that somebody filled in, without the space around their texts. */
+/** The fields that are filled in, with their texts trimmed. */
 export function filled(values: Readonly<Record<string, string>>): Record<string, string> {
   const trimmed = Object.entries(values).map(([name, value]) => [name, value.trim()] as const)
   return Object.fromEntries(trimmed.filter(([, value]) => value !== ''))

@@ -1,23 +1,23 @@
-/** Reading from the API in a component: what is there, what went wrong, and how to ask again. */
+/** Reads from the API in a component: the data, the error, and a way to read again. */
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { PageView } from '../../api/views.ts'
 import { type ApiError, api, type Query, search } from './api.ts'
 
 export interface Resource<T> {
-  /** Stays what it was while it is read again, and when that fails. */
+  /** The last data; kept while it is read again, and if that fails. */
   readonly data: T | undefined
   readonly error: ApiError | undefined
   readonly loading: boolean
-  /** Asks again. */
+  /** Reads again. */
   readonly reload: () => void
-  /** Puts what a change has answered in its place, without asking again. */
+  /** Replaces the data with the answer of a change, without a request. */
   readonly replace: (data: T) => void
 }
 
 export interface ResourceOptions {
-  /** Asks again this often, while the page is visible; and when somebody comes back to it. */
+  /** Reads again at this interval while the page is visible, and when the person returns to it. */
   readonly everyMs?: number | undefined
-  /** Asks again when somebody comes back to the page, from another window or tab. */
+  /** Reads again when the person returns to the page from another window or tab. */
   readonly onReturn?: boolean | undefined
 }
 
@@ -29,8 +29,8 @@ interface State<T> {
 }
 
 /**
- * `useResource<AccountView>('account')`. A null path reads nothing. When only what stands behind `?` changes, the old data
- * stays until the new comes; another path begins with nothing, so that one thing's data never shows under another's name.
+ * `useResource<AccountView>('account')`. A null path reads nothing. If only the query changes, the old data stays until the
+ * new arrives. Another path begins without data, so that one resource's data never appears under another's name.
  */
 export function useResource<T>(path: string | null, query?: Query, options: ResourceOptions = {}): Resource<T> {
   const address = path === null ? null : path + search(query)
@@ -59,18 +59,18 @@ export function useResource<T>(path: string | null, query?: Query, options: Reso
   return { data: own.data, error: own.error, loading: own.loading, reload, replace }
 }
 
-/** A list that comes in pages; `<Pager pages={pages} />` shows where one is. */
+/** A list in pages; `<Pager pages={pages} />` shows the current one. */
 export interface Pages<Item> extends Omit<Resource<readonly Item[]>, 'replace'> {
   /** Counted from 1. */
   readonly page: number
-  /** There is no other page, as far as is known. */
+  /** No other page is known to exist. */
   readonly single: boolean
-  /** Null when there is none. */
+  /** Null on the last page. */
   readonly next: (() => void) | null
   readonly previous: (() => void) | null
 }
 
-/** `usePages<ReceiptView>('receipts', { model })`: begins at the first page again whenever the query changes. */
+/** `usePages<ReceiptView>('receipts', { model })`: returns to the first page when the query changes. */
 export function usePages<Item>(path: string | null, query?: Query, options: ResourceOptions = {}): Pages<Item> {
   const list = path === null ? null : path + search(query)
   const [place, setPlace] = useState<{ list: string | null; trail: readonly string[] }>({ list, trail: [] })
@@ -87,7 +87,7 @@ export function usePages<Item>(path: string | null, query?: Query, options: Reso
   }
 }
 
-/** The time now, renewed this often: for "3 minutes ago" that stays true. */
+/** The current time, updated at this interval, so that "3 minutes ago" stays true. */
 export function useNow(everyMs = 30_000): number {
   const [now, setNow] = useState(() => Date.now())
   const renew = useCallback(() => setNow(Date.now()), [])
@@ -96,7 +96,7 @@ export function useNow(everyMs = 30_000): number {
   return now
 }
 
-/** Work that a button starts: `busy` while it runs, `error` when it failed. */
+/** An action of a button: `busy` while it runs, `error` if it failed. */
 export interface Action<Arguments extends readonly unknown[]> {
   readonly run: (...values: Arguments) => Promise<boolean>
   readonly busy: boolean
@@ -104,7 +104,7 @@ export interface Action<Arguments extends readonly unknown[]> {
   readonly clear: () => void
 }
 
-/** `run` answers whether it went well; a second call while one runs is ignored. */
+/** `run` resolves to whether it succeeded. A second call during the first is ignored. */
 export function useAction<Arguments extends readonly unknown[]>(
   work: (...values: Arguments) => Promise<unknown>,
 ): Action<Arguments> {
@@ -138,13 +138,13 @@ function useRepeat(everyMs: number | undefined, work: () => void): void {
   }, [everyMs, work])
 }
 
-/** Does something when somebody comes back to the page. */
+/** Runs `work` when the person returns to the page. */
 export function useReturn(active: boolean, work: () => void): void {
   const last = useRef(0)
   useEffect(() => {
     if (!active) return
     const back = (): void => {
-      // A browser that comes to the front says so twice: the page is seen, and its window has the focus.
+      // A browser that returns to the front sends both events: `visibilitychange` and `focus`.
       const now = performance.now()
       if (document.visibilityState !== 'visible' || now - last.current < BACK_ONCE_MS) return
       last.current = now

@@ -1,7 +1,7 @@
-/** How much room the window has, where styles alone cannot decide: what is folded away on a phone. */
+/** The width of the window, where CSS alone cannot decide: some parts are folded on a phone. */
 import { useEffect, useState } from 'preact/hooks'
 
-/** Whether the window is at least so wide. */
+/** Whether the window is at least this wide. */
 export function useRoom(pixels: number): boolean {
   const [roomy, setRoomy] = useState(() => query(pixels).matches)
   useEffect(() => {

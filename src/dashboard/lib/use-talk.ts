@@ -1,28 +1,28 @@
-/** The playground's conversation as it happens: sends a question, reads the answer, stops it, and asks what it cost. */
+/** The playground's conversation: sends a question, reads or stops the answer, and loads its receipt. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { AccountView, ReceiptView } from '../../api/views.ts'
 import { ApiError, api } from './api.ts'
 import { readStream, Sentences } from './sse.ts'
 import { type Answer, isOpen, newAnswer, requestOf, type Settings, type Turn, withEnd, withEvent } from './talk.ts'
 
-/** A conversation and what can be done with it. */
+/** A conversation and its actions. */
 export interface Talk {
   readonly turns: readonly Turn[]
   readonly busy: boolean
   readonly send: (question: string, settings: Settings) => void
-  /** Ends the answer under way; what came of it stays. */
+  /** Stops the answer in progress; the received part stays. */
   readonly stop: () => void
-  /** Asks the last question again, in the place of its answer. */
+  /** Sends the last question again and replaces its answer. */
   readonly again: (settings: Settings) => void
   readonly clear: () => void
 }
 
-/** @param say hands whole sentences to a screen reader; @param onCharged is called when the balance has changed */
+/** @param say passes whole sentences to a screen reader; @param onCharged runs when the balance has changed */
 export function useTalk(say: (text: string) => void, onCharged: () => void): Talk {
   const [turns, setTurns] = useState<readonly Turn[]>([])
   const running = useRef<AbortController | null>(null)
   const counter = useRef(0)
-  // Who leaves the page stops the answer: nobody reads it any more.
+  // Leaving the page stops the answer.
   useEffect(() => () => running.current?.abort(), [])
 
   const change = (id: number, to: (answer: Answer) => Answer): void =>
@@ -41,7 +41,7 @@ export function useTalk(say: (text: string) => void, onCharged: () => void): Tal
       say,
     })
     if (running.current === stop) running.current = null
-    // What was refused before it began costs nothing.
+    // A request that was refused before it began costs nothing.
     if (requestId === null || !begun || settings.free) return
     change(id, answer => ({ ...answer, settling: true }))
     const receipt = await settledReceipt(requestId)
@@ -79,18 +79,18 @@ interface Hearing {
 
 interface Heard {
   readonly requestId: string | null
-  /** The gateway let the request in and began to answer. */
+  /** The gateway accepted the request and began to answer. */
   readonly begun: boolean
 }
 
-/** Reads one answer to its end, however it ends. */
+/** Reads one answer until it ends, fails or is stopped. */
 async function hear({ body, answer: empty, signal, show, say }: Hearing): Promise<Heard> {
   const began = performance.now()
   const since = (): number => performance.now() - began
   const sentences = new Sentences()
   let answer = empty
   let begun = false
-  // The page is drawn some times a second, however small the pieces are: the longer the answer, the fewer.
+  // Draws the page at most a few times a second, however small the pieces are: the longer the answer, the fewer.
   let waiting: ReturnType<typeof setTimeout> | undefined
   const shown = (): void => {
     clearTimeout(waiting)
@@ -121,7 +121,7 @@ async function hear({ body, answer: empty, signal, show, say }: Hearing): Promis
   return { requestId: answer.requestId, begun }
 }
 
-/** How long pieces are collected: a little, and longer for a long answer, which takes longer to draw. */
+/** How long pieces are collected. A long answer takes longer to draw, so its pieces are collected longer. */
 const PAUSE_MS = 40
 const LETTERS_A_MS = 2000
 
@@ -131,7 +131,7 @@ function lastWord({ trouble, state, model }: Answer): string {
 }
 
 function caught(answer: Answer, error: unknown, aborted: boolean, ms: number): Answer {
-  // The error event is followed by the connection's end: the first word counts.
+  // The connection closes after the error event: the first error counts.
   if (!isOpen(answer)) return answer
   if (aborted) return { ...answer, state: 'stopped', totalMs: ms }
   if (!(error instanceof ApiError)) return withEnd(answer, ms)
@@ -143,7 +143,7 @@ function speak(text: string, say: (text: string) => void): void {
   if (text !== '') say(text)
 }
 
-/** An answer that was stopped is settled a moment later; of reasoning models when their usage has come. */
+/** Waits for the receipt. A stopped answer settles a moment later; with a reasoning model, after its usage has arrived. */
 const WAITS_MS = [0, 300, 700, 1500, 3000, 6000, 12_000, 12_000]
 
 async function settledReceipt(id: string): Promise<ReceiptView | null> {
@@ -153,7 +153,7 @@ async function settledReceipt(id: string): Promise<ReceiptView | null> {
       const receipt = await api.get<ReceiptView>(`receipts/${encodeURIComponent(id)}`)
       if (receipt.settled_at !== null) return receipt
     } catch (error) {
-      // What is free, or was refused before money was set aside, has none.
+      // Free requests, and those refused before a hold, have no receipt.
       if (error instanceof ApiError && error.code === 'not_found') return null
     }
   }

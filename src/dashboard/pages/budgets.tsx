@@ -1,4 +1,4 @@
-/** Budgets wherever they are shown: what is left of each and when it resets, and the dialogs that set and remove one. */
+/** The table of budgets, with their rest and reset, and the dialogs that set and remove one. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import type { BudgetView, KeyView, PageView } from '../../api/views.ts'
@@ -22,12 +22,12 @@ import {
   useQuestion,
 } from '../ui/index.ts'
 
-/** A budget as a row. */
+/** A row of a budget. */
 export interface BudgetRow extends BudgetView {
   readonly id: string
 }
 
-/** Budgets for a table: in a period, no other one has the same place, name and subject. */
+/** The rows of budgets. Within a period, place, name and subject are unique. */
 export function budgetRows(budgets: readonly BudgetView[]): BudgetRow[] {
   return budgets.map(budget => {
     const { place, name, every, key_id, value, start } = budget
@@ -35,7 +35,7 @@ export function budgetRows(budgets: readonly BudgetView[]): BudgetRow[] {
   })
 }
 
-/** The rest of a budget, and when all of it is there again. */
+/** The rest of a budget, and when it resets. */
 export const BUDGET_COLUMNS: readonly Column<BudgetRow>[] = [
   { title: 'Budget', cell: budget => limitOf(budget), below: budget => `${budget.name}, ${sourceOf(budget)}` },
   {
@@ -93,20 +93,20 @@ export function BudgetMeters({ budgets }: { readonly budgets: readonly BudgetVie
 }
 
 interface EditorProps {
-  /** Whose budgets are changed, in words: `the key app`. */
+  /** The owner in words: `the key app`. */
   readonly whose: string
-  /** Where they are: `keys/ID/budgets`. */
+  /** The API path: `keys/ID/budgets`. */
   readonly path: string
-  /** Those that there are; of a plan too, which are not changed here. */
+  /** The existing budgets. Those of a plan are included and cannot be changed here. */
   readonly budgets: readonly BudgetView[]
   readonly isOwn: (budget: BudgetView) => boolean
-  /** Which models may answer what a budget cannot pay. */
+  /** The models that may answer once a budget is exhausted. */
   readonly models: 'models' | 'operator/models'
   readonly onChanged: () => void
 }
 
 interface Editor {
-  /** The button that adds one; nothing when each period has one. */
+  /** The button that adds one; nothing if each period has one. */
   readonly add: ComponentChildren
   readonly rowActions: (budget: BudgetRow) => ComponentChildren
   readonly dialogs: ComponentChildren
@@ -123,7 +123,7 @@ export function useBudgetEditor({ whose, path, budgets, isOwn, models, onChanged
     onConfirm: () => api.delete(`${path}/${budget.every}`).then(onChanged),
     done: 'The budget is removed',
     children: (
-      <p>From the next request on, this budget limits {whose} no more. Other budgets and the credit still do.</p>
+      <p>From the next request on, this budget no longer limits {whose}. Other budgets and the credit still do.</p>
     ),
   }))
   const taken = budgets.filter(isOwn).map(({ every }) => every)
@@ -165,9 +165,9 @@ export function useBudgetEditor({ whose, path, budgets, isOwn, models, onChanged
 }
 
 interface BudgetDialogProps extends Pick<EditorProps, 'whose' | 'path' | 'models' | 'onChanged'> {
-  /** Left out: a new one. */
+  /** Undefined: a new one. */
   readonly budget: BudgetView | undefined
-  /** Those that have no budget yet. */
+  /** The periods without a budget. */
   readonly periods: readonly { readonly value: string; readonly label: string }[]
   readonly onClose: () => void
 }
@@ -205,7 +205,7 @@ function BudgetDialog({ whose, path, budget, periods, models, onClose, onChanged
         label="Amount"
         dollars
         required
-        hint="What may be spent in a period. What requests in progress hold counts too."
+        hint="The most that may be spent in a period, with the holds of requests in progress."
         {...form.field('amount')}
       />
       <TextField
@@ -224,7 +224,7 @@ function BudgetDialog({ whose, path, budget, periods, models, onClose, onChanged
       <TextField
         label="Alerts"
         optional
-        hint="At which parts of the amount, for example 80%, 100%."
+        hint="Parts of the amount that send an alert, for example 80%, 100%."
         {...form.field('at')}
       />
       <SelectField
@@ -238,13 +238,13 @@ function BudgetDialog({ whose, path, budget, periods, models, onClose, onChanged
 
 interface KeyBudgetsProps {
   readonly keyView: KeyView
-  /** Of this key. */
+  /** The budgets of this key. */
   readonly budgets: readonly BudgetView[]
   readonly onChanged: () => void
   readonly onClose: () => void
 }
 
-/** The budgets of one key, each with what is left; its own can be changed. */
+/** The budgets of one key, each with its rest; its own can be changed. */
 export function KeyBudgetsDialog({ keyView: { id, name }, budgets, onChanged, onClose }: KeyBudgetsProps): VNode {
   const editor = useBudgetEditor({
     whose: `the key ${name}`,

@@ -1,4 +1,4 @@
-/** The form for a new password, with an e-mail address or without: registering, joining, resetting. */
+/** The form for a new password, with or without an e-mail address: for registering, joining, resetting. */
 import type { ComponentChildren, ComponentProps, VNode } from 'preact'
 import { emailError, passwordError, passwordHint } from '../lib/password.ts'
 import { useForm } from '../lib/use-form.ts'
@@ -7,10 +7,10 @@ import { Form, PasswordField, TextField } from '../ui/index.ts'
 interface CredentialsProps {
   readonly submit: string
   readonly send: (email: string, password: string) => Promise<unknown>
-  /** Given: it cannot be changed, and stands there for password managers. */
+  /** A fixed address; it is shown for password managers. */
   readonly email?: string | null | undefined
   readonly emailHint?: ComponentChildren
-  /** No address at all: the link knows whose password it is. */
+  /** Without an address: the link belongs to a person. */
   readonly withoutEmail?: boolean | undefined
 }
 
@@ -40,7 +40,7 @@ export function Credentials(props: CredentialsProps): VNode {
 
 type EmailProps = Omit<ComponentProps<typeof TextField>, 'label'>
 
-/** The address to sign in with. */
+/** The e-mail address to sign in with. */
 export function EmailField(props: EmailProps): VNode {
   return (
     <TextField

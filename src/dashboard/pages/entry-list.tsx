@@ -1,4 +1,4 @@
-/** The ledger as a table: one's own, and that of any account for operators. */
+/** The table of ledger entries, for members and operators. */
 import type { ComponentChildren, ComponentProps, VNode } from 'preact'
 import type { EntryView } from '../../api/views.ts'
 import type { Pages } from '../lib/use-resource.ts'
@@ -7,15 +7,15 @@ import { OutcomeBadge } from './receipt-list.tsx'
 
 interface ListProps extends Partial<ComponentProps<typeof List<EntryView>>> {
   readonly rows: Pages<EntryView>
-  /** Of keys, by their ids. */
+  /** The names of keys, by id. */
   readonly names: Readonly<Record<string, string>>
-  /** Where the receipt of a charge stands. */
+  /** The address of a charge's receipt. */
   readonly hrefOf: (entry: EntryView) => string
-  /** What to do when there is none. */
+  /** The action shown without entries. */
   readonly action?: ComponentChildren
 }
 
-/** The newest first, page by page. */
+/** The entries page by page, the newest first. */
 export function EntryList({ names, hrefOf, action, ...list }: ListProps): VNode {
   return (
     <List
@@ -32,7 +32,7 @@ export function EntryList({ names, hrefOf, action, ...list }: ListProps): VNode 
   )
 }
 
-/** To choose from, for a filter. */
+/** The options of the filter. */
 export const ENTRY_KINDS = [
   { value: '', label: 'All entries' },
   { value: 'credit', label: 'Credit' },

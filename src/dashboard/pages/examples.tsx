@@ -1,4 +1,4 @@
-/** A first request, ready to be pasted: for a terminal, Node.js and Python. */
+/** A first request, ready to run: for a terminal, Node.js and Python. */
 import type { VNode } from 'preact'
 import type { ModelView, PageView } from '../../api/views.ts'
 import { useSession } from '../lib/session.tsx'
@@ -8,12 +8,12 @@ import { ErrorBox, Loading, Snippet, Tabs } from '../ui/index.ts'
 
 interface ExamplesProps {
   readonly model: string
-  /** The secret of a key; without it a word stands in its place. */
+  /** The secret of a key; without it a placeholder is shown. */
   readonly secret?: string | undefined
   readonly onCopied?: (() => void) | undefined
 }
 
-/** The same request in three ways. */
+/** The same request in three languages. */
 export function Examples({ model, secret, onCopied }: ExamplesProps): VNode {
   const { about } = useSession()
   const parts = { baseUrl: about.base_url, model, key: secret }
@@ -34,7 +34,7 @@ export function Examples({ model, secret, onCopied }: ExamplesProps): VNode {
   )
 }
 
-/** With the first model that the gateway offers. */
+/** Examples with the gateway's first model. */
 export function ExamplesOfModels(): VNode {
   const models = useResource<PageView<ModelView>>('models')
   if (models.error) return <ErrorBox error={models.error} retry={models.reload} title="Failed to load the models" />

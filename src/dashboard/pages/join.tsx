@@ -1,4 +1,4 @@
-/** An invitation: it makes a person, and an account unless it leads into one that is there. */
+/** The page of an invitation: it creates a person, and an account unless the person joins an existing one. */
 import type { VNode } from 'preact'
 import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
@@ -17,7 +17,7 @@ export default function Join(): VNode {
     const invited = link.purpose?.email
     const body = { token: link.token, password, ...(invited ? {} : { email }) }
     const joined = await api.post<SessionView>('join', body)
-    // The entry with the secret leaves the history.
+    // Removes the address with the secret from the history.
     navigate('/', { replace: true })
     begin(joined)
   }

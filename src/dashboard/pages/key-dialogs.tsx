@@ -1,4 +1,4 @@
-/** The dialogs of the keys page: a new key, the secret that is shown once, rotating, changing. */
+/** The dialogs of the keys page: a new key, its secret, a rotation, a change. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { IssuedKeyView, KeyView, ModelView, PageView } from '../../api/views.ts'
@@ -15,7 +15,7 @@ interface IssueProps {
   readonly onIssued: (issued: IssuedKeyView) => void
 }
 
-/** Name, end, models, cap. */
+/** Creates a key: name, expiry, models, cap. */
 export function NewKeyDialog({ onClose, onIssued }: IssueProps): VNode {
   const now = Date.now()
   const form = useForm({
@@ -55,7 +55,7 @@ interface RotateProps extends IssueProps {
   readonly keyView: KeyView
 }
 
-/** A new secret for the same key; the old one works on for a while. */
+/** Creates a new secret for a key; the old one stays valid for a while. */
 export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VNode {
   const now = Date.now()
   const form = useForm({
@@ -95,7 +95,7 @@ interface IssuedProps {
   readonly onClose: () => void
 }
 
-/** The secret, this once, and a request to try it with. */
+/** Shows the secret once, with a request to try it. */
 export function IssuedKeyDialog({ issued: { key, token }, rotated, onClose }: IssuedProps): VNode {
   const models = useResource<PageView<ModelView>>(key.models === null ? 'models' : null)
   const model = key.models?.[0] ?? models.data?.items[0]?.id
@@ -129,7 +129,7 @@ interface ChangeProps {
   readonly onChanged: () => void
 }
 
-/** What the key may do; its secret stays. Only what was changed is sent. */
+/** Changes a key, but not its secret. Only changed fields are sent. */
 export function ChangeKeyDialog({ keyView, onClose, onChanged }: ChangeProps): VNode {
   const { expires_at, models, spending_cap: cap } = keyView
   const form = useForm<KeyDraft>({
@@ -173,7 +173,7 @@ function NameField(field: FieldProps<string> & { readonly placeholder?: string }
 
 interface ExpiryProps extends FieldProps<Expiry> {
   readonly hint?: string | undefined
-  /** What it is called to leave the expiry as it is, where that can be chosen. */
+  /** The label of the option that keeps the expiry, if offered. */
   readonly keep?: string | undefined
 }
 
@@ -204,11 +204,11 @@ function ExpiryField({ value, onValue, error, hint, keep }: ExpiryProps): VNode 
 }
 
 interface ModelsProps extends FieldProps<Models> {
-  /** Those that the key may use already: an operator can have allowed one that is not public. */
+  /** The models that the key may use now: an operator may have allowed one that is not public. */
   readonly also?: readonly string[] | undefined
 }
 
-/** More models than this are not looked through by eye. */
+/** Longer lists have a search. */
 const MANY = 12
 
 function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
@@ -218,7 +218,7 @@ function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
   const wildcards = [...new Set(items.flatMap(({ wildcard }) => wildcard ?? []))]
   const all = [...wildcards.map(id => ({ id, description: 'All of these, and later ones' })), ...items]
   const hidden = models.data ? also.filter(id => !all.some(model => model.id === id)) : []
-  // A choice stays in sight: the group keeps those that it shows, and no others.
+  // Choices of a checkbox group are those that it shows, so chosen models stay visible.
   const found = all.filter(({ id }) => value.ids.includes(id) || id.includes(typed.trim()))
   return (
     <>
@@ -239,7 +239,7 @@ function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
           optional
           value={typed}
           onValue={setTyped}
-          // It would send the form.
+          // Enter would submit the form.
           onKeyDown={event => event.key === 'Enter' && event.preventDefault()}
         />
       )}

@@ -1,4 +1,4 @@
-/** The account's keys: what each may do and has spent, and everything one does with them. */
+/** The account's keys: their limits, their spending, and their actions. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { BudgetView, IssuedKeyView, KeyView, PageView } from '../../api/views.ts'
@@ -49,7 +49,7 @@ export default function Keys(): VNode {
     keys.reload()
     if (asked) setQuery({ create: null })
   }
-  // What a dialog shows of a key is what it is now, and not what it was when the page was opened.
+  // Dialogs show the current state of a key, not that of the moment they were opened.
   const ask = (wanted: Open): void => {
     setOpen(wanted)
     keys.reload()
@@ -163,7 +163,7 @@ function KeyList({ keys, create, budgetsOf, onOpen }: ListProps): VNode {
   )
 }
 
-/** What a program has to be told beside its key. */
+/** The base URL, which a program needs besides the key. */
 function HowToUse(): VNode {
   const { base_url } = useSession().about
   return (

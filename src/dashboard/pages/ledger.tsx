@@ -1,4 +1,4 @@
-/** The account's ledger: the credit that came or was taken, and every charge. */
+/** The account's ledger: credits and charges. */
 import type { VNode } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { EntryView, KeyView, PageView } from '../../api/views.ts'

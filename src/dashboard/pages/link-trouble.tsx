@@ -1,4 +1,4 @@
-/** What stands in the place of a form while its one-time link is looked at, or when that link is no good. */
+/** Replaces a form while its one-time link is checked, or if the link is invalid. */
 import type { VNode } from 'preact'
 import type { OneTimeLink } from '../lib/one-time-link.ts'
 import { ButtonLink, Empty, ErrorBox, Gate, Loading } from '../ui/index.ts'
@@ -29,8 +29,8 @@ function Useless({ wanted }: { readonly wanted: 'invitation' | 'reset' }): VNode
         </ButtonLink>
       }
     >
-      It was used already, has expired, or was not copied whole: it ends with a long secret behind a #. Ask the operator
-      for a new {wanted === 'reset' ? 'link to set a password' : 'invitation'}.
+      It was used already, has expired, or was not copied completely: it ends with a long secret after a #. Ask the
+      operator for a new {wanted === 'reset' ? 'link to set a password' : 'invitation'}.
     </Empty>
   )
 }

@@ -1,4 +1,4 @@
-/** All that there is to know of a model's price; operators see its costs beside it. */
+/** A model's details and prices; operators also see its costs. */
 import type { VNode } from 'preact'
 import type { ModelView } from '../../api/views.ts'
 import { search } from '../lib/api.ts'
@@ -20,7 +20,7 @@ import { Badge, ButtonLink, Code, Copy, Details, Dialog, Note, Table } from '../
 
 interface ModelDialogProps {
   readonly row: ModelRow
-  /** Whether there is a model with this id. */
+  /** Whether a model has this id. */
   readonly has: (id: string) => boolean
   readonly onClose: () => void
 }
@@ -72,7 +72,7 @@ export function ModelDialog({ row: { model, costs }, has, onClose }: ModelDialog
   )
 }
 
-/** When the model ends, and where to go. */
+/** The end of a model, and its successor. */
 function End({ model: { deprecation }, has }: { readonly model: ModelView } & Pick<ModelDialogProps, 'has'>): VNode {
   const { date, successor } = deprecation!
   return (
@@ -88,7 +88,7 @@ function End({ model: { deprecation }, has }: { readonly model: ModelView } & Pi
   )
 }
 
-/** Where several lists have a price, each line names its own. */
+/** With several price lists, each line names its own. */
 function PriceTable({ model: { id, price }, costs }: Pick<ModelRow, 'model' | 'costs'>): VNode {
   const rules = rulesOf(price)
   const targets = costs?.targets.map(({ target, cost }) => ({ target, rules: cost && rulesOf(cost) })) ?? []

@@ -1,4 +1,4 @@
-/** The models that one may use, with what they cost; operators see all of them, and their margins. */
+/** The models of the account, with their prices; operators see all models, and their margins. */
 import type { VNode } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { ModelView, OperatorModelView, PageView } from '../../api/views.ts'
@@ -27,7 +27,7 @@ import {
 import '../styles/reports.css'
 import { ModelDialog } from './model-dialog.tsx'
 
-/** More would take too long to draw: a wildcard can have 700 models. */
+/** More rows take too long to draw: a wildcard can have 700 models. */
 const ON_A_PAGE = 50
 
 export default function ModelsPage(): VNode {
@@ -137,7 +137,7 @@ function ModelList({ items, isOperator }: ModelListProps): VNode {
   )
 }
 
-/** A list that is there already, a page at a time; another list begins at its first page. */
+/** Pages of a loaded list; another list begins at its first page. */
 function usePagesOf<Row>(rows: readonly Row[]) {
   const [place, setPlace] = useState({ rows, page: 1 })
   const page = place.rows === rows ? place.page : 1

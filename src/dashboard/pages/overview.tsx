@@ -1,4 +1,4 @@
-/** The first page: what is there, what was spent, what happened last, and what to do next. */
+/** The overview: the credit, the spending, the latest requests, and the first steps. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { AccountView, BudgetView, KeyView, PageView, ReceiptView, UsageView } from '../../api/views.ts'
@@ -48,7 +48,7 @@ export default function Overview(): VNode {
   const rows = usage.data?.rows
   const week = rows && spentIn(7, rows, now)
   const first = receipts.data?.items.length === 0
-  // The first request: it is waited for until it is paid, and then everything is read again.
+  // Polls until the first request is charged, then reads everything again.
   const unpaid = receipts.data?.items.every(({ charged }) => charged === null) ?? false
   useEffect(() => {
     if (waiting && !unpaid) {
@@ -58,7 +58,7 @@ export default function Overview(): VNode {
     }
     setWaiting(unpaid)
   }, [unpaid])
-  // Not known yet: neither the chart nor the first steps, so that nothing jumps.
+  // While this is not known, neither the chart nor the first steps are shown, so that nothing jumps.
   const known = receipts.data !== undefined || receipts.error !== undefined
   return (
     <Page title="Overview" lead={`${session.account.name}, plan ${plan}`}>
@@ -106,12 +106,12 @@ export default function Overview(): VNode {
   )
 }
 
-/** What a program or another window has changed is there when one comes back. */
+/** Reads again on return: programs and other windows change the data. */
 const BACK = { onReturn: true } as const
-/** How often the first request is looked for. */
+/** The interval of the poll for the first request. */
 const FIRST_EVERY_MS = 3000
 
-/** What stands behind the figure: all of its decimals, and what is set aside for requests in progress. */
+/** The exact credit, and the holds of requests in progress. */
 function Supply({ available, posted, held }: Pick<AccountView, 'available' | 'posted' | 'held'>): VNode {
   const isShort = exactMoney(available) !== moneyAtLeast(available)
   return (
@@ -133,7 +133,7 @@ function Supply({ available, posted, held }: Pick<AccountView, 'available' | 'po
   )
 }
 
-/** Limits of the whole account beside its credit; nothing where there are none. Those of keys are on their own page. */
+/** The budgets of the whole account; nothing without any. Those of keys are on the keys page. */
 function AccountBudgets({ pages }: { readonly pages: Pages<BudgetView> }): VNode | null {
   const { data, error, reload } = pages
   if (error) return <ErrorBox error={error} retry={reload} title="Failed to load the budgets" />
@@ -170,7 +170,7 @@ function SupplyNote({
   if (supply.state === 'enough') return null
   if (supply.state === 'none') {
     return (
-      <Note tone="warn" title="There is no credit">
+      <Note tone="warn" title="The account has no credit">
         Requests that cost something are refused until the operator of this gateway adds credit.
       </Note>
     )
@@ -186,7 +186,7 @@ function SupplyNote({
 function SpendChart({ usage: { rows, step, from, to } }: { readonly usage: UsageView }): VNode {
   if (rows.length === 0) {
     return (
-      <Empty icon="usage" title={`Nothing was spent in ${LOOK_BACK_DAYS} days`}>
+      <Empty icon="usage" title={`No spending in ${LOOK_BACK_DAYS} days`}>
         Requests appear here as soon as they are answered.
       </Empty>
     )
@@ -209,7 +209,7 @@ function Latest({ receipts }: { readonly receipts: readonly ReceiptView[] }): VN
   return <Table caption="The latest requests" columns={LATEST} rows={receipts} />
 }
 
-/** As long as there was no request: how to make one. */
+/** The first steps, until the first request. */
 function FirstRequest(): VNode {
   const keys = useResource<PageView<KeyView>>('keys', undefined, BACK)
   const hasKey = keys.data?.items.some(key => key.state === 'live' && key.purpose === null) ?? false

@@ -1,4 +1,4 @@
-/** Alerts of the last days about an account's budgets and credit. */
+/** Recent alerts about an account's budgets and credit. */
 import type { VNode } from 'preact'
 import type { AlertView, PageView } from '../../api/views.ts'
 import { useResource } from '../lib/use-resource.ts'
@@ -7,7 +7,7 @@ import { Note, Time } from '../ui/index.ts'
 const SHOWN = 3
 const FOR_MS = 7 * 86_400_000
 
-/** Draws nothing without alerts, and after an error: the overview is of use without them. */
+/** Renders nothing without alerts, or after an error: the overview works without them. */
 export function OwnAlerts({ now }: { readonly now: number }): VNode | null {
   const alerts = useResource<PageView<AlertView>>('alerts', { limit: SHOWN })
   const recent = alerts.data?.items.filter(({ at }) => now - Date.parse(at) < FOR_MS) ?? []

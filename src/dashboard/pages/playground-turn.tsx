@@ -1,4 +1,4 @@
-/** One question of the playground, its answer as far as it has come, and what that took. */
+/** One turn of the playground: the question, its answer so far, and its costs. */
 import type { VNode } from 'preact'
 import { compact, count, duration } from '../lib/format.ts'
 import { type Answer, adviceFor, finishOf, isOpen, type Turn } from '../lib/talk.ts'
@@ -7,7 +7,7 @@ import { Markdown } from '../ui/markdown.tsx'
 
 interface TurnProps {
   readonly turn: Turn
-  /** Asks again; only for the last one. */
+  /** Sends the question again; only for the last turn. */
   readonly again?: (() => void) | undefined
 }
 
@@ -59,7 +59,7 @@ function Waiting({ answer }: { readonly answer: Answer }): VNode {
   )
 }
 
-/** What is not as it should be with an answer, and what to do about it. */
+/** The problem of an answer, and advice. */
 function Remark({ answer }: { readonly answer: Answer }): VNode | null {
   const { state, trouble, text, thoughts, finish, cap, requestId } = answer
   if (trouble !== null) {
@@ -93,7 +93,7 @@ function Remark({ answer }: { readonly answer: Answer }): VNode | null {
 const STILL_REASONING =
   'The model was still reasoning. The provider may continue for a while, and its usage is charged.'
 
-/** Tokens, times, and the price of it. */
+/** Tokens, times and price. */
 function Facts({ answer }: { readonly answer: Answer }): VNode | null {
   const { state, firstMs, totalMs, receipt, account, settling } = answer
   if (state === 'waiting' || (firstMs === null && receipt === null)) return null

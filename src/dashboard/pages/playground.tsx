@@ -1,4 +1,4 @@
-/** Tries a model: a conversation that streams, and what each answer took and cost. */
+/** The playground: a streamed conversation with a model, with the cost of each answer. */
 import type { VNode } from 'preact'
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { ModelView, PageView } from '../../api/views.ts'
@@ -53,7 +53,7 @@ function Playground({ models }: { readonly models: readonly ModelView[] }): VNod
 
 interface ConversationProps {
   readonly talk: Talk
-  /** Null: what stands in the fields cannot be sent. */
+  /** Null: the fields have errors. */
   readonly settings: Settings | null
   readonly spoken: readonly string[]
 }
@@ -86,7 +86,7 @@ function Conversation({ talk, settings, spoken }: ConversationProps): VNode {
             ))}
           </ol>
         )}
-        {/* By sentence: every token would be read as a word of its own. */}
+        {/* By sentence: a screen reader would read every token as a word. */}
         <div class="hidden" role="log" aria-live="polite" aria-label="The answer as it comes">
           {spoken.map((text, index) => (
             <p key={`${index} ${text}`}>{text}</p>
@@ -125,7 +125,7 @@ function Starters({ onChoose, disabled }: { onChoose: (question: string) => void
 function Composer({ talk, settings }: Pick<ConversationProps, 'talk' | 'settings'>): VNode {
   const [question, setQuestion] = useState('')
   const area = useRef<HTMLDivElement>(null)
-  // One button becomes the other; who used the keyboard stays in the conversation.
+  // The send and stop buttons replace each other; the keyboard's focus stays in the conversation.
   const toField = (): void => area.current?.querySelector('textarea')?.focus()
   const send = (event?: Event): void => {
     event?.preventDefault()
@@ -171,7 +171,7 @@ function Composer({ talk, settings }: Pick<ConversationProps, 'talk' | 'settings
   )
 }
 
-/** The fields as they were typed. */
+/** The fields as typed. */
 interface Draft {
   readonly system: string
   readonly longest: string
@@ -191,7 +191,7 @@ interface SettingsProps {
   readonly problems: Problems
 }
 
-/** Beside the conversation; where there is no room for that, below it and folded. */
+/** The settings beside the conversation; on narrow screens below it and folded. */
 function SettingsCard(props: SettingsProps): VNode {
   const roomy = useRoom(1100)
   if (roomy)
@@ -273,7 +273,7 @@ function priceOf({ price }: ModelView): string {
 const hasOwnReasoning = ({ price }: ModelView): boolean =>
   price?.rules?.some(({ unit }) => unit === 'reasoning') ?? false
 
-/** The draft as the route takes it, or what is wrong with it. */
+/** The settings of a draft, or its errors. */
 function readDraft(draft: Draft, model: ModelView): { readonly settings: Settings } | { readonly problems: Problems } {
   const problems: Problems = {}
   const longest = draft.longest.trim().replaceAll(',', '')
@@ -307,7 +307,7 @@ function NoModels(): VNode {
   )
 }
 
-/** Stays at the end of the conversation while it grows, unless one has scrolled away from it. */
+/** Keeps the end of a growing conversation in view, unless the person has scrolled away. */
 function useFollow(grows: unknown): void {
   const atEnd = useRef(true)
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Receipts as a table: one's own, and those of any account for operators. */
+/** The table of receipts, for members and operators. */
 import type { ComponentProps, VNode } from 'preact'
 import type { OutcomeName, ReceiptView } from '../../api/views.ts'
 import { compact, count, plural } from '../lib/format.ts'
@@ -8,13 +8,13 @@ import { Badge, type Column, List, Time } from '../ui/index.ts'
 
 interface ListProps extends Partial<ComponentProps<typeof List<ReceiptView>>> {
   readonly rows: Pages<ReceiptView>
-  /** Of keys, by their ids. */
+  /** The names of keys, by id. */
   readonly names: Readonly<Record<string, string>>
-  /** Where one receipt stands. */
+  /** The address of a receipt. */
   readonly hrefOf: (receipt: ReceiptView) => string
 }
 
-/** The newest first, page by page. */
+/** The receipts page by page, the newest first. */
 export function ReceiptList({ names, hrefOf, ...list }: ListProps): VNode {
   return (
     <List
@@ -26,13 +26,13 @@ export function ReceiptList({ names, hrefOf, ...list }: ListProps): VNode {
   )
 }
 
-/** To choose from, for a filter. */
+/** The options of the filter. */
 export const OUTCOME_OPTIONS: readonly { readonly value: string; readonly label: string }[] = [
   { value: '', label: 'All outcomes' },
   ...OUTCOME_NAMES.map(value => ({ value, label: outcomeOf(value).label })),
 ]
 
-/** How a request ended. */
+/** The outcome of a request. */
 export function OutcomeBadge({ outcome }: { readonly outcome: OutcomeName | null }): VNode {
   const { label, tone } = outcomeOf(outcome)
   return <Badge tone={BADGES[tone]}>{label}</Badge>

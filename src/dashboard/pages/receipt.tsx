@@ -1,4 +1,4 @@
-/** One receipt: what was held and charged, why exactly so much, and what happened on the way. */
+/** One receipt: the hold, the charge as a sum, the steps and the attempts. */
 
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
@@ -69,7 +69,7 @@ function Missing({ id, receipt: { error, reload } }: MissingProps): VNode {
   return isOperator ? <OfOthers id={id} /> : <NoReceipt />
 }
 
-/** Operators go on to the account whose receipt it is. */
+/** Sends operators to the receipt in its account. */
 function OfOthers({ id }: { readonly id: string }): VNode {
   const { data, error, reload } = useResource<FoundReceiptView>(`operator/receipts/${encodeURIComponent(id)}`)
   useEffect(() => {
@@ -85,14 +85,15 @@ function NoReceipt(): VNode {
     <Card>
       <Empty
         icon="receipt"
-        title="There is no such receipt"
+        title="No receipt has this id"
         action={
           <ButtonLink variant="primary" href="/receipts">
             All receipts
           </ButtonLink>
         }
       >
-        Requests rejected before a hold have no receipt. The id is what the answer carries in <code>x-request-id</code>.
+        Requests rejected before a hold have no receipt. The id is in the header <code>x-request-id</code> of the
+        answer.
       </Empty>
     </Card>
   )
@@ -100,11 +101,11 @@ function NoReceipt(): VNode {
 
 interface DetailsProps {
   readonly receipt: ReceiptView
-  /** Of the keys, by their ids. */
+  /** The names of keys, by id. */
   readonly names: Readonly<Record<string, string>>
 }
 
-/** Everything on a receipt; operators see those of others in the same way. */
+/** A receipt; operators see those of other accounts in the same way. */
 export function ReceiptDetails({ receipt, names }: DetailsProps): VNode {
   return (
     <>
@@ -145,7 +146,7 @@ function endingOf({ outcome, code }: ReceiptView): string | undefined {
   return outcome === 'answered' ? undefined : outcomeOf(outcome).sentence
 }
 
-/** The charge, so that one can check it with pencil and paper. */
+/** The charge as a sum that a person can check. */
 function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum: Sum | null }): VNode {
   return (
     <Card title="The charge" hint={sourceOf(receipt.source)}>

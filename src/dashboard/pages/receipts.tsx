@@ -1,4 +1,4 @@
-/** The account's requests, the newest first: when, what, by which key, for how much, and how they ended. */
+/** The account's receipts, the newest first, with filters. */
 import type { VNode } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { KeyView, ModelView, PageView, ReceiptView } from '../../api/views.ts'
@@ -53,7 +53,7 @@ export default function ReceiptsPage(): VNode {
   )
 }
 
-/** Those of the receipts on the page, each once. */
+/** The models of the receipts on the page, each once. */
 function tagsOf(receipts: readonly ReceiptView[]): string[] {
   const all = receipts.flatMap(({ tags }) => Object.entries(tags).map(([name, value]) => `${name}=${value}`))
   return [...new Set(all)].sort()
@@ -63,13 +63,13 @@ function hrefOf({ id }: Pick<ReceiptView, 'id'>): string {
   return `/receipts/${encodeURIComponent(id)}`
 }
 
-/** Goes to the receipt of a request, when what was typed is the id of one. */
+/** Opens the receipt of a typed request id. */
 function Request({ typed }: { readonly typed: string }): VNode {
   const id = requestIn(typed)
   const { data, error, reload } = useResource<ReceiptView>(id === null ? null : `receipts/${encodeURIComponent(id)}`)
   useEffect(() => {
     if (!data) return
-    // The way back is to the list, and not to this search, which would lead here again.
+    // Replaces the search in the history: going back to it would lead here again.
     setQuery({ search: null })
     navigate(hrefOf(data))
   }, [data])
@@ -95,7 +95,7 @@ interface FilterProps {
   readonly tags: readonly string[]
 }
 
-/** On a phone the receipts must not begin below all of them. */
+/** The filters, folded on a phone. */
 function FilterBar(props: FilterProps): VNode {
   const roomy = useRoom(720)
   const chosen = Object.values(props.filters).filter(value => value !== '').length
@@ -156,7 +156,7 @@ function Filters({ filters, names, models, tags }: FilterProps): VNode {
   )
 }
 
-/** What is chosen can be chosen, though the list has not come yet, or does not have it any more. */
+/** The options, always with the chosen one, even if the list is not loaded or no longer has it. */
 function withChosen(
   known: readonly (readonly [value: string, label: string])[],
   chosen: string,
@@ -167,7 +167,7 @@ function withChosen(
 }
 
 function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly more: boolean }): VNode {
-  // Only so many are looked through for one page.
+  // The gateway looks through a limited number of receipts for a page.
   if (more) {
     return (
       <Empty icon="search" title="None on this page">

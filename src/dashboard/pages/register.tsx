@@ -1,4 +1,4 @@
-/** Making an account by oneself, where the gateway allows it. */
+/** Creates an account, where the gateway's registration is open. */
 import type { VNode } from 'preact'
 import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
@@ -36,7 +36,7 @@ function Closed(): VNode {
     <Gate title="Create an account">
       <Empty
         icon="lock"
-        title="Accounts are made by invitation"
+        title="Registration is by invitation only"
         action={
           <ButtonLink href="/sign-in" variant="primary">
             Sign in

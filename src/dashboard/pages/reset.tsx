@@ -1,4 +1,4 @@
-/** A new password by a one-time link from an operator. */
+/** Sets a new password with a one-time link from an operator. */
 import type { VNode } from 'preact'
 import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'

@@ -1,4 +1,4 @@
-/** The person's own things: who they are, their password, how the page looks. */
+/** The settings of a person: profile, password, theme. */
 
 import type { VNode } from 'preact'
 import type { SessionView } from '../../api/views.ts'
@@ -121,7 +121,7 @@ function PasswordForm({ email }: { readonly email: string }): VNode {
   )
 }
 
-/** The gateway says of the current password only that it is wrong. */
+/** The gateway reports a wrong current password without naming the field. */
 function blameCurrent(error: ApiError): never {
   if (error.code !== 'wrong_credentials') throw error
   throw new ApiError({ ...error, message: 'This is not your current password.', param: 'current' })

@@ -1,4 +1,4 @@
-/** Signing in. */
+/** The sign-in page. */
 import type { VNode } from 'preact'
 import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
@@ -29,7 +29,7 @@ export default function SignIn(): VNode {
               New here? <a href="/register">Create an account</a>
             </p>
           ) : (
-            <p class="small">Accounts are made by invitation. Ask the operator of this gateway.</p>
+            <p class="small">Registration is by invitation only. Ask the operator of this gateway.</p>
           )}
           <p class="small">Forgot your password? An operator can send you a reset link.</p>
         </>

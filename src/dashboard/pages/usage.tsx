@@ -1,4 +1,4 @@
-/** What was used and what it cost, over time, by model and by key. */
+/** Usage and its cost over time, by model and by key. */
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { KeyView, PageView, UsageView } from '../../api/views.ts'
@@ -37,7 +37,7 @@ import {
 import { LazyChart } from '../ui/lazy-chart.tsx'
 import '../styles/reports.css'
 
-/** What is shown; it stands in the address, so that it can be kept and passed on. */
+/** The view; it is in the address, so that it can be kept and shared. */
 interface Choice {
   readonly range: RangeName | 'custom'
   readonly metric: Metric
@@ -56,7 +56,7 @@ export default function UsagePage(): VNode {
   const { query } = usePlace()
   const choice = choiceOf(query)
   const { range, problem } = useRange(choice)
-  // Both sums are read at once: another division of the chart then needs no waiting.
+  // Loads both sums at once, so that switching the division needs no request.
   const byModel = useResource<UsageView>(range && 'usage', { ...range, by: 'model' })
   const byKey = useResource<UsageView>(range && 'usage', { ...range, by: 'key' })
   const keys = useResource<PageView<KeyView>>('keys')
@@ -97,7 +97,7 @@ interface ShownProps {
 }
 
 function Shown({ choice, byModel, byKey, names }: ShownProps): VNode {
-  // What was read last, with its own range: the next one may still be on its way.
+  // The last loaded rows with their own range: the next ones may still be loading.
   const { rows, step, from, to } = choice.by === 'key' ? (byKey.data ?? { ...byModel, rows: [] }) : byModel
   return (
     <>
@@ -110,7 +110,7 @@ function Shown({ choice, byModel, byKey, names }: ShownProps): VNode {
         <LazyChart rows={rows} step={step} from={from} to={to} metric={choice.metric} by={choice.by} names={names} />
       </Card>
       <SumTable title="By model" what="Model" sums={sumsBy(byModel.rows, 'model')} nameOf={id => id} filter="model" />
-      <Loaded resource={byKey} title="The usage by key could not be read">
+      <Loaded resource={byKey} title="Failed to load the usage by key">
         {({ rows: ofKeys }) => (
           <SumTable
             title="By key"
@@ -149,7 +149,7 @@ function Totals({ total }: { readonly total: UsageView['total'] }): VNode {
   )
 }
 
-/** The range; two dates for one's own. */
+/** The range, with two dates for a custom one. */
 function RangeBar({ choice, problem }: { readonly choice: Choice; readonly problem: string | null }): VNode {
   const options = [
     ...Object.entries(RANGES).map(([value, { label }]) => ({ value, label })),
@@ -176,7 +176,7 @@ function RangeBar({ choice, problem }: { readonly choice: Choice; readonly probl
   )
 }
 
-/** One's own range begins with the last week, so that there is something to change. */
+/** A custom range starts as the last week. */
 function rangeQuery(range: string): Record<string, string | null> {
   if (range !== 'custom') return { range: range === DEFAULT.range ? null : range, from: null, to: null }
   const { from } = rangeOf('7d', Date.now())
@@ -211,7 +211,7 @@ interface SumTableProps {
   readonly what: string
   readonly sums: readonly UsageSum[]
   readonly nameOf: (id: string) => string
-  /** By which the list of receipts is asked for these. */
+  /** The filter of the list of receipts. */
   readonly filter: 'model' | 'key'
 }
 
@@ -283,7 +283,7 @@ function Nothing({ choice }: { readonly choice: Choice }): VNode {
 const METRICS: readonly Metric[] = ['charged', 'requests', 'tokens']
 const DEFAULT = { range: '30d', metric: 'charged', by: 'model' } as const
 
-/** What the address says; whatever it cannot mean is the default. */
+/** The view in an address; invalid values become the default. */
 function choiceOf(query: URLSearchParams): Choice {
   const range = query.get('range') ?? ''
   const metric = METRICS.find(each => each === query.get('metric'))
@@ -297,7 +297,7 @@ function choiceOf(query: URLSearchParams): Choice {
   }
 }
 
-/** The same as long as the choice is: the time goes on, but what is shown must not be read again for that. */
+/** Keeps the range while the choice stays the same: passing time must not cause requests. */
 function useRange({ range, first, last }: Choice): { readonly range: Range | null; readonly problem: string | null } {
   return useMemo(() => {
     if (range !== 'custom') return { range: rangeOf(range, Date.now()), problem: null }

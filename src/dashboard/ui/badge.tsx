@@ -1,11 +1,11 @@
-/** Small things in a line: badges, money, times, code. */
+/** Inline elements: badges, money, times, code. */
 import type { ComponentChildren, VNode } from 'preact'
 import { dateTime, exactMoney, money, moneyAtLeast, nano, percent, relative } from '../lib/format.ts'
 import { useNow } from '../lib/use-resource.ts'
 
 export type Tone = 'plain' | 'good' | 'warn' | 'bad' | 'info' | 'accent'
 
-/** A word with a colour; the word says everything, the colour only helps. */
+/** A word with a colour. The word has the meaning; the colour only supports it. */
 export function Badge({
   tone = 'plain',
   children,
@@ -19,13 +19,13 @@ export function Badge({
 interface MoneyProps {
   /** Dollars with 9 decimals, as the API sends them. */
   readonly value: string
-  /** Somebody has it, and does not pay it: it is never shown as more than it is. */
+  /** A balance, not a charge: rounded down. */
   readonly owned?: boolean | undefined
-  /** Every decimal: for sums that have to add up. */
+  /** All decimals: for sums that have to add up. */
   readonly exact?: boolean | undefined
-  /** A plus before what is above zero. */
+  /** A plus sign before positive amounts. */
   readonly signed?: boolean | undefined
-  /** As a column writes it, so that points stand in one line. */
+  /** The text of `moneyColumn`, with its decimal point aligned. */
   readonly text?: string | undefined
 }
 
@@ -43,13 +43,13 @@ export function Money({ value, owned = false, exact = false, signed = false, tex
 
 interface TimeProps {
   readonly value: string | null
-  /** Instead of none. */
+  /** The text without a value. */
   readonly none?: string | undefined
-  /** The date and the time, for what is kept: `21 Nov 2026, 09:11:23 GMT+1`. */
+  /** Shows the date and the time, for records: `21 Nov 2026, 09:11:23 GMT+1`. */
   readonly exact?: boolean | undefined
 }
 
-/** `3 minutes ago`, with the exact time as its title; `-` for none. */
+/** `3 minutes ago`, with the exact time as its title; `-` without a value. */
 export function Time({ value, none = '\u2013', exact = false }: TimeProps): VNode {
   const now = useNow()
   if (value === null) return <span class="faint">{none}</span>
@@ -60,7 +60,7 @@ export function Time({ value, none = '\u2013', exact = false }: TimeProps): VNod
   )
 }
 
-/** Code in a line, or a block of it with `block`. */
+/** Inline code, or a block with `block`. */
 export function Code({
   block = false,
   children,
@@ -70,7 +70,7 @@ export function Code({
 }): VNode {
   if (!block) return <code class="code">{children}</code>
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard must reach scrollable content
     <pre class="code-block" tabIndex={0}>
       <code>{children}</code>
     </pre>
@@ -83,7 +83,7 @@ interface MeterProps {
   readonly whole: string
 }
 
-/** How much of an amount is used up, below the part. */
+/** A used part of an amount, and its meter. */
 export function MoneyMeter({ label, part, whole }: MeterProps): VNode {
   const share = percent(nano(part), nano(whole))
   const tone = share >= 95 ? 'tone-bad' : share >= 80 ? 'tone-warn' : ''
@@ -103,7 +103,7 @@ interface BarProps {
   readonly class?: string | undefined
 }
 
-/** A bar that is filled so far. */
+/** A bar that is filled to a percentage. */
 export function Bar({ label, percent: filled, class: extra = '' }: BarProps): VNode {
   return (
     <span class={`meter ${extra}`} role="img" aria-label={`${label}: ${Math.round(filled)}%`}>

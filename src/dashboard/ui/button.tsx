@@ -8,7 +8,7 @@ interface Look {
   readonly variant?: ButtonVariant | undefined
   readonly icon?: IconName | undefined
   readonly small?: boolean | undefined
-  /** Without words to see: `children` is what is read aloud and shown as a title. */
+  /** Hides the words: `children` is read aloud and shown as a title. */
   readonly iconOnly?: boolean | undefined
   readonly children: ComponentChildren
 }
@@ -18,7 +18,7 @@ type ButtonProps = Look & { readonly busy?: boolean | undefined } & Omit<
     'icon' | 'class'
   >
 
-/** While `busy` it shows so, and does nothing; it keeps the focus. */
+/** A button. While `busy` it ignores clicks and keeps the focus. */
 export function Button({ variant, icon, small, iconOnly, busy = false, children, ...rest }: ButtonProps): VNode {
   const stop = (event: Event): void => event.preventDefault()
   return (

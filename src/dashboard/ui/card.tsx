@@ -1,4 +1,4 @@
-/** A page, and the boxes it is made of. */
+/** A page and its boxes. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { movesSoFar } from '../lib/router.tsx'
@@ -9,7 +9,7 @@ interface PageProps {
   /** One sentence below the heading. */
   readonly lead?: ComponentChildren
   readonly actions?: ComponentChildren
-  /** `{ href, label }` of the list this is one of. */
+  /** `{ href, label }` of the list that the page belongs to. */
   readonly back?: { readonly href: string; readonly label: string } | undefined
   readonly children: ComponentChildren
 }
@@ -47,16 +47,16 @@ export function Page({ title, lead, actions, back, children }: PageProps): VNode
 
 export interface CardProps {
   readonly title?: string | undefined
-  /** Beside the title, smaller. */
+  /** Smaller text beside the title. */
   readonly hint?: ComponentChildren
   readonly actions?: ComponentChildren
-  /** The content goes to the edges: for tables. */
+  /** Removes the padding: for tables. */
   readonly flush?: boolean | undefined
   readonly class?: string | undefined
   readonly children: ComponentChildren
 }
 
-/** A box with a heading; without one it is only a box. */
+/** A box, with or without a heading. */
 export function Card({ title, hint, actions, flush, class: extra = '', children }: CardProps): VNode {
   const id = useId()
   return (
@@ -81,7 +81,7 @@ interface StatProps {
   readonly hint?: ComponentChildren
 }
 
-/** One figure with its name: put several into `<Stats>`. */
+/** One figure with its name, inside `<Stats>`. */
 export function Stat({ label, value, hint }: StatProps): VNode {
   return (
     <div class="stat">
@@ -92,7 +92,7 @@ export function Stat({ label, value, hint }: StatProps): VNode {
   )
 }
 
-/** Figures beside each other. */
+/** A row of figures. */
 export function Stats({ children }: { readonly children: ComponentChildren }): VNode {
   return (
     <div class="stats-frame">
@@ -105,7 +105,7 @@ interface DetailsProps {
   readonly items: readonly (readonly [label: string, value: ComponentChildren] | null | false)[]
 }
 
-/** Names and values under each other. */
+/** A list of names and values. */
 export function Details({ items }: DetailsProps): VNode {
   return (
     <dl class="details">

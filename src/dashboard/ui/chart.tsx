@@ -1,6 +1,6 @@
 /**
- * Usage over time as stacked bars, drawn by uPlot on a canvas: with a legend of buttons, a box with figures under the
- * pointer, and the same figures as a table for those who cannot see a canvas.
+ * Usage over time as stacked bars, drawn by uPlot on a canvas, with a legend of buttons and a box with figures under the
+ * pointer. A table has the same figures for people who cannot see a canvas.
  */
 import type { VNode } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
@@ -28,7 +28,7 @@ import {
 import '../styles/chart.css'
 import { type Column, Table } from './table.tsx'
 
-/** Rows as the API sends them, and how they are shown. */
+/** Rows as the API sends them, and their presentation. */
 export interface UsageChartProps {
   readonly rows: readonly UsageRowView[]
   readonly step: Step
@@ -37,9 +37,9 @@ export interface UsageChartProps {
   readonly to?: string | undefined
   readonly metric?: Metric | undefined
   readonly by?: By | undefined
-  /** What to call a key or model, by its id. */
+  /** The name of a key or model, by its id. */
   readonly names?: Readonly<Record<string, string>> | undefined
-  /** Ids in an order that does not depend on what is shown: it says the colours. */
+  /** Ids in an order that does not depend on the shown data: it decides the colours. */
   readonly order?: readonly string[] | undefined
 }
 
@@ -79,7 +79,7 @@ interface View {
   readonly metric: Metric
   readonly step: Step
   readonly hidden: ReadonlySet<string>
-  /** By id; what has none is all others. */
+  /** Colours by id; ids without one belong to `OTHER`. */
   readonly colours: ReadonlyMap<string, number>
   readonly nameOf: (id: string) => string
 }
@@ -112,7 +112,7 @@ function Legend({
   )
 }
 
-/** What the pointer is over: a span's index, and where its middle is. */
+/** The span under the pointer: its index, and the x position of its middle. */
 interface Hover {
   readonly index: number
   readonly x: number
@@ -137,7 +137,7 @@ function Plot(view: View): VNode {
     }
   }, [data, metric, step, hidden, colours])
 
-  // The colours have changed with the theme.
+  // Draws again when the theme changes the colours.
   useEffect(() => plot.current?.redraw(false, true), [shown])
 
   return (
@@ -154,7 +154,7 @@ function Tip({ data, metric, step, hidden, colours, nameOf, hover }: View & { re
   useLayoutEffect(() => {
     const { offsetWidth, parentElement, style } = box.current!
     const room = parentElement!.clientWidth - offsetWidth
-    // On the side where there is room; never beyond the card.
+    // On the side with more space, within the card.
     const beside = hover.x > parentElement!.clientWidth / 2 ? hover.x - offsetWidth - 16 : hover.x + 16
     style.transform = `translateX(${Math.max(0, Math.min(room, beside))}px)`
   })
@@ -187,7 +187,7 @@ interface FigureRow {
   readonly index: number
 }
 
-/** The same as the bars, in words and figures. */
+/** The figures of the bars as a table. */
 function FigureTable({ data, metric, step, nameOf, divided }: View & { readonly divided: boolean }): VNode {
   const [open, setOpen] = useState(false)
   const rows: FigureRow[] = data.times.map((at, index) => ({ at, index })).reverse()
@@ -218,28 +218,28 @@ const HEIGHT = 260
 /** Pixels above the plot, and below it for the dates. */
 const ABOVE = 12
 const AXIS = 28
-/** What is not nothing is seen: pixels of the lowest bar. */
+/** The minimum height of a bar that is not zero, in pixels. */
 const MIN_BAR = 2
 
 /** Draws into the box; the caller destroys it. */
 function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hover | null) => void): uPlot {
   const { data, metric, step, hidden, colours } = view
-  // The first one is drawn last, in front of all others: it stands at the bottom.
+  // The first series is drawn last, in front of all others: it is at the bottom.
   const series = data.series
     .toReversed()
     .map(each => (hidden.has(each.id) ? { ...each, values: each.values.map(() => 0n) } : each))
   const sums = stacked(series, data.times.length)
   const edge = series.length > 1 ? 1 : 0
   const top = gridOf(Math.max(0, ...(sums[0] ?? []).map(value => height(value, metric))), metric).at(-1)!
-  // An edge covers up to its width at both ends, because it is drawn on whole pixels.
+  // Edges are drawn on whole pixels, so an edge covers up to its width at both ends.
   const least = (top * (MIN_BAR + 2 * edge)) / (HEIGHT - ABOVE - AXIS)
   const heights = sums.map(values =>
-    // Nothing is no bar at all: one without a height would still have its edge drawn.
+    // Zero has no bar: a bar without height would still have its edge drawn.
     values.map(value => (value === 0n ? null : Math.max(least, height(value, metric)))),
   )
   const seconds = data.times.map(at => at / 1000)
   const half = (step === 'hour' ? 3600 : 86_400) / 2
-  // Only a property of its own gives the colour of the theme: a variable has those of both.
+  // Only a standard property resolves to the theme's colour: a custom one holds both colours of `light-dark()`.
   const ink = (name: string) => () => {
     box.style.color = `var(${name})`
     const { color } = getComputedStyle(box)
@@ -248,7 +248,7 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
   }
   const band = document.createElement('div')
   band.className = 'chart-band'
-  // Many bars need the room between them for themselves.
+  // Many bars have no gaps between them.
   const bars = uPlot.paths.bars!({ size: [data.times.length > 45 ? 0.94 : 0.72, 40], radius: [0.12, 0] })
   const options: uPlot.Options = {
     width: box.clientWidth,
@@ -267,7 +267,7 @@ function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hov
         paths: bars,
         points: { show: false },
         fill: ink(`--series-${colours.get(id) ?? 'other'}`),
-        // A line in the colour of the ground keeps neighbours apart, for eyes that see no colours too.
+        // An edge in the background's colour separates neighbours without relying on colour.
         stroke: ink('--surface'),
         width: edge,
       })),
@@ -294,7 +294,7 @@ function hoverOf(plot: uPlot, band: HTMLElement, seconds: readonly number[], hal
   return { index: idx!, x: plot.over.offsetLeft + (start + end) / 2 }
 }
 
-/** The line at zero, over the edges of the bars. */
+/** Draws the zero line over the edges of the bars. */
 function drawBase({ ctx, bbox }: uPlot, colour: string): void {
   ctx.fillStyle = colour
   ctx.fillRect(bbox.left, bbox.top + bbox.height, bbox.width, Math.max(1, Math.round(devicePixelRatio)))
@@ -331,7 +331,7 @@ function valueAxis(metric: Metric, ink: Ink): uPlot.Axis {
   }
 }
 
-/** A figure at the axis: as many decimals as its steps need. */
+/** A figure on the axis, with as many decimals as its steps need. */
 function axisFigure(value: number, increment: number, metric: Metric): string {
   if (metric !== 'charged') return figure(BigInt(Math.round(value)), metric)
   if (value === 0) return '$0'
@@ -347,10 +347,10 @@ function nameOf(id: string, metric: Metric, names: Readonly<Record<string, strin
   return Object.hasOwn(names, id) ? names[id]! : id
 }
 
-/** What a screen reader says instead of the picture. */
+/** The description for screen readers. */
 function summary({ data, metric, step }: View): string {
   const sum = data.totals.reduce((before, value) => before + value, 0n)
-  if (sum === 0n) return `${METRIC_NAMES[metric]} by ${step}: nothing in this time.`
+  if (sum === 0n) return `${METRIC_NAMES[metric]} by ${step}: no usage in this period.`
   const most = data.totals.reduce((best, value, index) => (value > data.totals[best]! ? index : best), 0)
   const peak = `the most was ${figure(data.totals[most]!, metric)}, ${spanName(data.times[most]!, step)}`
   return `${METRIC_NAMES[metric]} by ${step}: ${figure(sum, metric)} in all; ${peak}.`

@@ -1,4 +1,4 @@
-/** Copying to the clipboard, with a word about it. */
+/** Copies to the clipboard and announces it. */
 import type { VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Button, type ButtonVariant } from './button.tsx'
@@ -7,7 +7,7 @@ import { announce } from './toast.tsx'
 
 interface CopyProps {
   readonly text: string
-  /** What is copied: `Copy the key`. */
+  /** The button's label: `Copy the key`. */
   readonly label?: string | undefined
   readonly iconOnly?: boolean | undefined
   readonly variant?: ButtonVariant | undefined
@@ -20,7 +20,7 @@ export function Copy({ text, label = 'Copy', iconOnly = false, variant = 'second
   useEffect(() => () => clearTimeout(timer.current), [])
   const copy = async (): Promise<void> => {
     if (!(await toClipboard(text))) {
-      announce('This browser does not let the page copy. Select the text and copy it yourself.', 'bad')
+      announce('The browser blocked the copy. Select the text and copy it yourself.', 'bad')
       return
     }
     announce('Copied')
@@ -38,7 +38,7 @@ export function Copy({ text, label = 'Copy', iconOnly = false, variant = 'second
 
 interface SnippetProps {
   readonly text: string
-  /** What it is: `curl command`. */
+  /** The name of the code: `curl command`. */
   readonly label: string
   readonly onCopied?: (() => void) | undefined
 }
@@ -59,7 +59,7 @@ export function Snippet({ text, label, onCopied }: SnippetProps): VNode {
   )
 }
 
-/** The clipboard needs https or loopback; the older way works elsewhere. */
+/** The clipboard needs https or loopback; `execCommand` works elsewhere. */
 async function toClipboard(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)
@@ -74,7 +74,7 @@ function selectAndCopy(text: string): boolean {
   const area = document.createElement('textarea')
   area.value = text
   area.className = 'hidden'
-  // Inside an open dialog, because nothing outside can be selected then.
+  // Inside an open dialog, because nothing outside it can be selected.
   const host = document.querySelector('dialog[open]') ?? document.body
   host.append(area)
   area.select()

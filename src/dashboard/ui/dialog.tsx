@@ -1,4 +1,4 @@
-/** Dialogs: the browser's own, so that focus stays inside and goes back where it was. */
+/** Dialogs on the browser's `<dialog>`: the focus stays inside, and returns on close. */
 import type { ComponentChildren, ComponentProps, VNode } from 'preact'
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { focusHeading } from '../lib/router.tsx'
@@ -9,19 +9,19 @@ import { announce, Toasts } from './toast.tsx'
 
 interface DialogProps {
   readonly title: string
-  /** Escape, a click outside, the cross: the caller decides what happens, for example asks first. */
+  /** Called for Escape, a click outside and the close button; the caller may ask first. */
   readonly onClose: () => void
-  /** A click outside does nothing, and there is no cross: for what must not be lost. */
+  /** Disables the click outside and the close button, for content that must not be lost. */
   readonly firm?: boolean | undefined
   readonly wide?: boolean | undefined
-  /** The focus begins at Cancel: Enter at once does nothing. */
+  /** Focuses Cancel first, so that Enter does nothing dangerous. */
   readonly careful?: boolean | undefined
-  /** After it has gone and the focus is back. */
+  /** Called after the dialog has closed and the focus has returned. */
   readonly onClosed?: (() => void) | undefined
   readonly children: ComponentChildren
 }
 
-/** Open as long as it is rendered. */
+/** A dialog that is open while it is rendered. */
 export function Dialog({
   title,
   onClose,
@@ -36,17 +36,17 @@ export function Dialog({
   const closed = useRef(onClosed)
   closed.current = onClosed
   const id = useId()
-  // In one go with the page: the focus is never nowhere.
+  // A layout effect: the focus is never lost in between.
   useLayoutEffect(() => {
     const dialog = element.current!
     const before = document.activeElement
     dialog.showModal()
-    // Not the cross, which the browser would choose.
+    // Not the close button, which the browser would choose.
     const first = careful ? '.form-actions button' : '.dialog-body :is(input, select, textarea, button, a)'
     dialog.querySelector<HTMLElement>(first)?.focus()
     return () => {
       dialog.close()
-      // The button that opened it may have gone with what was done.
+      // The action may have removed the button that opened the dialog.
       if (before instanceof HTMLElement && before.isConnected) before.focus()
       closed.current?.()
     }
@@ -55,7 +55,7 @@ export function Dialog({
     event.preventDefault()
     onClose()
   }
-  // Chromium closes at the second Escape without asking; so Escape is taken as a key.
+  // Chromium closes at a second Escape without a cancel event, so Escape is handled as a key.
   const keyed = (event: KeyboardEvent): void => {
     if (event.key === 'Escape' && !event.defaultPrevented) cancelled(event)
   }
@@ -93,10 +93,10 @@ export function Dialog({
 
 interface FormDialogProps extends ComponentProps<typeof Form> {
   readonly title: string
-  /** The focus begins at Cancel: Enter at once does nothing. */
+  /** Focuses Cancel first, so that Enter does nothing dangerous. */
   readonly careful?: boolean | undefined
   readonly onClose: () => void
-  /** After it has gone and the focus is back. */
+  /** Called after the dialog has closed and the focus has returned. */
   readonly onClosed?: (() => void) | undefined
 }
 
@@ -111,12 +111,12 @@ export function FormDialog({ title, careful, onClose, onClosed, ...form }: FormD
 
 interface Question {
   readonly title: string
-  /** What will happen, and to what: by name. */
+  /** The effect of the action, with the name of its object. */
   readonly children: ComponentChildren
-  /** The button's words: `Revoke the key`, not `OK`. */
+  /** The button's label: `Revoke the key`, not `OK`. */
   readonly confirm: string
   readonly danger?: boolean | undefined
-  /** What opened it goes with what is done: the page's heading takes the focus then. */
+  /** The action removes the button that opened the dialog: the page's heading gets the focus. */
   readonly openerGoes?: boolean | undefined
   /** The dialog closes after success and shows the error after failure. */
   readonly onConfirm: () => Promise<unknown>
@@ -124,7 +124,7 @@ interface Question {
   readonly done: string
 }
 
-/** Asks before something that cannot be undone. */
+/** Asks before an action that cannot be undone. */
 export function ConfirmDialog(props: Question & { readonly onClose: () => void }): VNode {
   const { title, children, confirm, danger, openerGoes, onConfirm, done, onClose } = props
   const isDone = useRef(false)
@@ -148,7 +148,7 @@ export function ConfirmDialog(props: Question & { readonly onClose: () => void }
   )
 }
 
-/** A question about one of a list: `ask(item)` opens the dialog. */
+/** A confirmation for an item of a list: `ask(item)` opens the dialog. */
 export function useQuestion<Item>(
   questionOf: (item: Item) => Question,
 ): readonly [ask: (item: Item) => void, dialog: ComponentChildren] {

@@ -1,4 +1,4 @@
-/** Fields of forms: a label, a hint and an error that belong to the control, for eyes and for screen readers. */
+/** Form fields: a label, a hint and an error that belong to the control, also for screen readers. */
 import type {
   ComponentChildren,
   PartialInputHTMLAttributes,
@@ -11,28 +11,28 @@ import type { FormState } from '../lib/use-form.ts'
 import { Button } from './button.tsx'
 import { ErrorNote } from './state.tsx'
 
-interface Said {
+interface Labelling {
   readonly label: string
   readonly hint?: ComponentChildren
   readonly error?: string | undefined
 }
 
-interface Wired {
+interface ControlIds {
   readonly id: string
   readonly 'aria-describedby'?: string
   readonly 'aria-invalid'?: 'true'
 }
 
-interface FieldProps extends Said {
+interface FieldProps extends Labelling {
   readonly optional?: boolean | undefined
-  /** Draws the control with what wires it to the words. */
-  readonly control: (wired: Wired) => VNode
+  /** Draws the control with the ids that connect it to its texts. */
+  readonly control: (wired: ControlIds) => VNode
 }
 
 /** The frame of one control. */
 export function Field({ label, hint, error, optional, control }: FieldProps): VNode {
   const id = useId()
-  const wired: Wired = { id, ...describedBy(id, hint, error), ...(error && { 'aria-invalid': 'true' as const }) }
+  const wired: ControlIds = { id, ...describedBy(id, hint, error), ...(error && { 'aria-invalid': 'true' as const }) }
   return (
     <div class="field">
       <label class="field-label" for={id}>
@@ -50,8 +50,8 @@ function describedBy(id: string, hint: ComponentChildren, error: string | undefi
   return ids && { 'aria-describedby': ids }
 }
 
-/** What is wrong with a control, and what helps to fill it in. */
-function Words({ id, hint, error }: Omit<Said, 'label'> & { readonly id: string }): VNode {
+/** The error and the hint of a control. */
+function Words({ id, hint, error }: Omit<Labelling, 'label'> & { readonly id: string }): VNode {
   return (
     <>
       {error && (
@@ -69,7 +69,7 @@ function Words({ id, hint, error }: Omit<Said, 'label'> & { readonly id: string 
 }
 
 /** The frame of several controls. */
-function Group({ label, hint, error, children }: Said & { readonly children: ComponentChildren }): VNode {
+function Group({ label, hint, error, children }: Labelling & { readonly children: ComponentChildren }): VNode {
   const id = useId()
   return (
     <fieldset class="field" {...describedBy(id, hint, error)}>
@@ -85,11 +85,11 @@ type InputRest = Omit<
   'label' | 'value' | 'id' | 'class' | 'role' | 'type'
 >
 
-interface TextProps extends Said, InputRest {
+interface TextProps extends Labelling, InputRest {
   readonly type?: 'text' | 'email' | 'search' | 'date' | 'number' | 'url' | undefined
   /** The id of a `<datalist>`. */
   readonly list?: string | undefined
-  /** Beside its own: `mono`. */
+  /** Classes besides its own: `mono`. */
   readonly class?: string | undefined
   readonly value: string
   readonly onValue: (value: string) => void
@@ -111,7 +111,7 @@ export function TextField({
   class: extra = '',
   ...rest
 }: TextProps): VNode {
-  const control = (wired: Wired): VNode => {
+  const control = (wired: ControlIds): VNode => {
     const input = (
       <input
         class={`input ${extra}`}
@@ -138,7 +138,7 @@ export function TextField({
 }
 
 interface AreaProps
-  extends Said,
+  extends Labelling,
     Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, 'label' | 'value' | 'id' | 'class' | 'role'> {
   readonly value: string
   readonly onValue: (value: string) => void
@@ -147,7 +147,7 @@ interface AreaProps
 
 /** Several lines of text. */
 export function TextArea({ label, hint, error, optional, value, onValue, ...rest }: AreaProps): VNode {
-  const control = (wired: Wired): VNode => (
+  const control = (wired: ControlIds): VNode => (
     <textarea
       class="input"
       rows={3}
@@ -160,17 +160,17 @@ export function TextArea({ label, hint, error, optional, value, onValue, ...rest
   return <Field label={label} hint={hint} error={error} optional={optional} control={control} />
 }
 
-interface PasswordProps extends Said {
+interface PasswordProps extends Labelling {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly name: string
   readonly autoComplete: 'current-password' | 'new-password'
 }
 
-/** A password, that can be looked at. */
+/** A password field that can show its text. */
 export function PasswordField({ label, hint, error, value, onValue, name, autoComplete }: PasswordProps): VNode {
   const [shown, setShown] = useState(false)
-  const control = (wired: Wired): VNode => (
+  const control = (wired: ControlIds): VNode => (
     <div class="input-group">
       <input
         class="input"
@@ -194,16 +194,16 @@ export function PasswordField({ label, hint, error, value, onValue, name, autoCo
 }
 
 interface SelectProps
-  extends Said,
+  extends Labelling,
     Omit<PartialSelectHTMLAttributes<HTMLSelectElement>, 'label' | 'value' | 'id' | 'class' | 'role'> {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly options: readonly { readonly value: string; readonly label: string }[]
 }
 
-/** One of several. */
+/** A choice of one, as a select. */
 export function SelectField({ label, hint, error, value, onValue, options, ...rest }: SelectProps): VNode {
-  const control = (wired: Wired): VNode => (
+  const control = (wired: ControlIds): VNode => (
     <select
       class="input select"
       {...rest}
@@ -221,13 +221,13 @@ export function SelectField({ label, hint, error, value, onValue, options, ...re
   return <Field label={label} hint={hint} error={error} control={control} />
 }
 
-interface GroupProps extends Said {
+interface GroupProps extends Labelling {
   readonly values: readonly string[]
   readonly onValues: (values: readonly string[]) => void
   readonly options: readonly { readonly value: string; readonly label: string; readonly hint?: string }[]
 }
 
-/** Any of several. */
+/** A choice of any, as checkboxes. */
 export function CheckboxGroup({ values, onValues, options, ...said }: GroupProps): VNode {
   const turn = (value: string, on: boolean): void =>
     onValues(options.map(option => option.value).filter(each => (each === value ? on : values.includes(each))))
@@ -255,7 +255,7 @@ interface CheckboxProps {
   readonly onChecked: (checked: boolean) => void
 }
 
-/** Yes or no. */
+/** A checkbox. */
 export function Checkbox({ label, hint, checked, onChecked }: CheckboxProps): VNode {
   return (
     <label class="check">
@@ -268,13 +268,13 @@ export function Checkbox({ label, hint, checked, onChecked }: CheckboxProps): VN
   )
 }
 
-interface ChoiceProps extends Said {
+interface ChoiceProps extends Labelling {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly options: readonly { readonly value: string; readonly label: string }[]
 }
 
-/** One of a few that are all seen at once. */
+/** A choice of one, as visible buttons. */
 export function Choice({ value, onValue, options, ...said }: ChoiceProps): VNode {
   const name = useId()
   return (
@@ -299,17 +299,17 @@ export function Choice({ value, onValue, options, ...said }: ChoiceProps): VNode
 
 interface FormProps {
   readonly form: FormState
-  /** The button's words. */
+  /** The label of the submit button. */
   readonly submit: string
   readonly danger?: boolean | undefined
-  /** In the place of an error, when there is none. */
+  /** Shown while there are no errors. */
   readonly note?: ComponentChildren
   readonly onCancel?: (() => void) | undefined
   readonly wide?: boolean | undefined
   readonly children?: ComponentChildren
 }
 
-/** A form with its buttons. The browser's own bubbles are off: errors stand at the fields; the first one takes the focus. */
+/** A form with its buttons. Browser validation is off: errors appear at the fields, and the first one gets the focus. */
 export function Form({ form, submit, danger, note, onCancel, wide, children }: FormProps): VNode {
   const { busy, error } = form
   const element = useRef<HTMLFormElement>(null)
@@ -346,7 +346,7 @@ export function Form({ form, submit, danger, note, onCancel, wide, children }: F
   )
 }
 
-/** The types of JSX ask for one literal type; here it is chosen. */
+/** JSX types require a literal type; here it is variable. */
 function kind(type: string): { readonly type: 'password' } {
   return { type: type as 'password' }
 }

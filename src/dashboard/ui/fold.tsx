@@ -1,15 +1,15 @@
-/** What is there when one asks for it. */
+/** A foldable part of a page. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useState } from 'preact/hooks'
 
 interface FoldProps {
   readonly title: ComponentChildren
-  /** Open from the beginning. */
+  /** Open at first. */
   readonly open?: boolean | undefined
   readonly children: ComponentChildren
 }
 
-/** A line that shows more when it is pressed; the rest is made only then. */
+/** A line that unfolds more content; the content is rendered only then. */
 export function Fold({ title, open: first = false, children }: FoldProps): VNode {
   const [open, setOpen] = useState(first)
   return (

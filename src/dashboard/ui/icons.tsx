@@ -1,4 +1,4 @@
-/** A small set of icons, drawn on a grid of 20; they say nothing to screen readers: the words beside them do. */
+/** Icons on a grid of 20. They are hidden from screen readers: the words beside them have the meaning. */
 import type { VNode } from 'preact'
 
 const PATHS = {
@@ -48,7 +48,7 @@ const PATHS = {
   external: 'M11.5 4H16v4.5M16 4l-7 7M8 5H4v11h11v-4',
 } as const
 
-/** The names there are. */
+/** The names of icons. */
 export type IconName = keyof typeof PATHS
 
 export function Icon({ name, class: extra = '' }: { readonly name: IconName; readonly class?: string }): VNode {
@@ -59,7 +59,7 @@ export function Icon({ name, class: extra = '' }: { readonly name: IconName; rea
   )
 }
 
-/** A gate with its bar up. */
+/** A gate with a raised bar. */
 export function Logo(): VNode {
   return (
     <svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focusable="false">

@@ -1,4 +1,4 @@
-/** Everything that pages are made of. */
+/** The components of pages. */
 export * from './badge.tsx'
 export * from './button.tsx'
 export * from './card.tsx'

@@ -1,4 +1,4 @@
-/** The chart of usage, which brings a library with it: it is loaded where it is shown, after the figures. */
+/** The chart of usage, loaded on demand after the figures: it needs a library. */
 import type { ComponentType, VNode } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { ModelView, PageView } from '../../api/views.ts'
@@ -8,22 +8,22 @@ import { Loading } from './state.tsx'
 
 let loaded: ComponentType<UsageChartProps> | null = null
 
-/** `UsageChart` of ui/chart.tsx, as soon as it has come. */
+/** `UsageChart` of ui/chart.tsx, once it is loaded. */
 export function LazyChart(props: UsageChartProps): VNode {
   const [, redraw] = useState(0)
   const [failed, setFailed] = useState(false)
   useEffect(() => {
     if (loaded !== null) return
-    let gone = false
+    let unmounted = false
     import('./chart.tsx').then(
       file => {
         loaded = file.UsageChart
-        if (!gone) redraw(number => number + 1)
+        if (!unmounted) redraw(number => number + 1)
       },
-      () => gone || setFailed(true),
+      () => unmounted || setFailed(true),
     )
     return () => {
-      gone = true
+      unmounted = true
     }
   }, [])
   const order = useOrder(props)
@@ -33,7 +33,7 @@ export function LazyChart(props: UsageChartProps): VNode {
   return <Shown {...props} order={order} />
 }
 
-/** The models as the gateway lists them, or the keys in the order in which they were made; null: not known yet. */
+/** Model ids in the gateway's order, or key ids by creation; null: not loaded. */
 function useOrder({ by, names = {} }: UsageChartProps): readonly string[] | null {
   const models = useResource<PageView<ModelView>>(by === 'model' ? 'models' : null)
   const ids = models.data?.items.map(({ id }) => id).join('\n')

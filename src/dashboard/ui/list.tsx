@@ -1,4 +1,4 @@
-/** A card with a list: filters, the table with its pages, and what stands there while there is nothing to show. */
+/** A card with a list: filters, the table with its pages, and a placeholder without data. */
 import type { ComponentChildren, VNode } from 'preact'
 import type { Pages } from '../lib/use-resource.ts'
 import { Card, type CardProps } from './card.tsx'
@@ -9,21 +9,21 @@ import { Pager } from './tabs.tsx'
 interface ListProps<Row>
   extends Omit<CardProps, 'flush' | 'class' | 'children'>,
     Omit<TableProps<Row>, 'rows' | 'busy'> {
-  /** The list as the API pages it, or the rows where the page has them already. */
+  /** The list in pages, or the rows if the page already has them. */
   readonly rows: Pages<Row> | readonly Row[]
   /** The title of the error: `Failed to load the keys`. */
   readonly failed?: string | undefined
-  /** By name: the pages have no newer and older. */
+  /** Sorted by name: the pages are not newer and older. */
   readonly byName?: boolean | undefined
   /** Above the table. */
   readonly filters?: ComponentChildren
-  /** Instead of the table: what a search found. */
+  /** Replaces the table: the result of a search. */
   readonly instead?: ComponentChildren
   /** Dialogs of the list. */
   readonly children?: ComponentChildren
 }
 
-/** `<List title="Tokens" rows={tokens} caption="Operator tokens" columns={COLUMNS} empty={<Empty … />} />` */
+/** `<List title="API tokens" rows={tokens} caption="API tokens" columns={COLUMNS} empty={<Empty … />} />` */
 export function List<Row extends { readonly id: string }>(props: ListProps<Row>): VNode {
   const { title, hint, actions, rows, failed, byName, filters, instead, children, ...table } = props
   const drawn = (of: readonly Row[], busy = false): VNode => <Table {...table} rows={of} busy={busy} />

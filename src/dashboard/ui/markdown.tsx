@@ -1,11 +1,11 @@
-/** An answer of a model, with its Markdown: made of elements one by one, and never as HTML. */
+/** A model's answer with its Markdown, built from elements and never from HTML. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { type Block, blocks, parcels, pieces } from '../lib/markdown.ts'
 import { type Inline, inlines } from '../lib/markdown-inline.ts'
 import { ScrollArea } from './table.tsx'
 
-/** What follows is shown as it is written: elements by the hundred thousand would stop the page. */
+/** The rest is shown as text: hundreds of thousands of elements would freeze the page. */
 const MOST = 50_000
 
 export function Markdown({ text }: { readonly text: string }): VNode {
@@ -23,7 +23,7 @@ export function Markdown({ text }: { readonly text: string }): VNode {
   )
 }
 
-/** Made again only when its source has changed: while an answer grows, that is the last one. */
+/** Rendered again only if its source changes: while an answer grows, that is the last piece. */
 function Piece({ source }: { readonly source: string }): VNode {
   return useMemo(() => <>{blocks(source).map(show)}</>, [source])
 }
@@ -35,7 +35,7 @@ function show(block: Block): VNode {
     case 'rule':
       return <hr />
     case 'heading':
-      // All right below the heading of the conversation: the levels of an answer need not follow each other.
+      // All levels below the conversation's heading: an answer's levels need not be in sequence.
       return <h3 class={block.level < 3 ? 'markdown-large' : ''}>{inlines(block.text).map(showInline)}</h3>
     case 'code':
       return (
@@ -90,7 +90,7 @@ function showInline(inline: Inline): ComponentChildren {
     case 'code':
       return <code class="code">{inline.text}</code>
     case 'link':
-      // The title says where it leads, whatever its words say.
+      // The title shows the address, whatever the label says.
       return (
         <a href={inline.href} title={inline.href} target="_blank" rel="noopener noreferrer nofollow">
           {inline.inside.map(showInline)}

@@ -1,4 +1,4 @@
-/** A secret that is shown once: it is copied before the dialog goes, or the person says that they do without. */
+/** A secret that is shown once: the dialog closes after a copy, or after the person confirms. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import { Button } from './button.tsx'
@@ -9,17 +9,17 @@ import { Note } from './state.tsx'
 
 interface OnceProps {
   readonly title: string
-  /** What it is: `API key`. */
+  /** The name of the secret: `API key`. */
   readonly label: string
   readonly secret: string
-  /** Above the secret: what it is for. */
+  /** Above the secret: its purpose. */
   readonly lead?: ComponentChildren
-  /** Below it: how to use it; a function is told what to call when it has been copied there. */
+  /** Below the secret: how to use it. A function gets a callback to call after a copy of its own. */
   readonly children?: ComponentChildren | ((onCopied: () => void) => ComponentChildren)
   readonly onClose: () => void
 }
 
-/** A click outside does nothing; Escape asks first, as long as nothing was copied. */
+/** A click outside does nothing; Escape asks first until the secret was copied. */
 export function OnceDialog({ title, label, secret, lead, children, onClose }: OnceProps): VNode {
   const [copied, setCopied] = useState(false)
   const [asking, setAsking] = useState(false)

@@ -1,17 +1,17 @@
-/** A field to search a list with, whose words stand in the page's own address: a reload and the way back keep them. */
+/** A search field of a list. Its text is in the page's address, so that a reload and Back keep it. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { setQuery, usePlace } from '../lib/router.tsx'
 import { TextField } from './field.tsx'
 
-/** So long after the last letter the list is asked for. */
+/** Delay between the last letter and the request. */
 const TYPING_MS = 250
 
-/** Sets `?search=` when somebody stops typing. */
+/** Sets `?search=` when the typing pauses. */
 export function SearchField({ placeholder }: { readonly placeholder: string }): VNode {
   const search = usePlace().query.get('search') ?? ''
   const [typed, setTyped] = useState(search)
-  // The address may change without anybody typing: by the way back, or by a button that shows all.
+  // Back, or a button that shows all, can change the address too.
   useEffect(() => setTyped(before => (before.trim() === search ? before : search)), [search])
   useEffect(() => {
     if (typed.trim() === search) return

@@ -1,4 +1,4 @@
-/** The single column for those who are not signed in. */
+/** The layout of pages before sign-in: a single column. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { movesSoFar } from '../lib/router.tsx'
@@ -8,7 +8,7 @@ import { Logo } from './icons.tsx'
 interface GateProps {
   readonly title: string
   readonly lead?: ComponentChildren
-  /** Below the box: the way to the other pages. */
+  /** Links to other pages, below the box. */
   readonly foot?: ComponentChildren
   readonly children: ComponentChildren
 }
@@ -20,7 +20,7 @@ export function Gate({ title, lead, foot, children }: GateProps): VNode {
     document.title = `${title} \u00b7 Tollgate`
   }, [title])
   useEffect(() => {
-    // A form takes the focus itself when it wants to.
+    // A form may set the focus itself.
     if (movesSoFar() > 0 && !heading.current?.closest('main')?.contains(document.activeElement))
       heading.current?.focus()
   }, [])

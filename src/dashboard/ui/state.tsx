@@ -1,4 +1,4 @@
-/** What stands where the data is not: it is coming, it is not there yet, it went wrong. */
+/** Replacements for data: loading, empty, failed. */
 import type { ComponentChildren, VNode } from 'preact'
 import type { ApiError } from '../lib/api.ts'
 import { duration } from '../lib/format.ts'
@@ -9,12 +9,12 @@ import { Icon, type IconName } from './icons.tsx'
 interface EmptyProps {
   readonly title: string
   readonly icon?: IconName | undefined
-  /** What to do next. */
+  /** The next action. */
   readonly children?: ComponentChildren
   readonly action?: ComponentChildren
 }
 
-/** Nothing here yet. */
+/** An empty list. */
 export function Empty({ title, icon, children, action }: EmptyProps): VNode {
   return (
     <div class="empty">
@@ -33,11 +33,11 @@ export function Empty({ title, icon, children, action }: EmptyProps): VNode {
 interface ErrorProps {
   readonly error: ApiError
   readonly retry?: (() => void) | undefined
-  /** What was wanted: `Failed to load the keys.` */
+  /** The failure: `Failed to load the keys.` */
   readonly title?: string | undefined
 }
 
-/** What went wrong, and the request's id for whoever looks into it. */
+/** An error with its advice, and the request's id for the operator. */
 export function ErrorBox({ error, retry, title = 'Something went wrong' }: ErrorProps): VNode {
   return (
     <div class="note tone-bad" role="alert">
@@ -56,7 +56,7 @@ export function ErrorBox({ error, retry, title = 'Something went wrong' }: Error
   )
 }
 
-/** The same for the top of a form, where the form says that it is an alert. */
+/** The same at the top of a form, which is itself the alert. */
 export function ErrorNote({ error }: { readonly error: ApiError }): VNode {
   return (
     <div class="note tone-bad">
@@ -76,7 +76,7 @@ interface NoteProps {
   readonly children?: ComponentChildren
 }
 
-/** Something to know, in a box. */
+/** A notice in a box. */
 export function Note({ tone, title, action, children }: NoteProps): VNode {
   const icons = { info: 'info', good: 'check', warn: 'warning', bad: 'error' } as const
   return (
@@ -91,7 +91,7 @@ export function Note({ tone, title, action, children }: NoteProps): VNode {
   )
 }
 
-/** Grey lines in the place of what is coming. */
+/** Grey lines while data is loading. */
 export function Loading({ lines = 4, label = 'Loading' }: { readonly lines?: number; readonly label?: string }): VNode {
   return (
     <div class="stack skeleton" role="status" aria-busy="true">
@@ -110,7 +110,7 @@ interface LoadedProps<T> {
   readonly children: (data: T) => ComponentChildren
 }
 
-/** The data when it is there; before that lines, and an error with a way to try again. */
+/** The data once loaded; until then lines, or an error with a retry. */
 export function Loaded<T>({ resource, lines, title, children }: LoadedProps<T>): VNode {
   const { data, error, reload } = resource
   return (

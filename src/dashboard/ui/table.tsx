@@ -1,18 +1,18 @@
-/** Tables: real ones, that scroll inside their card when it is too narrow, and become stacked rows on a phone. */
+/** Tables that scroll inside a narrow card, and become stacked rows on a phone. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { type ColumnOptions, moneyColumn } from '../lib/format.ts'
 import { Money } from './badge.tsx'
 
-/** One column: what it is called and what a row shows there. The first one names the row for screen readers. */
+/** A column: its title, and its content for a row. The first column names the row for screen readers. */
 export interface Column<Row> {
   readonly title: string
   readonly cell?: ((row: Row) => ComponentChildren) | undefined
   /** A second line, smaller. */
   readonly below?: ((row: Row) => ComponentChildren) | undefined
-  /** Instead of `cell`: amounts, with their points in one line. */
+  /** Instead of `cell`: amounts with aligned decimal points. */
   readonly money?: MoneyCells<Row> | undefined
-  /** Figures stand at the right. */
+  /** Aligns figures to the right. */
   readonly number?: boolean | undefined
   /** For buttons: the title is only read aloud. */
   readonly actions?: boolean | undefined
@@ -20,11 +20,11 @@ export interface Column<Row> {
 
 /** A column of amounts. */
 export interface MoneyCells<Row> extends ColumnOptions {
-  /** Dollars as the API sends them; null: there is none yet. */
+  /** Dollars as the API sends them; null: not known yet. */
   readonly of: (row: Row) => string | null
-  /** Instead of none. */
+  /** The text for null. */
   readonly none?: string | undefined
-  /** A plus before what is above zero. */
+  /** A plus sign before positive amounts. */
   readonly signed?: boolean | undefined
 }
 
@@ -35,9 +35,9 @@ export interface TableProps<Row> {
   /** Buttons at the end of each row. */
   readonly rowActions?: ((row: Row) => ComponentChildren) | undefined
   readonly rows: readonly Row[]
-  /** Instead of the table when there are no rows. */
+  /** Replaces the table if there are no rows. */
   readonly empty?: ComponentChildren
-  /** New rows are being read: the old ones are dimmed. */
+  /** New rows are loading: the old ones are dimmed. */
   readonly busy?: boolean | undefined
   readonly rowClass?: ((row: Row) => string) | undefined
 }
@@ -87,7 +87,7 @@ interface ScrollProps {
   readonly children: ComponentChildren
 }
 
-/** For what may be too wide: it scrolls inside its card. While it does, the keyboard reaches it too. */
+/** A container that scrolls if its content is too wide; then the keyboard can reach it. */
 export function ScrollArea({ label, children }: ScrollProps): VNode {
   const area = useRef<HTMLDivElement>(null)
   const [scrolls, setScrolls] = useState(false)

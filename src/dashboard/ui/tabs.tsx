@@ -6,12 +6,12 @@ import { Button } from './button.tsx'
 import { Icon, type IconName } from './icons.tsx'
 
 interface TabsProps {
-  /** What the tabs are about, read aloud. */
+  /** The label of the tabs, read aloud. */
   readonly label: string
   readonly tabs: readonly { readonly id: string; readonly title: string; readonly content: () => ComponentChildren }[]
 }
 
-/** Arrow keys move between the tabs, as screen readers say they do. */
+/** Tabs with the arrow keys that screen readers announce. */
 export function Tabs({ label, tabs }: TabsProps): VNode {
   const [open, setOpen] = useState(tabs[0]?.id)
   const list = useRef<HTMLDivElement>(null)
@@ -57,14 +57,14 @@ interface SegmentsProps {
   readonly value: string
   readonly onValue: (value: string) => void
   readonly options: readonly { readonly value: string; readonly label: string; readonly icon?: IconName }[]
-  /** The words are only read aloud, and shown as titles. */
+  /** The labels are only read aloud, and shown as titles. */
   readonly iconOnly?: boolean | undefined
 }
 
-/** A few choices beside each other that take effect at once: a range, a theme. */
+/** A few choices that take effect at once: a range, a theme. */
 export function Segments({ label, value, onValue, options, iconOnly = false }: SegmentsProps): VNode {
   return (
-    // biome-ignore lint/a11y/useSemanticElements: buttons that are pressed, not fields of a form
+    // biome-ignore lint/a11y/useSemanticElements: toggle buttons, not fields of a form
     <div class="segments" role="group" aria-label={label}>
       {options.map(option => (
         <button
@@ -84,7 +84,7 @@ export function Segments({ label, value, onValue, options, iconOnly = false }: S
 }
 
 interface MenuProps {
-  /** What the button is for: `Actions for the key laptop`. */
+  /** The button's label: `Actions for the key laptop`. */
   readonly label: string
   readonly items: readonly (MenuItem | null | false)[]
 }
@@ -96,7 +96,7 @@ interface MenuItem {
   readonly onChoose: () => void
 }
 
-/** A button with three dots that opens a list of things to do. */
+/** A button with three dots that opens a menu of actions. */
 export function Menu({ label, items }: MenuProps): VNode {
   const [open, setOpen] = useState(false)
   const box = useRef<HTMLDivElement>(null)
@@ -139,7 +139,7 @@ export function Menu({ label, items }: MenuProps): VNode {
     item.onChoose()
   }
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: it only hears the keys of the buttons inside
+    // biome-ignore lint/a11y/noStaticElementInteractions: it only handles keys of the buttons inside
     <div class="menu" ref={box} onKeyDown={keyed}>
       <Button
         variant="quiet"
@@ -172,7 +172,7 @@ export function Menu({ label, items }: MenuProps): VNode {
   )
 }
 
-/** Puts the list below its button, or above it at the end of the window. It is fixed, so that no table cuts it off. */
+/** Positions the menu below its button, or above it at the end of the window. `fixed`, so that no table clips it. */
 function place(box: HTMLElement): void {
   const list = box.querySelector<HTMLElement>('.menu-list')!
   const { top, bottom, right } = box.getBoundingClientRect()
@@ -187,7 +187,7 @@ interface PagerProps<Item> {
   readonly byName?: boolean | undefined
 }
 
-/** Back and on in a list; nothing when everything is on one page. */
+/** Buttons to the previous and next page; renders nothing for a single page. */
 export function Pager<Item>({ pages, byName }: PagerProps<Item>): VNode | null {
   const { page, next, previous } = pages
   if (pages.single) return null

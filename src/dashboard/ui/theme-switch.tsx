@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import { type ThemeChoice, useTheme } from '../lib/theme.ts'
 import { Segments } from './tabs.tsx'
 
-/** Light, dark, or as the system says. */
+/** Light, dark, or the system's. */
 export function ThemeSwitch({ iconOnly = false }: { readonly iconOnly?: boolean }): VNode {
   const { choice, choose } = useTheme()
   return (

@@ -1,4 +1,4 @@
-/** Short messages at the edge of the page, that are also read aloud: `announce('Saved')`. */
+/** Short messages at the edge of the page, also read aloud: `announce('Saved')`. */
 import type { VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Icon } from './icons.tsx'
@@ -13,7 +13,7 @@ const SHOWN_MS = 4000
 const SAID = 'tollgate:said'
 let last = 0
 
-/** Says it once, to eyes and ears. A dialog that closes with what was done has gone by then, and does not take it along. */
+/** Announces a message once. It waits until a closing dialog is removed, which would take the message with it. */
 export function announce(text: string, tone: Message['tone'] = 'good'): void {
   last += 1
   const detail = { id: last, text, tone }
@@ -21,8 +21,8 @@ export function announce(text: string, tone: Message['tone'] = 'good'): void {
 }
 
 /**
- * Stands in the page and in every dialog, always: a live region must be there before something is said in it, and what is
- * outside of an open dialog is neither seen nor heard. The one on top speaks.
+ * Always rendered, in the page and in every dialog: a live region must exist before its message. Content outside of an
+ * open dialog is neither visible nor read aloud. The topmost one shows the message.
  */
 export function Toasts(): VNode {
   const [messages, setMessages] = useState<readonly Message[]>([])

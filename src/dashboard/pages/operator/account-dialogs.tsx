@@ -1,4 +1,4 @@
-/** What operators do to an account: make one, give credit, change the plan, freeze. */
+/** The dialogs of an account for operators: create, credit, plan, freeze. */
 import type { VNode } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import type { AccountView, CreditView, PlanView } from '../../../api/views.ts'
@@ -18,7 +18,7 @@ import {
 } from '../../ui/index.ts'
 import { availableAfter, creditOf, creditProblem, isTaken, readChange, suggestReference } from './credit.ts'
 
-/** Whether requests of the account are answered. */
+/** Whether the gateway serves the account. */
 export function StateBadge({ frozen }: { readonly frozen: boolean }): VNode {
   return (
     <Badge tone={frozen ? 'bad' : 'good'}>
@@ -39,7 +39,7 @@ interface PlanFieldProps extends FieldProps {
   readonly optional?: boolean | undefined
 }
 
-/** One of the declared plans. Where gateway.yaml declares none, any word is a plan: those that accounts have are offered. */
+/** A field of declared plans. If gateway.yaml declares none, it is a text field that suggests the accounts' plans. */
 export function PlanField({ plans, optional, ...field }: PlanFieldProps): VNode {
   const list = useId()
   const declared = plans.filter(each => each.declared === true)
@@ -70,7 +70,7 @@ export function PlanField({ plans, optional, ...field }: PlanFieldProps): VNode 
   )
 }
 
-/** The credit that a new account begins with. */
+/** The initial credit of a new account. */
 export function FirstCreditField(field: FieldProps): VNode {
   return <TextField label="First credit" optional dollars hint="You can grant more at any time." {...field} />
 }
@@ -81,7 +81,7 @@ interface NewAccountProps {
   readonly onMade: (account: AccountView) => void
 }
 
-/** An account without people: for a machine's keys, or to invite people to. */
+/** Creates an account without people: for a machine's keys, or to invite people to. */
 export function NewAccountDialog({ plans, onClose, onMade }: NewAccountProps): VNode {
   const form = useForm({
     initial: { name: '', plan: '', credit: '' },
@@ -113,7 +113,7 @@ interface ChangeProps {
   readonly onChanged: (account: AccountView) => void
 }
 
-/** Gives or takes credit, once for each reference. */
+/** Grants or takes credit, once for each reference. */
 export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNode {
   const [before, setBefore] = useState<CreditView>()
   const form = useForm({
@@ -121,7 +121,7 @@ export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNod
     check: ({ amount, reference, note }) => ({
       amount: readChange(amount).problem,
       reference: reference.trim() === '' ? 'Without a reference the same payment could be credited twice.' : '',
-      note: isTaken(amount) && note.trim() === '' ? 'Say why the credit is taken.' : '',
+      note: isTaken(amount) && note.trim() === '' ? 'Enter the reason for taking credit.' : '',
     }),
     send: async values => {
       const amount = readChange(values.amount).amount ?? ''
@@ -175,7 +175,7 @@ export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNod
   )
 }
 
-/** The balance after the change. The gateway decides: the figures of the page may be old. */
+/** The balance after the change, as an estimate: the figures of the page may be old. */
 function Preview({ account, typed }: { readonly account: AccountView; readonly typed: string }): VNode {
   const after = availableAfter(account, typed)
   return (
@@ -199,13 +199,13 @@ function Preview({ account, typed }: { readonly account: AccountView; readonly t
 function GrantedBefore({ view }: { readonly view: CreditView }): VNode {
   return (
     <Note tone="warn" title="Nothing was changed">
-      The reference {view.reference} was used before, so nothing was added or taken now.{' '}
+      The reference {view.reference} was used before, so no credit was granted or taken now.{' '}
       <Money value={view.account.available} owned /> is available. For another payment, use another reference.
     </Note>
   )
 }
 
-/** Another plan takes effect with the next request. */
+/** Changes the plan, from the next request on. */
 export function PlanDialog({
   account,
   plans,
@@ -232,7 +232,7 @@ export function PlanDialog({
   )
 }
 
-/** Stops an account, or lets it go on. */
+/** Freezes or unfreezes an account. */
 export function FreezeDialog({ account, onClose, onChanged }: ChangeProps): VNode {
   const frozen = !account.frozen
   return (

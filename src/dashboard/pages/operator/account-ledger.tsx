@@ -13,14 +13,14 @@ const A_PAGE = 10
 interface LedgerProps {
   readonly accountId: string
   readonly keys: readonly KeyView[]
-  /** When this has changed, the ledger is read again. */
+  /** A change of this number reads the ledger again. */
   readonly changes: number
   readonly onGrant: () => void
-  /** Leads to the other list. */
+  /** The switch to the other list. */
   readonly choice: VNode
 }
 
-/** What came in and what was charged. */
+/** Credits and charges. */
 export function Ledger({ accountId, keys, changes, onGrant, choice }: LedgerProps): VNode {
   const [kind, setKind] = useState('')
   const pages = usePages<EntryView>(`operator/accounts/${accountId}/entries`, { kind, limit: A_PAGE })
@@ -58,7 +58,7 @@ interface ReceiptsProps {
   readonly choice: VNode
 }
 
-/** Requests that are over. */
+/** Receipts of completed requests. */
 export function Receipts({ accountId, keys, choice }: ReceiptsProps): VNode {
   const [outcome, setOutcome] = useState('')
   const [key, setKey] = useState('')

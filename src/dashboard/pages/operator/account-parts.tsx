@@ -19,7 +19,7 @@ import {
 import { BUDGET_COLUMNS, budgetRows, useBudgetEditor } from '../budgets.tsx'
 import { InviteDialog, ResetDialog } from './links.tsx'
 
-/** Limits of the account and its keys in a period. Operators change the budgets of the account itself. */
+/** The budgets of the account and its keys. Operators change those of the account itself. */
 export function Budgets({ account }: { readonly account: AccountView }): VNode {
   const path = `operator/accounts/${account.id}/budgets`
   const budgets = usePages<BudgetView>(path, undefined, { onReturn: true })
@@ -35,7 +35,7 @@ export function Budgets({ account }: { readonly account: AccountView }): VNode {
   return (
     <List
       title="Budgets"
-      // Its own budgets are on the first page.
+      // The account's own budgets are on the first page.
       actions={items.length > 0 && budgets.page === 1 && editor.add}
       rows={budgetRows(items)}
       instead={
@@ -50,7 +50,7 @@ export function Budgets({ account }: { readonly account: AccountView }): VNode {
       rowActions={editor.rowActions}
       empty={
         <Empty icon="clock" title="No budgets" action={editor.add}>
-          The account and its keys may spend all of its credit at any time.
+          Without a budget, the account and its keys may spend all of the credit at any time.
         </Empty>
       }
     >
@@ -66,7 +66,7 @@ interface PeopleProps {
   readonly onChanged: () => void
 }
 
-/** Who signs in to the account, and the way for others to. */
+/** The people of the account, and the button to invite one. */
 export function People({ account, people, onChanged }: PeopleProps): VNode {
   const [isInviting, setInviting] = useState(false)
   const [resetting, setResetting] = useState<PersonView>()
@@ -104,7 +104,7 @@ const PEOPLE: readonly Column<PersonView>[] = [
   { title: 'Role', cell: person => <RoleBadge role={person.role} /> },
 ]
 
-/** What somebody may do here. */
+/** A person's role. */
 export function RoleBadge({ role }: { readonly role: PersonView['role'] }): VNode {
   return <Badge tone={role === 'operator' ? 'accent' : 'plain'}>{role === 'operator' ? 'Operator' : 'Member'}</Badge>
 }
@@ -115,7 +115,7 @@ interface KeysProps {
   readonly onChanged: () => void
 }
 
-/** The account's keys. Operators can revoke one; making them is for the account's people. */
+/** The account's keys. Operators can revoke keys; only the account's people create them. */
 export function Keys({ account, keys, onChanged }: KeysProps): VNode {
   const [revoke, question] = useQuestion<KeyView>(({ id, name, last_used_at }) => ({
     title: `Revoke the key ${name}?`,
@@ -148,7 +148,7 @@ export function Keys({ account, keys, onChanged }: KeysProps): VNode {
       }
       empty={
         <Empty icon="key" title="No keys">
-          The people of the account make keys on their own page. For an account without people:{' '}
+          The people of the account create keys on their own page. For an account without people:{' '}
           <code class="code">tollgate key create</code>
         </Empty>
       }

@@ -1,4 +1,4 @@
-/** One receipt of an account, as its owner sees it. */
+/** A receipt of an account, as its people see it. */
 import type { VNode } from 'preact'
 import type { AccountDetailView, FoundReceiptView } from '../../../api/views.ts'
 import { keyNames } from '../../lib/usage.ts'

@@ -1,4 +1,4 @@
-/** What an account used in the last 30 days. */
+/** An account's usage of the last 30 days. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { KeyView, UsageView } from '../../../api/views.ts'

@@ -1,4 +1,4 @@
-/** One account, as operators see it: credit, plan, people, keys, ledger, usage, receipts. */
+/** An account for operators: credit, plan, people, keys, ledger, usage, receipts. */
 
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
@@ -42,7 +42,7 @@ function Overview({ accountId }: { readonly accountId: string }): VNode {
   const path = `operator/accounts/${encodeURIComponent(accountId)}`
   const detail = useResource<AccountDetailView>(path)
   if (detail.data) return <Detail resource={detail} detail={detail.data} />
-  if (detail.error?.code === 'not_found') return <Gone />
+  if (detail.error?.code === 'not_found') return <Missing />
   return (
     <Page title="Account" back={BACK}>
       {detail.error ? (
@@ -54,12 +54,12 @@ function Overview({ accountId }: { readonly accountId: string }): VNode {
   )
 }
 
-function Gone(): VNode {
+function Missing(): VNode {
   return (
     <Page title="No such account" back={BACK}>
       <Card>
-        <Empty icon="accounts" title="There is no account by this id">
-          The list of accounts finds one by a part of its name.
+        <Empty icon="accounts" title="No account has this id">
+          Search the list of accounts by a part of the name.
         </Empty>
       </Card>
     </Page>
@@ -76,7 +76,7 @@ type Opened = 'credit' | 'plan' | 'freeze' | null
 function Detail({ resource, detail }: DetailProps): VNode {
   const { account, people, keys } = detail
   const [opened, open] = useState<Opened>(null)
-  // Raised by what changes the ledger, so that it is read again.
+  // A new number reads the ledger again.
   const [changes, setChanges] = useState(0)
   const plans = useResource<PageView<PlanView>>('operator/plans')
   const { session, refresh } = useSession()
@@ -84,7 +84,7 @@ function Detail({ resource, detail }: DetailProps): VNode {
   const changed = (account: AccountView): void => {
     resource.replace({ ...detail, account })
     setChanges(number => number + 1)
-    // The sidebar shows the balance of one's own account.
+    // The sidebar shows the balance of the operator's own account.
     if (account.id === session.account.id) refresh()
     plans.reload()
   }
@@ -116,7 +116,7 @@ function Detail({ resource, detail }: DetailProps): VNode {
       )}
       {account.frozen && (
         <Note tone="bad" title="This account is frozen">
-          Every request with one of its keys is refused. Its people can sign in and see why.
+          Requests with its keys are refused. Its people can sign in and see why.
         </Note>
       )}
       <Figures account={account} />
@@ -140,7 +140,7 @@ interface ListsProps {
   readonly onGrant: () => void
 }
 
-/** One of the two long lists; which one stands in the address, so that the way back from a receipt finds it. */
+/** The ledger or the receipts. The choice is in the address, so that Back from a receipt returns to it. */
 function Lists({ account, keys, changes, onGrant }: ListsProps): VNode {
   const list = usePlace().query.get('list') === 'receipts' ? 'receipts' : 'ledger'
   const choice = (
@@ -164,8 +164,8 @@ function Lists({ account, keys, changes, onGrant }: ListsProps): VNode {
 function Figures({ account }: { readonly account: AccountView }): VNode {
   return (
     <Stats>
-      <Stat label="Available" value={<Money value={account.available} owned />} hint="balance without what is held" />
-      <Stat label="Balance" value={<Money value={account.posted} owned />} hint="credit without charges" />
+      <Stat label="Available" value={<Money value={account.available} owned />} hint="balance minus holds" />
+      <Stat label="Balance" value={<Money value={account.posted} owned />} hint="credit minus charges" />
       <Stat label="Held" value={<Money value={account.held} owned />} hint="for requests in progress" />
       <Stat label="Plan" value={account.plan} />
       <Stat
@@ -173,7 +173,7 @@ function Figures({ account }: { readonly account: AccountView }): VNode {
         value={<StateBadge frozen={account.frozen} />}
         hint={
           <>
-            made <Time value={account.created_at} />
+            created <Time value={account.created_at} />
           </>
         }
       />

@@ -1,4 +1,4 @@
-/** All accounts: how the gateway does as a whole, and one list to find an account in. */
+/** All accounts: a summary of the gateway, and the list of accounts. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { AccountView, FoundReceiptView, PageView, PlanView } from '../../../api/views.ts'
@@ -33,7 +33,7 @@ export default function Accounts(): VNode {
   return (
     <Page
       title="Accounts"
-      lead="Who uses the gateway, on which plan, and with how much credit."
+      lead="Every account with its plan and credit."
       actions={
         <Button variant="primary" icon="plus" onClick={() => setMaking(true)}>
           New account
@@ -74,12 +74,12 @@ const COLUMNS: readonly Column<AccountView>[] = [
   { title: 'Created', cell: account => <Time value={account.created_at} /> },
 ]
 
-/** Goes to the receipt of a request, whosever it is. */
+/** Opens the receipt of a request, in any account. */
 function Request({ id }: { readonly id: string }): VNode {
   const { data, error, reload } = useResource<FoundReceiptView>(`operator/receipts/${id}`)
   useEffect(() => {
     if (!data) return
-    // The way back is to the list, and not to this search, which would lead here again.
+    // Replaces the search in the history: going back to it would lead here again.
     setQuery({ search: null })
     navigate(`/operator/accounts/${data.account.id}?receipt=${data.receipt.id}`)
   }, [data])

@@ -1,4 +1,4 @@
-/** Alerts of all accounts and of the gateway, and whether webhooks have taken them. */
+/** Alerts of all accounts and of the gateway, with their deliveries to webhooks. */
 import type { VNode } from 'preact'
 import type { AlertView, DeliveryView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
@@ -10,7 +10,7 @@ import '../../styles/operator.css'
 
 const EVERY_MS = 10_000
 
-/** Every kind of alert, in words. */
+/** The titles of kinds of alerts. */
 const KINDS: Readonly<Record<string, string>> = {
   budget: 'Budget',
   low_balance: 'Low balance',
@@ -35,7 +35,7 @@ export default function Alerts(): VNode {
   return (
     <Page
       title="Alerts"
-      lead="Budgets and credit of accounts, and trouble of the gateway. Webhooks in gateway.yaml receive them too."
+      lead="Alerts of accounts about budgets and credit, and of the gateway. Webhooks in gateway.yaml receive them too."
     >
       <List
         title="Recent alerts"

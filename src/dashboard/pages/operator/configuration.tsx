@@ -1,4 +1,4 @@
-/** The configuration as it runs, and what is wrong with the files as they are now. The page shows files and edits none. */
+/** The running configuration, and the problems of the files on disk. The page edits no files. */
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { ConfigurationView, ProblemView } from '../../../api/views.ts'
@@ -17,10 +17,10 @@ export default function Configuration(): VNode {
       lead={
         resource.data ? (
           <>
-            What the gateway runs, loaded <Time value={resource.data.loaded_at} />. Secrets are taken out.
+            The running configuration, loaded <Time value={resource.data.loaded_at} />. Secrets are hidden.
           </>
         ) : (
-          'What the gateway runs. Secrets are taken out.'
+          'The running configuration. Secrets are hidden.'
         )
       }
       actions={
@@ -51,15 +51,12 @@ function State({ configuration: { files, problems } }: { readonly configuration:
           tone={problems.length > 0 ? 'bad' : 'warn'}
           title={`${plural(changed.length, 'file has', 'files have')} changed on disk since the gateway started`}
         >
-          {changed.map(file => file.path).join(', ')}. The gateway goes on with what it has loaded: the listings below.{' '}
-          {problems.length > 0 ? 'As the files are now, it would not start.' : 'A restart takes the change over.'}
+          {changed.map(file => file.path).join(', ')}. The gateway still runs the loaded files, listed below.{' '}
+          {problems.length > 0 ? 'It cannot start with the files on disk.' : 'A restart applies the change.'}
         </Note>
       )}
       {problems.length > 0 ? (
-        <Card
-          title={plural(problems.length, 'problem')}
-          hint="What tollgate check says of the files as they are on disk now."
-        >
+        <Card title={plural(problems.length, 'problem')} hint="The result of tollgate check for the files on disk.">
           <ol class="stack">
             {problems.map((problem, index) => (
               <Problem key={index} problem={problem} />
@@ -68,7 +65,7 @@ function State({ configuration: { files, problems } }: { readonly configuration:
         </Card>
       ) : (
         <Note tone="good" title="No problems">
-          <Code>tollgate check</Code> finds nothing wrong with the files as they are on disk now.
+          <Code>tollgate check</Code> finds no problems in the files on disk.
         </Note>
       )}
     </>
@@ -169,8 +166,7 @@ function File({ listing }: { readonly listing: Listing }): VNode {
     <div class="stack">
       {listing.changed && (
         <p class="muted">
-          This is the text that runs. The file on disk is another one by now: its problems are marked at the same line
-          numbers here.
+          This is the running text. The file on disk has changed; its problems are marked here at the same line numbers.
         </p>
       )}
       {listing.beyond.length > 0 && (

@@ -1,24 +1,24 @@
-/** Granting and taking credit: what may be typed as an amount, a reference to begin with, and the same by a machine. */
+/** Grants of credit: typed amounts, suggested references, and the command for machines. */
 import type { AccountView } from '../../../api/views.ts'
 import { amountOf, dollars, nano } from '../../lib/format.ts'
 
-/** The amount as the API takes it, or what is wrong with it. */
+/** A typed amount in the API's format, or the problem with it. */
 interface ReadAmount {
   readonly amount?: string
   readonly problem?: string
 }
 
-/** More than nothing. */
+/** Reads an amount above zero. */
 export function readAmount(typed: string): ReadAmount {
   const text = typed.trim()
-  if (text === '') return { problem: 'Say how many dollars.' }
+  if (text === '') return { problem: 'Enter an amount of dollars.' }
   if (text.startsWith('-')) return { problem: 'Enter an amount above zero.' }
   const amount = amountOf(text)
   if (amount === null) return { problem: 'Enter an amount of dollars, for example 25 or 12.50, at most 999,999,999.' }
-  return nano(amount) > 0n ? { amount } : { problem: 'Say more than zero.' }
+  return nano(amount) > 0n ? { amount } : { problem: 'Enter an amount above zero.' }
 }
 
-/** The same, or with a minus what is taken. */
+/** Reads an amount; with a minus sign the credit is taken. */
 export function readChange(typed: string): ReadAmount {
   const text = typed.trim()
   const size = text.replace(MINUS, '$1')
@@ -33,35 +33,35 @@ export function isTaken(typed: string): boolean {
   return readChange(typed).amount?.startsWith('-') === true
 }
 
-/** The available balance after the change; null when the amount cannot be read. */
+/** The available balance after the change; null if the amount is invalid. */
 export function availableAfter({ available }: Pick<AccountView, 'available'>, typed: string): string | null {
   const { amount } = readChange(typed)
   return amount === undefined ? null : dollars(nano(available) + nano(amount))
 }
 
-/** What is wrong with a credit that may be left out. */
+/** The problem of an optional credit; undefined: none. */
 export function creditProblem(typed: string): string | undefined {
   return typed.trim() === '' ? undefined : readAmount(typed).problem
 }
 
-/** The credit as the API takes it; empty for none. */
+/** The credit in the API's format; empty for none. */
 export function creditOf(typed: string): string {
   return readAmount(typed).amount ?? ''
 }
 
 /**
- * A reference that nobody has used yet: the day, and a few letters by chance. It is made once for a dialog, so that a
- * second click, or another try after a lost answer, grants nothing twice.
+ * A new reference: the day and a few random letters. A dialog keeps it, so that a second click, or a retry after a lost
+ * answer, does not grant twice.
  */
 export function suggestReference(now: Date, random: Uint8Array): string {
   const letters = Array.from(random, byte => LETTERS[byte % LETTERS.length]).join('')
   return `manual-${now.toISOString().slice(0, 10)}-${letters}`
 }
 
-/** Without those that are taken for one another. */
+/** Letters and digits that are not confused with each other. */
 const LETTERS = 'abcdefghjkmnpqrstuvwxyz23456789'
 
-/** How a payment's webhook grants credit. The token comes from the environment, so that it stays out of scripts. */
+/** The request by which a payment's webhook grants credit. The token comes from the environment, so scripts do not contain it. */
 export function creditCommand(adminUrl: string | null, accountId = 'ACCOUNT_ID'): string {
   const body = JSON.stringify({ amount: '25.00', reference: 'PAYMENT_ID', note: 'Card payment' })
   return [

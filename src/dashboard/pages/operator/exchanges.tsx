@@ -1,4 +1,4 @@
-/** Requests in progress, read again every two seconds while somebody looks. */
+/** Requests in progress, read every two seconds while the page is visible. */
 import type { VNode } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { ExchangeView, PageView } from '../../../api/views.ts'
@@ -8,7 +8,7 @@ import { announce, Badge, Button, type Column, Empty, List, Loaded, Page, Stat, 
 import '../../styles/operator.css'
 
 const EVERY_MS = 2000
-/** A table of thousands that changes every two seconds is no use to anybody, and slow. */
+/** The most rows: a table of thousands is slow, and changes too fast to read. */
 const SHOWN = 200
 
 /** `/operator/exchanges` */
@@ -17,7 +17,7 @@ export default function Exchanges(): VNode {
   const resource = useResource<PageView<ExchangeView>>('operator/exchanges', undefined, {
     everyMs: paused ? undefined : EVERY_MS,
   })
-  // Ages are those of the moment the list was read: a list that stands still does not grow older.
+  // Ages are relative to the time of the last reading, so a paused list does not age.
   const readAt = useMemo(() => Date.now(), [resource.data])
   const pause = (): void => {
     announce(paused ? 'Live updates resumed' : 'Live updates paused')
@@ -135,7 +135,7 @@ function columns(readAt: number): readonly Column<ExchangeView>[] {
   ]
 }
 
-/** The gateway's clock and the browser's may differ. */
+/** The clocks of the gateway and the browser may differ. */
 function age(item: ExchangeView, readAt: number): number {
   return Math.max(0, readAt - Date.parse(item.started_at))
 }

@@ -1,4 +1,4 @@
-/** Links that let people in, or let them choose a new password: they are made here, and shown once. */
+/** Invitation and reset links: created here, and shown once. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { AccountView, IssuedLinkView, PageView, PersonView, PlanView } from '../../../api/views.ts'
@@ -16,18 +16,18 @@ interface InviteProps {
   /** The account to join; without it the dialog asks. */
   readonly account?: Target | undefined
   readonly onClose: () => void
-  /** Something has changed that a list shows. */
+  /** A listed object has changed. */
   readonly onMade: () => void
 }
 
-/** Asks whom to invite, then shows the link. */
+/** Asks for the person to invite, then shows the link. */
 export function InviteDialog({ account, onClose, onMade }: InviteProps): VNode {
   const plans = useResource<PageView<PlanView>>('operator/plans')
   const [issued, setIssued] = useState<IssuedLinkView>()
   const form = useForm({
     initial: { role: 'member', joins: account ? 'there' : 'new', account_id: account, email: '', plan: '', credit: '' },
     check: ({ joins, account_id, credit }) => ({
-      account_id: joins === 'there' && !account_id ? 'Choose one of the accounts.' : '',
+      account_id: joins === 'there' && !account_id ? 'Choose an account.' : '',
       credit: joins === 'new' ? creditProblem(credit) : '',
     }),
     send: async ({ role, joins, account_id, email, plan, credit }) => {
@@ -93,7 +93,7 @@ interface AccountFieldProps {
   readonly error: string | undefined
 }
 
-/** Found by typing: there may be thousands. */
+/** A choice of account with a search: there may be thousands. */
 function AccountField({ value: chosen, onValue, error }: AccountFieldProps): VNode {
   const [typed, setTyped] = useState('')
   const found = useResource<PageView<AccountView>>('operator/accounts', { search: typed.trim(), limit: 8 })
@@ -131,7 +131,7 @@ interface LinkProps {
   readonly onClose: () => void
 }
 
-/** The link, once. */
+/** Shows the link once. */
 function LinkDialog({ issued: { link, url }, onClose }: LinkProps): VNode {
   const isReset = link.kind === 'reset'
   return (
@@ -159,7 +159,7 @@ interface ResetProps {
   readonly onMade?: (() => void) | undefined
 }
 
-/** Asks, then shows the link by which somebody chooses a new password. */
+/** Asks, then shows the link that sets a person's password. */
 export function ResetDialog({ person, onClose, onMade }: ResetProps): VNode {
   const [issued, setIssued] = useState<IssuedLinkView>()
   const form = useForm({

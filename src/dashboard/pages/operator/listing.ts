@@ -1,4 +1,4 @@
-/** The running configuration as a listing: lines with their numbers, and what is wrong at each of them. */
+/** The running configuration as a listing: numbered lines with their problems. */
 import type { ConfigurationView, ProblemView } from '../../../api/views.ts'
 
 type File = ConfigurationView['files'][number]
@@ -10,18 +10,18 @@ export interface ListingLine {
   readonly problems: readonly ProblemView[]
 }
 
-/** One file with its problems: at their lines, and those of lines that the text does not have. */
+/** A file with its problems: at their lines, or `beyond` the text. */
 export interface Listing {
   readonly path: string
   readonly changed: boolean
   readonly lines: readonly ListingLine[]
-  /** The file on disk may be longer than the one that runs. */
+  /** Problems at lines that the text does not have: the file on disk may be longer. */
   readonly beyond: readonly ProblemView[]
 }
 
 /**
- * Each file with the problems that name it. Problems are of the files as they are on disk now, and the text is the one that
- * runs: in a changed file a line may have moved, but most changes are small, and the page says so.
+ * Each file with its problems. The problems are of the files on disk, but the text is the running one: in a changed file a
+ * line may have moved. The page says so.
  */
 export function listingsOf(files: readonly File[], problems: readonly ProblemView[]): Listing[] {
   return files.map(file => {
@@ -41,12 +41,12 @@ export function listingsOf(files: readonly File[], problems: readonly ProblemVie
   })
 }
 
-/** Where a problem is, as editors and terminals understand it: `gateway.yaml:12:5`. */
+/** The place of a problem, as editors and terminals expect it: `gateway.yaml:12:5`. */
 export function placeOf({ file, line, column }: Pick<ProblemView, 'file' | 'line' | 'column'>): string {
   return line > 0 ? `${file}:${line}:${column}` : file
 }
 
-/** The address of the `admin` listener as the files say it; null when there is none, or it is filled in from outside. */
+/** The address of the `admin` listener in the files; null if it is missing or comes from a variable. */
 export function adminAddress(files: readonly Pick<File, 'text'>[]): string | null {
   for (const { text } of files) {
     const match = /^admin:[ \t]*["']?([^\s"'#]+)/m.exec(text)
@@ -55,14 +55,14 @@ export function adminAddress(files: readonly Pick<File, 'text'>[]): string | nul
   return null
 }
 
-/** The last line's end is no line of its own. */
+/** A final line break does not begin another line. */
 function linesOf(text: string): string[] {
   const lines = text.split(/\r?\n/)
   if (lines.length > 1 && lines.at(-1) === '') lines.pop()
   return lines
 }
 
-/** One may be said relative to the other's folder. */
+/** Compares paths of which one may be relative to the other's folder. */
 function isSameFile(one: string, other: string): boolean {
   const a = one.replace(/^\.\//, '')
   const b = other.replace(/^\.\//, '')

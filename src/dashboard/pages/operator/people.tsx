@@ -1,4 +1,4 @@
-/** Everybody who can sign in, and the links that are still open. */
+/** All people who can sign in, and the open links. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { LinkView, PersonView } from '../../../api/views.ts'
@@ -35,7 +35,7 @@ export default function People(): VNode {
   const changed = (person: PersonView): void => {
     people.reload()
     links.reload()
-    // Whoever is no operator any more sees other pages.
+    // An operator who becomes a member sees other pages.
     if (isSelf(person)) refresh()
   }
   const [changeRole, roleQuestion] = useQuestion<PersonView>(person => roleChange(person, isSelf(person), changed))
@@ -77,7 +77,7 @@ export default function People(): VNode {
             ]}
           />
         )}
-        empty={<Nobody isFiltered={search !== ''} />}
+        empty={<NoPeople isFiltered={search !== ''} />}
       />
       <Links links={links} />
       {isInviting && <InviteDialog onClose={() => setInviting(false)} onMade={links.reload} />}
@@ -88,8 +88,8 @@ export default function People(): VNode {
   )
 }
 
-/** Without a search there is at least the one who looks, unless the last one on a page has just been removed. */
-function Nobody({ isFiltered }: { readonly isFiltered: boolean }): VNode {
+/** Without a search the list has at least the operator, unless the last person on a page was just removed. */
+function NoPeople({ isFiltered }: { readonly isFiltered: boolean }): VNode {
   return isFiltered ? (
     <Empty
       icon="search"
@@ -168,7 +168,7 @@ function Links({ links }: { readonly links: Pages<LinkView> }): VNode {
     openerGoes: true,
     onConfirm: () => api.delete(`operator/links/${link.id}`).then(links.reload),
     done: 'The link is revoked',
-    children: <p>{linkWords(link)} It stops working at once. Another one can be made at any time.</p>,
+    children: <p>{linkWords(link)} It stops working at once. You can create another one at any time.</p>,
   }))
   return (
     <List

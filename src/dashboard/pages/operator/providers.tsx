@@ -1,4 +1,4 @@
-/** The providers and how well their targets are. */
+/** Providers and the health of their targets. */
 import type { VNode } from 'preact'
 import type { PageView, ProviderView, TargetHealthView } from '../../../api/views.ts'
 import { count, dateTime, duration, plural } from '../../lib/format.ts'
@@ -126,7 +126,7 @@ const COLUMNS: readonly Column<TargetHealthView>[] = [
   },
 ]
 
-/** Nothing when it is over: the next reading says the new state. */
+/** The remaining time of a state; nothing once it is over, as the next reading has the new state. */
 function Until({ value }: { readonly value: string }): VNode | null {
   const now = useNow(1000)
   if (Date.parse(value) <= now) return null

@@ -1,14 +1,14 @@
-/** The accounts' list and its filters, which stand in the page's own address: a reload and the way back keep them. */
+/** The filters of the list of accounts. They are in the page's address, so that a reload and Back keep them. */
 import type { Query } from '../../lib/api.ts'
 
-/** What the list of accounts is narrowed by, as the form has it: empty text is no filter. */
+/** The filters as the form has them: an empty text means no filter. */
 export interface AccountFilters {
   readonly search: string
   readonly plan: string
   readonly state: '' | 'active' | 'frozen'
 }
 
-/** The filters that an address says; what it says wrongly is no filter. */
+/** The filters in an address; invalid values are no filter. */
 export function filtersOf(query: URLSearchParams): AccountFilters {
   const state = query.get('state')
   return {
@@ -18,12 +18,12 @@ export function filtersOf(query: URLSearchParams): AccountFilters {
   }
 }
 
-/** The same as `operator/accounts` takes them. */
+/** The filters as parameters of `operator/accounts`. */
 export function accountsQuery({ search, plan, state }: AccountFilters): Query {
   return { search: search.trim(), plan, frozen: state === '' ? null : state === 'frozen' }
 }
 
-/** Whether anything is left out. */
+/** Whether a filter is set. */
 export function isFiltered({ search, plan, state }: AccountFilters): boolean {
   return search.trim() !== '' || plan !== '' || state !== ''
 }

@@ -8,7 +8,7 @@ import { sentence } from './health.ts'
 
 const EVERY_MS = 10_000
 
-/** What all accounts have together, what is under way, and whether the gateway takes requests. */
+/** The total credit, the requests in progress, and whether the gateway is ready. */
 export function Summary(): VNode {
   const summary = useResource<SummaryView>('operator/summary', undefined, { everyMs: EVERY_MS })
   return (
@@ -24,7 +24,7 @@ function Figures({ summary }: { readonly summary: SummaryView }): VNode {
     <>
       {!ready && (
         <Note tone="bad" title="The gateway is not ready">
-          {reason === null ? 'No reason was given.' : sentence(reason)} Load balancers send it no new requests.
+          {reason === null ? 'The gateway gave no reason.' : sentence(reason)} Load balancers send it no new requests.
         </Note>
       )}
       <Stats>

@@ -1,4 +1,4 @@
-/** Tokens with which machines reach the operators' API: a payment's webhook, a script. */
+/** API tokens of machines that use the operator API: a payment's webhook, a script. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import type { ConfigurationView, IssuedTokenView, TokenView } from '../../../api/views.ts'
@@ -40,7 +40,7 @@ export default function Tokens(): VNode {
     onConfirm: () => api.delete(`operator/tokens/${id}`).then(tokens.reload),
     done: `The token ${name} is revoked`,
   }))
-  const made = (token: IssuedTokenView): void => {
+  const added = (token: IssuedTokenView): void => {
     setMaking(false)
     setIssued(token)
     tokens.reload()
@@ -52,15 +52,15 @@ export default function Tokens(): VNode {
   )
   return (
     <Page
-      title="Operator tokens"
+      title="API tokens"
       lead="For scripts and webhooks that use the operator API on the admin listener. They do not work for model requests."
       actions={make}
     >
       <List
-        title="Tokens"
+        title="API tokens"
         rows={tokens}
         failed="Failed to load the tokens"
-        caption="Operator tokens"
+        caption="API tokens"
         columns={COLUMNS}
         rowActions={token => (
           <Button small aria-label={`Revoke the token ${token.name}`} onClick={() => revoke(token)}>
@@ -74,7 +74,7 @@ export default function Tokens(): VNode {
         }
       />
       <Example />
-      {isMaking && <NewTokenDialog onClose={() => setMaking(false)} onMade={made} />}
+      {isMaking && <NewTokenDialog onClose={() => setMaking(false)} onMade={added} />}
       {issued && (
         <OnceDialog
           title={`The token ${issued.token.name}`}
@@ -136,7 +136,7 @@ function NewTokenDialog({ onClose, onMade }: NewTokenProps): VNode {
   )
 }
 
-/** The address is taken from the running configuration, when it says one. */
+/** The address comes from the running configuration, if it has one. */
 function Example(): VNode {
   const configuration = useResource<ConfigurationView>('operator/configuration')
   const address = configuration.data ? adminAddress(configuration.data.files) : null
@@ -144,14 +144,14 @@ function Example(): VNode {
     <Card title="Grant credit for a payment">
       <div class="stack">
         <p>
-          Let the webhook of your payment provider send this. The reference is the payment's own id: when the webhook
-          comes twice, the credit is granted once, and the answer says <Code>"granted": false</Code>.
+          Let the webhook of your payment provider send this request. The reference is the payment's own id. If the
+          webhook comes twice, the credit is granted once, and the second answer has <Code>"granted": false</Code>.
         </p>
         <Snippet label="curl command" text={creditCommand(address)} />
         {address === null && configuration.data && (
           <Note tone="info">
-            The address is the one that <Code>admin:</Code> says in gateway.yaml. Without that line there is no listener
-            for machines.
+            Replace the address with that of the <Code>admin:</Code> listener in gateway.yaml. Without one, machines
+            cannot use the API.
           </Note>
         )}
         <p class="small muted">
