@@ -37,13 +37,13 @@ beforeAll(async () => {
       { use: 'credits' },
       { use: 'route' },
     ],
-    policies: { tell: routed('tell'), strict: routed('refuse') },
+    policies: { report: routed('tell'), strict: routed('refuse') },
     yaml: {
       providers: { p: { dialect: 'anthropic', base_url: provider.url } },
       routes: [
         { path: '/v1/chat/completions', policy: 'test' },
         { path: '/v1/responses', policy: 'test' },
-        { path: '/tell/v1/responses', policy: 'tell' },
+        { path: '/report/v1/responses', policy: 'report' },
         { path: '/strict/v1/responses', policy: 'strict' },
       ],
     },
@@ -97,12 +97,15 @@ test.each([
   expect(gateway.receipt(refused)).toBeUndefined()
 })
 
-test.each(['', '/tell'])('it is dropped and listed without on_dropped, and with tell: %s', async prefix => {
-  const tools = [{ type: 'web_search', external_web_access: false }, { type: 'image_generation' }]
-  const answer = await ask(`${prefix}/v1/responses`, { tools })
-  const dropped = 'tools.web_search, tools.image_generation'
-  expect([answer.status, answer.headers.get('x-tollgate-dropped')]).toEqual([200, dropped])
-})
+test.each(['', '/report'])(
+  'it is dropped and listed without on_dropped, and with a policy that reports it: %s',
+  async prefix => {
+    const tools = [{ type: 'web_search', external_web_access: false }, { type: 'image_generation' }]
+    const answer = await ask(`${prefix}/v1/responses`, { tools })
+    const dropped = 'tools.web_search, tools.image_generation'
+    expect([answer.status, answer.headers.get('x-tollgate-dropped')]).toEqual([200, dropped])
+  },
+)
 
 test('a reasoning effort is a client default and not a tool', async () => {
   expect((await ask('/strict/v1/responses', { reasoning: { effort: 'low' } })).status).toBe(200)

@@ -1,6 +1,6 @@
 /**
- * An attacker in a process of its own: `node flood.child.ts URL KIND CONNECTIONS KEY`. It floods until it is killed or its parent
- * is gone, and opens again each connection that the gateway ends. It says so when the flood has begun.
+ * An attacker in its own process: `node flood.child.ts URL KIND CONNECTIONS KEY`. It floods until it is killed or its parent
+ * has ended, and reopens each connection that the gateway closes. It prints a line when the flood has begun.
  */
 import { connect, type Socket } from 'node:net'
 

@@ -1,6 +1,6 @@
 /**
- * For each promise (I1 to I13 of src/store/README.md, and the rows of "What it promises" in README.md) a fault that breaks it, and
- * files of `npm test` that find the fault. test/README.md has this list as a table.
+ * Planted faults: one per promise (I1 to I13 of src/store/README.md, and "What it promises" in README.md), with the
+ * files of `npm test` that find it. test/README.md has this list as a table.
  */
 import type { Change } from '../simulation/plant.ts'
 import { PLANTED } from '../simulation/planted.ts'

@@ -86,8 +86,8 @@ async function timeOf(client: RedisServer['client']): Promise<number> {
 const CALLERS = 8
 
 /**
- * All of them take as fast as they can until it is enough. Answers how many they got and in how long; how many of the calls were
- * in progress when the server was lost, which may have been counted by it and let in by a share; and how many waited for a lost server.
+ * All callers take as fast as they can until it is enough. Returns how many they got, in how long, and two counts.
+ * `broken`: calls in progress when the server was lost, which it may have counted before a share admitted them. `waited`: calls that waited for it.
  */
 async function hammer(states: readonly State[], shape: BucketShape, isEnough: (taken: number, ms: number) => boolean) {
   const begun = performance.now()
@@ -177,7 +177,7 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'slots on a server', () => {
-  test('are never more than the limit, whoever takes them, and all come back', async () => {
+  test('never exceed the limit, whichever replica takes them, and all come back', async () => {
     const redis = await server()
     const { client } = redis
     const states = await replicas(redis)
@@ -223,7 +223,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     expect(await lives.slots.enter('a', 1)).toBeNull()
     await left.close()
     expect(await lives.slots.enter('a', 2)).toMatchObject({ inside: 1 })
-    // As one that dies leaves it: with a slot, and a lease that nobody renews.
+    // As a dead process leaves it: with a slot, and a lease that is not renewed.
     await client.hset('tollgate:slots:b', 'dead', 1)
     await client.zadd(LEASES, (await timeOf(client)) + LIMIT_MS, 'dead')
     expect(await lives.slots.enter('b', 1)).toBeNull()
@@ -306,7 +306,7 @@ describeWith(WITHOUT_REDIS, 'versions on a server', () => {
     await expect.poll(() => two.versions.get('a')).not.toBe(before)
   })
 
-  test('a change whose answer comes too late is told again', async () => {
+  test('a change whose answer comes too late is sent again', async () => {
     const { redis, pair, stop, goOn } = await losable()
     const [one, two] = await pair()
     const before = await two.versions.get('a')
@@ -320,7 +320,7 @@ describeWith(WITHOUT_REDIS, 'versions on a server', () => {
     expect(await redis.client.pttl(key!)).toBeGreaterThan(0)
   })
 
-  test('all changes that were made while the server was lost are told, however many', async () => {
+  test('all changes made while the server was lost are sent, however many', async () => {
     const { redis, pair, stop, goOn } = await losable()
     const [one, two] = await pair()
     const names = Array.from({ length: 10_000 }, (_, index) => `a/${index}`)
@@ -402,7 +402,7 @@ describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
       begin()
       await lose(redis)
       const { taken, ms, broken, waited } = await lost
-      // Whoever asked as the server was lost may be let in by a share, though the server has counted that already.
+      // Requests that were in flight as the server was lost may be admitted by a share, though the server counted them already.
       expect(taken).toBeLessThanOrEqual((shape.capacity + shape.refillPerMs * ms) * 1.02 + broken)
       expect(waited).toBe(0)
       expect(await states[0]!.kv.get('kept')).toBe('text')
