@@ -1,7 +1,7 @@
 /**
- * policies/GUIDE.md is a walk from an empty folder to a policy that is tried before it is merged. Here somebody takes it:
- * every file of the page is written, every line is run in one shell beside a gateway that serves, and what the page
- * shows is what came, but for ids, times and ports.
+ * Follows policies/GUIDE.md, from an empty folder to a policy that is tried before it is merged. The test writes
+ * every file of the page and runs every line in one shell beside a running gateway. The output must be that of the page,
+ * except for ids, times and ports.
  */
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,13 +22,13 @@ const blocks = samplesOf(GUIDE)
 /** As the page has it; the gateway of this test has a port that the system chooses. */
 const ADDRESS = '127.0.0.1:8080'
 
-/** What stands for the folder. */
+/** The page's name of the folder. */
 const FOLDER = '/home/you/gate'
 
 let folder: string
 let shell: Shell
 let gateway: Gateway | null = null
-/** What was last printed, and where the page says so. */
+/** The last output, and its place in the page. */
 let printed: { readonly place: string; readonly text: string } | null = null
 /** The configuration that runs, and the lines of the log about changes that were waited for. */
 let running = ''

@@ -1,6 +1,6 @@
 /**
- * The pages of src/config/migrate: somebody who comes from another product follows one. Every file is written, every line
- * is run, the gateway serves the page's configuration with one provider in place of all, and each request of the table
+ * Follows the pages of src/config/migrate, which are for users of other products. Every file is written and every line
+ * is run. The gateway serves the page's configuration with one provider in place of all. Each request of the table
  * "A client sends" gets the answer that the table says.
  */
 import { cpSync, readdirSync, readFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { openWalk, plain, type Walk, writeSample } from './helpers/walk.ts'
 const FOLDER = 'src/config/migrate'
 const pages = readdirSync(join(ROOT, FOLDER)).map(name => `${FOLDER}/${name}`)
 
-/** What the pages export; the address is that of the provider, whose script answers all of them. */
+/** The variables that the pages export; the address is that of the provider, whose script answers all requests. */
 const ENVIRONMENT = {
   OPENAI_API_KEY: 'sk-1',
   AZURE_API_KEY: 'az-1',
@@ -173,7 +173,7 @@ interface Row {
   readonly withoutKey?: boolean
 }
 
-/** Each thing in a row is a request of its own: members of the body, a header, or a method and a path, perhaps with a body. */
+/** Each item in a row is its own request: members of the body, a header, or a method and a path, perhaps with a body. */
 function requestsOf(cell: string, answer: string): Row[] {
   const [, status, code] = /^(\d{3})(?: `(\w+)`)?/.exec(answer) ?? []
   if (status === undefined) throw new Error(`the answer does not begin with a status: ${answer}`)

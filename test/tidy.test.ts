@@ -1,6 +1,6 @@
 /**
- * Keeps the repository as src/README.md and README.md describe it: who may import whom, who may ask for time and chance, and
- * that every error, plugin, command, metric, setting and package is documented, and nothing that is not there.
+ * Keeps the repository as src/README.md and README.md describe it: imports, uses of time and chance.
+ * Checks that every error, plugin, command, metric, setting and package is documented, and nothing that does not exist.
  */
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -30,7 +30,7 @@ import { SHARED_NAMES } from './helpers/shared-names.ts'
 import { wordsByFolder } from './helpers/words.ts'
 import { PLANTS } from './plants/list.ts'
 
-/** What each part of src imports besides its own files, from top to bottom as in the drawing of src/README.md. */
+/** The imports of each part of src besides its own files, from top to bottom as in the drawing of src/README.md. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'package/': ['cli/'],
   'cli/': [
@@ -187,10 +187,10 @@ const PLUGIN_PACKAGES: Readonly<Record<string, readonly string[]>> = {
   jwt: ['jose'],
   schema: ['ajv'],
 }
-/** Who may know the database. */
+/** Files that may import the database. */
 const KNOWS_SQLITE = ['src/store/engine/database.ts']
 
-/** What may lie at the top, beside files that begin with a dot. */
+/** The entries allowed at the top, beside files that begin with a dot. */
 const TOP_LEVEL = [
   'package.json',
   'package-lock.json',
@@ -331,7 +331,7 @@ describe('imports', () => {
     expect(knowing).toEqual(KNOWS_SQLITE)
   })
 
-  test('the contract leans on nobody', () => {
+  test('the contract imports nothing of the product', () => {
     const outside = product
       .filter(file => file.startsWith('src/contract/'))
       .flatMap(file => importsOf(file).filter(({ target }) => !target?.startsWith('src/contract/')))
@@ -368,8 +368,8 @@ describe('code', () => {
   })
 
   test('assigns no function literal to a property', () => {
-    // V8 takes such a function for one that stays and puts it among the old objects at once; when it does not stay, all that
-    // it knows (a whole request) lives until the next full collection. Measured: a third of a request's CPU.
+    // V8 puts such a function among the old objects at once. If it is short-lived, all that
+    // it references (a whole request) lives until the next full collection. Measured: a third of a request's CPU.
     const assigned = /^\s*[\w.#]+\.#?\w+ (?:\?\?)?= (?:async )?(?:\([^=]*\)|\w+)(?:: [^=]+)? =>/
     const found = product
       .filter(name => !isPage(name))
@@ -477,7 +477,7 @@ describe('code', () => {
   })
 
   test('the top of the repository holds what it may', () => {
-    // `npm pack` makes two that nobody commits.
+    // `npm pack` makes two that are not committed.
     const names = readdirSync(ROOT).filter(name => !/^\.|^dist$|\.tgz$/.test(name))
     expect(names.sort()).toEqual([...TOP_LEVEL].sort())
   })
@@ -661,7 +661,7 @@ const adders = modules.flatMap(module =>
   Object.entries(module).flatMap(([name, value]) => (/^add[A-Z]/.test(name) ? [value as AddCommand] : [])),
 )
 
-/** `tollgate key create`, `list`: the later ones stand for the same command with another last word. */
+/** `tollgate key create`, `list`: the later ones are the same command with another last word. */
 function commandsIn(cell: string): string[] {
   const [first = '', ...others] = [...cell.matchAll(/`([^`]+)`/g)].map(match => match[1]!)
   const stem = first.split(' ').slice(0, -1).join(' ')

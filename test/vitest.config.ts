@@ -16,7 +16,7 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache
 // Servers that several files share end with this process (test/helpers/postgres.ts).
 process.env.TOLLGATE_TEST_RUN = String(process.pid)
 
-// Half of the system time of the tests is files that no test reads twice: they are made in memory, where there is enough of it.
+// Half of the system time of the tests goes to files that are read once: they are in memory, if it has room.
 if (layer === 'unit' && process.env.TMPDIR === undefined && freeBytes('/dev/shm') > 2 ** 30)
   process.env.TMPDIR = '/dev/shm'
 

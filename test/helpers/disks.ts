@@ -1,5 +1,5 @@
 /**
- * Disks that are really full or read-only: a small file system if this process may mount one, otherwise
+ * Real full or read-only disks: a small file system if this process may mount one, otherwise
  * a limit on the length of the gateway's files. If neither is possible, a test must report that it is skipped.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -63,7 +63,7 @@ function fillable(dir: string): Pick<Disk, 'fill' | 'makeRoom' | 'refuse'> {
     fill,
     makeRoom: () => rmSync(filler),
     refuse() {
-      // The reserved space was released, and there is no room for it.
+      // The reserve is used up.
       rmSync(`${databaseIn(dir)}.spool`)
       fill()
     },

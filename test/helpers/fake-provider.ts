@@ -6,7 +6,7 @@
  * const provider = await startFakeProvider({ script: gated({ tokens: 3 }) })
  * const answer = fetch(`${provider.baseUrl}/chat/completions`, …)
  * const request = await provider.waitForRequest()
- * await request.step(2)                        // the role and the first token are sent, nothing more
+ * await request.step(2) // Sends the role and the first token.
  * const { how, ms } = await provider.waitForClose(request)
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'

@@ -1,6 +1,6 @@
 /**
  * A PostgreSQL server for tests: the newest one installed, or that of TOLLGATE_POSTGRES, a folder with its programs. It has
- * its own port and a temporary folder. The first test file that needs it starts it, the others of the run share it, and a
+ * its own port and a temporary folder. The first test file that needs it starts it, and the others of the run share it. A
  * shell beside it stops it when the run has ended, however it ended. It does not survive a power cut, which no test needs.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'

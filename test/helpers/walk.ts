@@ -1,5 +1,5 @@
 /**
- * A walk through a page of the documentation: a folder with Tollgate installed, a shell in it, and the output of
+ * Follows a page of the documentation: a folder with Tollgate, a shell in it, and the output of
  * the page beside the real one.
  */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'

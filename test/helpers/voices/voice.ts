@@ -1,5 +1,5 @@
 /**
- * A voice writes as the providers of one dialect do: a good answer, whole and as separate events, an error of each kind,
+ * A voice writes as the providers of one dialect do: good answers, whole and as events, errors of each kind,
  * and their broken answers. The faults define what goes wrong, the voices how it looks on the wire.
  */
 import type { ProviderRequest } from '../fake-provider.ts'
