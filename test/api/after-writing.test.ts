@@ -1,4 +1,4 @@
-/** When the store fails in the middle of a route's work, the answer says what was done, and never that nothing was. */
+/** A store that fails in the middle of a route's work: the answer reports what was already written. */
 import { describe, expect, test } from 'vitest'
 import type { ErrorEnvelope } from '#contract'
 import { StoreUnavailable } from '../../src/store/store.ts'
@@ -9,7 +9,7 @@ const NEW = { email: 'new@example.com', password: PASSWORD }
 
 const fails = () => Promise.reject(new StoreUnavailable('not_written', new Error('disk full')))
 
-async function expectSaid(asked: Promise<Reply>, words: RegExp): Promise<void> {
+async function expectMessage(asked: Promise<Reply>, words: RegExp): Promise<void> {
   const { status, body } = await asked
   expect(status).toBe(503)
   const { error } = body as ErrorEnvelope
@@ -18,7 +18,7 @@ async function expectSaid(asked: Promise<Reply>, words: RegExp): Promise<void> {
   expect(error.message).not.toContain('Nothing has changed')
 }
 
-describe('without a session to begin', () => {
+describe('when the session cannot be started', () => {
   const noSessions = (rig: Rig) => Object.assign(rig.store.people, { createSession: fails })
   const invite = async (rig: Rig, personId: string | null) => {
     const link = { role: 'member', accountId: null, plan: null, credit: 0n, email: null } as const
@@ -27,37 +27,37 @@ describe('without a session to begin', () => {
     return (await rig.store.people.createLink({ ...link, kind, personId, createdBy: 'test', expiresAt })).token
   }
 
-  test('registering says that the account is made', async () => {
+  test('registering reports that the account was created', async () => {
     await using rig = await startRig()
     noSessions(rig)
-    await expectSaid(rig.browser().post('/api/register', NEW), /account is made.*Sign in/)
+    await expectMessage(rig.browser().post('/api/register', NEW), /account is made.*Sign in/)
     expect(rig.store.reads.people.list()).toHaveLength(1)
   })
 
-  test('joining says that they have joined', async () => {
+  test('joining reports that the person has joined', async () => {
     await using rig = await startRig()
     const token = await invite(rig, null)
     noSessions(rig)
-    await expectSaid(rig.browser().post('/api/join', { ...NEW, token }), /have joined.*Sign in/)
+    await expectMessage(rig.browser().post('/api/join', { ...NEW, token }), /have joined.*Sign in/)
   })
 
-  test('a reset says that the password is set', async () => {
+  test('a reset reports that the password was set', async () => {
     await using rig = await startRig()
     const { person } = await rig.member(ALICE)
     const token = await invite(rig, person.id)
     noSessions(rig)
-    await expectSaid(rig.browser().post('/api/reset', { token, password: 'another password' }), /password is set/)
+    await expectMessage(rig.browser().post('/api/reset', { token, password: 'another password' }), /password is set/)
   })
 
-  test('a change says that the password is changed', async () => {
+  test('a password change reports that the password was changed', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     noSessions(rig)
     const change = alice.post('/api/password', { current: PASSWORD, new: 'another password' })
-    await expectSaid(change, /password is changed/)
+    await expectMessage(change, /password is changed/)
   })
 
-  test('signing in has changed nothing', async () => {
+  test('a failed sign-in has changed nothing', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     noSessions(rig)
@@ -69,7 +69,7 @@ describe('without a session to begin', () => {
   })
 })
 
-test('a change that is written and cannot be read any more is not said to be none', async () => {
+test('a change that was written but cannot be read back is not reported as failed', async () => {
   await using rig = await startRig()
   const alice = await rig.member(ALICE)
   const { key } = (await alice.post<{ key: { id: string } }>('/api/keys', { name: 'a' })).body
@@ -81,10 +81,10 @@ test('a change that is written and cannot be read any more is not said to be non
       Object.assign(rig.store, { findKey: unread })
     },
   })
-  await expectSaid(alice.patch(`/api/keys/${key.id}`, { name: 'b' }), /could not be read.*check whether it was made/)
+  await expectMessage(alice.patch(`/api/keys/${key.id}`, { name: 'b' }), /could not be read.*check whether it was made/)
 })
 
-test('a password that cannot be hashed better signs in all the same', async () => {
+test('signing in succeeds when the password cannot be rehashed', async () => {
   await using rig = await startRig()
   const { person } = await rig.member(ALICE)
   const stored = rig.store.reads.people.findByEmail(ALICE)!.password
@@ -94,21 +94,21 @@ test('a password that cannot be hashed better signs in all the same', async () =
   expect(rig.log.filter(({ level }) => level === 'warn')).toHaveLength(1)
 })
 
-test('a new account without its first credit is named, with the reference to give it by', async () => {
+test('an account created without its first credit is named, with the reference to retry the credit', async () => {
   await using rig = await startRig()
   const operator = await rig.operator()
   Object.assign(rig.store, { credit: fails })
   const asked = operator.post('/api/operator/accounts', { name: 'acme', credit: '5', reference: 'invoice-1' })
-  await expectSaid(asked, /account acc_\w+ was made.*invoice-1/)
+  await expectMessage(asked, /account acc_\w+ was made.*invoice-1/)
   expect(rig.store.reads.findAccount('acme')).toBeDefined()
 })
 
-test('an account that is frozen and keeps its plan is said to be so', async () => {
+test('an account that was frozen but kept its plan is reported as such', async () => {
   await using rig = await startRig()
   const operator = await rig.operator()
   const { id } = await rig.store.createAccount({ name: 'acme' })
   Object.assign(rig.store, { setPlan: fails })
-  await expectSaid(
+  await expectMessage(
     operator.patch(`/api/operator/accounts/${id}`, { plan: 'gold', frozen: true }),
     /is frozen now.*plan/,
   )

@@ -1,4 +1,4 @@
-/** Alerts by the account API: operators see all of them with their deliveries, people those of their account. */
+/** Alerts over the account API: operators see all with their deliveries, members see those of their account. */
 import { expect, test } from 'vitest'
 import { webhookId } from '../../src/alerts/webhook-request.ts'
 import type { AlertView, PageView } from '../../src/api/views.ts'
@@ -40,7 +40,7 @@ async function rigWithAlerts() {
   return { rig, alice, low, invalid }
 }
 
-test('an alert that does not exist, or was sent nowhere, cannot be sent again', async () => {
+test('an alert that does not exist or has no delivery cannot be sent again', async () => {
   const { rig, low } = await rigWithAlerts()
   await using _ = rig
   const operator = await rig.operator()
@@ -51,7 +51,7 @@ test('an alert that does not exist, or was sent nowhere, cannot be sent again', 
   expect(await operator.get('/api/operator/alerts?kind=weather')).toMatchObject({ status: 400 })
 })
 
-test('operators see all with what became of each delivery, page by page, and by kind', async () => {
+test('operators see all alerts with the result of each delivery, by page and by kind', async () => {
   const { rig, alice, low, invalid } = await rigWithAlerts()
   await using _ = rig
   const operator = await rig.operator()
@@ -85,7 +85,7 @@ test('operators see all with what became of each delivery, page by page, and by 
   expect((await claimAll(rig)).map(({ alert }) => alert.id)).toEqual([low.id])
 })
 
-test('a member sees those of the own account, without webhooks', async () => {
+test('a member sees the alerts of their own account, without webhooks', async () => {
   const { rig, alice, low } = await rigWithAlerts()
   await using _ = rig
   const { items } = (await alice.get<PageView<AlertView>>('/api/alerts')).body

@@ -1,4 +1,4 @@
-/** Sliding windows, held against the plainest way to count; delays that grow; and whose tries are counted together. */
+/** Sliding windows, compared with a naive count; growing delays; and which attempts are counted together. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRefusal } from '#contract'
@@ -10,8 +10,8 @@ const counts = countsOf('corpus')
 
 const WINDOW_MS = 1000
 
-/** Whether it was taken; otherwise for how long to wait. */
-function tried(take: () => unknown): true | number {
+/** True if admitted; otherwise the wait in ms. */
+function attempt(take: () => unknown): true | number {
   try {
     take()
     return true
@@ -22,7 +22,7 @@ function tried(take: () => unknown): true | number {
 }
 
 describe('a window', () => {
-  test('never lets more through than it says in any span, and says when the next may come', () => {
+  test('never admits more than its limit in any span, and returns when the next attempt may come', () => {
     const steps = fc.array(fc.record({ pause: fc.integer({ min: 0, max: 400 }), right: fc.boolean() }), {
       maxLength: 60,
     })
@@ -35,7 +35,7 @@ describe('a window', () => {
           clock.ms += pause
           const recent = counted.filter(at => at > clock.ms - WINDOW_MS)
           let takeBack: (() => void) | undefined
-          const result = tried(() => {
+          const result = attempt(() => {
             takeBack = attempts.take('a')
           })
           expect(result).toBe(recent.length < most ? true : recent[0]! + WINDOW_MS - clock.ms)
@@ -48,78 +48,73 @@ describe('a window', () => {
     )
   })
 
-  test('counts each subject for itself', () => {
+  test('counts each subject separately', () => {
     const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS })
-    expect(['a', 'b', 'a', '__proto__', '__proto__', ''].map(subject => tried(() => attempts.take(subject)))).toEqual([
-      true,
-      true,
-      WINDOW_MS,
-      true,
-      WINDOW_MS,
-      true,
-    ])
+    expect(['a', 'b', 'a', '__proto__', '__proto__', ''].map(subject => attempt(() => attempts.take(subject)))).toEqual(
+      [true, true, WINDOW_MS, true, WINDOW_MS, true],
+    )
   })
 
-  test('a try that is taken back twice is one', () => {
+  test('taking an attempt back twice counts once', () => {
     const attempts = createAttempts(testClock(), { most: 2, windowMs: WINDOW_MS })
     const takeBack = attempts.take('a')
     attempts.take('a')
     takeBack()
     takeBack()
-    expect(tried(() => attempts.take('a'))).toBe(true)
-    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+    expect(attempt(() => attempts.take('a'))).toBe(true)
+    expect(attempt(() => attempts.take('a'))).toBe(WINDOW_MS)
   })
 
-  test('a clock that is set back locks nobody out', () => {
+  test('a clock that is set back locks no one out', () => {
     const clock = testClock()
     const attempts = createAttempts(clock, { most: 1, windowMs: WINDOW_MS })
     attempts.take('a')
     clock.ms -= 3_600_000
-    expect(tried(() => attempts.take('a'))).toBe(true)
-    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+    expect(attempt(() => attempts.take('a'))).toBe(true)
+    expect(attempt(() => attempts.take('a'))).toBe(WINDOW_MS)
   })
 
-  test('remembers so many subjects, and forgets the one that tried longest ago', () => {
+  test('remembers a limited number of subjects and forgets the one with the oldest attempt', () => {
     const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, { mostSubjects: 3 })
     for (const subject of ['a', 'b', 'c']) attempts.take(subject)
-    expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+    expect(attempt(() => attempts.take('a'))).toBe(WINDOW_MS)
     attempts.take('d')
-    expect(['a', 'c', 'd'].map(subject => tried(() => attempts.take(subject)))).toEqual([
+    expect(['a', 'c', 'd'].map(subject => attempt(() => attempts.take(subject)))).toEqual([
       WINDOW_MS,
       WINDOW_MS,
       WINDOW_MS,
     ])
-    expect(tried(() => attempts.take('b'))).toBe(true)
+    expect(attempt(() => attempts.take('b'))).toBe(true)
   })
 })
 
 describe('delays', () => {
   const GROWTH = { free: 2, firstMs: 10, longestMs: 100 }
 
-  test('double with each try, up to the longest, and each such time without one takes one back', () => {
+  test('double with each attempt up to the maximum; each such period without an attempt takes one back', () => {
     const clock = testClock()
     const delays = createAttempts(clock, GROWTH)
     const waits: (true | number)[] = []
     for (let count = 0; count < 12; count++) {
-      const result = tried(() => delays.take('a'))
+      const result = attempt(() => delays.take('a'))
       waits.push(result)
-      // Knocking one moment early changes nothing.
+      // An attempt that is one moment early changes nothing.
       if (result === true) continue
       clock.ms += result - 1
-      expect(tried(() => delays.take('a'))).toBe(1)
+      expect(attempt(() => delays.take('a'))).toBe(1)
       clock.ms += 1
     }
     expect(waits).toEqual([true, true, 10, true, 20, true, 40, true, 80, true, 100, true])
-    // At the longest delay, one try is forgotten as another one comes: it stays there.
-    expect(tried(() => delays.take('a'))).toBe(100)
+    // At the maximum delay, one attempt expires as the next comes, so the delay stays.
+    expect(attempt(() => delays.take('a'))).toBe(100)
     clock.ms += 100
-    expect(tried(() => delays.take('a'))).toBe(true)
-    expect(tried(() => delays.take('a'))).toBe(100)
+    expect(attempt(() => delays.take('a'))).toBe(true)
+    expect(attempt(() => delays.take('a'))).toBe(100)
     clock.ms += 10_000
-    expect([1, 2, 3].map(() => tried(() => delays.take('a')))).toEqual([true, true, 10])
+    expect([1, 2, 3].map(() => attempt(() => delays.take('a')))).toEqual([true, true, 10])
   })
 
-  test('are as they were when a try is taken back, however often', () => {
+  test('are restored when an attempt is taken back, however often', () => {
     const clock = testClock()
     const delays = createAttempts(clock, GROWTH)
     for (let count = 0; count < 5; count++) {
@@ -131,37 +126,37 @@ describe('delays', () => {
     delays.take('a')
     clock.ms += 10
     delays.take('a')()
-    expect(tried(() => delays.take('a'))).toBe(true)
-    expect(tried(() => delays.take('a'))).toBe(20)
+    expect(attempt(() => delays.take('a'))).toBe(true)
+    expect(attempt(() => delays.take('a'))).toBe(20)
   })
 
-  test('keep the tries of others when one is taken back late', () => {
+  test('keep the attempts of others when one is taken back late', () => {
     const delays = createAttempts(testClock(), GROWTH)
     const takeBack = delays.take('a')
     delays.take('a')
     takeBack()
-    expect([1, 2].map(() => tried(() => delays.take('a')))).toEqual([true, 10])
+    expect([1, 2].map(() => attempt(() => delays.take('a')))).toEqual([true, 10])
   })
 
-  test('a clock that is set back locks nobody out', () => {
+  test('a clock that is set back locks no one out', () => {
     const clock = testClock()
     const delays = createAttempts(clock, GROWTH)
     delays.take('a')
     delays.take('a')
     clock.ms -= 3_600_000
-    expect([1, 2].map(() => tried(() => delays.take('a')))).toEqual([true, 20])
+    expect([1, 2].map(() => attempt(() => delays.take('a')))).toEqual([true, 20])
   })
 
-  test('are of each subject by itself, and of so many', () => {
+  test('are kept per subject, for a limited number of subjects', () => {
     const delays = createAttempts(testClock(), { ...GROWTH, free: 1 }, { mostSubjects: 2 })
     for (const subject of ['a', 'b', 'c']) delays.take(subject)
-    expect(['b', 'c', 'a'].map(subject => tried(() => delays.take(subject)))).toEqual([10, 10, true])
+    expect(['b', 'c', 'a'].map(subject => attempt(() => delays.take(subject)))).toEqual([10, 10, true])
   })
 })
 
-test('a try that is taken back pushes nobody out of memory', () => {
+test('an attempt that is taken back evicts no other subject', () => {
   const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, { mostSubjects: 2 })
   attempts.take('a')
   for (let index = 0; index < 10; index++) attempts.take(`made up ${index}`)()
-  expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
+  expect(attempt(() => attempts.take('a'))).toBe(WINDOW_MS)
 })

@@ -1,4 +1,4 @@
-/** Budgets over the account API: who may set which, what is left of them, and that an exhausted one locks no one out. */
+/** Budgets over the account API: who may set which, what is left of them, and that an exhausted budget does not block the API. */
 import { describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
 import type { AccountDetailView, BudgetView, IssuedKeyView, PageView } from '../../src/api/views.ts'
@@ -9,7 +9,7 @@ import { PASSWORD, type Rig, type SignedIn, startRig } from './rig.ts'
 const keyOf = async (who: SignedIn) => (await who.post<IssuedKeyView>('/api/keys', { name: 'app' })).body.key.id
 const budgetsOf = async (who: SignedIn) => (await who.get<PageView<BudgetView>>('/api/budgets')).body.items
 
-/** A request of the key that has all of its owners' budgets in its hold. */
+/** A request of the key whose hold counts against all its owners' budgets. */
 async function spend({ store, clock }: Rig, accountId: string, keyId: string, amount: string): Promise<void> {
   const spender = { account: store.reads.findAccount(accountId)!, key: store.reads.findKey(keyId)! }
   const budgets = ofOwners(spender, clock.ms).map(({ rule: _, whose: __, ...budget }) => budget)
@@ -21,7 +21,7 @@ async function spend({ store, clock }: Rig, accountId: string, keyId: string, am
 test.each<[field: string, value: unknown, message: string]>([
   ['at', ['101%'], "Invalid value for 'at[0]': it must be a percentage from 1% to 100%."],
   ['zone', 'Mars/Base', "Invalid value for 'zone': it must be a time zone such as Europe/Berlin or UTC."],
-])('a mistake in %s names the rule', async (field, value, message) => {
+])('an invalid %s is refused with its rule', async (field, value, message) => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const reply = await alice.put(`/api/keys/${await keyOf(alice)}/budgets/day`, { amount: '5', [field]: value })
@@ -52,7 +52,7 @@ describe('a budget of a key', () => {
     expect(await budgetsOf(alice)).toEqual([])
   })
 
-  test('is made, changed, used and removed, and the log says by whom', async () => {
+  test('is created, changed, used and removed, and the audit log names the actor', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const key = await keyOf(alice)
@@ -103,7 +103,7 @@ describe('a budget of a key', () => {
     ])
   })
 
-  test('keeps the model that an operator has chosen, and takes no other one that is not public', async () => {
+  test('keeps a model that an operator chose, and accepts no other non-public model', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const operator = await rig.operator()
@@ -118,7 +118,7 @@ describe('a budget of a key', () => {
     expect(await own('day')).toMatchObject({ status: 400 })
   })
 
-  test('takes the models of the plan, public or not, and no other one', async () => {
+  test('accepts the models of the plan, public or not, and no others', async () => {
     const plan = { name: 'default', models: ['hidden'], limits: [], budgets: [], weight: 1 }
     await using rig = await startRig({ parts: { plans: () => new Map([[plan.name, plan]]) } })
     const alice = await rig.member('alice@example.com')
@@ -127,7 +127,7 @@ describe('a budget of a key', () => {
     expect(await alice.put(path, { amount: '4', then: 'hidden' })).toMatchObject({ status: 200 })
   })
 
-  test('that was revoked takes none', async () => {
+  test('cannot be set on a revoked key', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const key = await keyOf(alice)
@@ -137,7 +137,7 @@ describe('a budget of a key', () => {
 })
 
 describe('a budget of an account', () => {
-  test('is what a member sees and does not change', async () => {
+  test('is visible to a member, who cannot change it', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const operator = await rig.operator()
@@ -162,14 +162,14 @@ describe('a budget of an account', () => {
     expect((await operator.delete(path)).status).toBe(404)
   })
 
-  test('of a plan is in the list too', async () => {
+  test('that comes from a plan is listed too', async () => {
     const plan = { per: 'account', amount: parseMoney('3'), every: 'week' } as const
     await using rig = await startRig({ parts: { budgetRules: () => new Map([['plan default', [plan]]]) } })
     const alice = await rig.member('alice@example.com')
     expect(await budgetsOf(alice)).toMatchObject([{ place: 'plan default', name: 'account week', left: '3.000000000' }])
   })
 
-  test('that is exhausted, like those of the key, locks no one out', async () => {
+  test('does not block the API when it is exhausted, like those of the key', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const operator = await rig.operator()

@@ -1,11 +1,11 @@
-/** Other pages in the same browser: whatever they send with the person's cookie, nothing changes. */
+/** Cross-site requests: whatever another page sends with the person's cookie, nothing changes. */
 import { describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/api/routes.ts'
 import { type CallOptions, type Rig, type SignedIn, startRig } from './rig.ts'
 
 const KEY = { name: 'planted' }
 
-/** The ways in which a page of another origin can make a browser send something. */
+/** The ways in which a page of another origin can make a browser send a request. */
 const SHAPES: readonly [what: string, method: string, path: string, options: CallOptions][] = [
   ['a form', 'POST', '/api/keys', form('name=planted')],
   ['a form with files', 'POST', '/api/keys', typed('multipart/form-data; boundary=x', '--x--')],
@@ -25,7 +25,7 @@ const SITES = [undefined, 'none', 'same-site', 'cross-site'] as const
 const ORIGINS = [undefined, 'null', 'https://evil.example'] as const
 
 describe('from another site', () => {
-  test('12 shapes, each with 4 x 3 ways to say where from: nothing changes', async () => {
+  test('12 request shapes with 4 x 3 combinations of origin headers change nothing', async () => {
     expect(SHAPES).toHaveLength(12)
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
@@ -76,14 +76,14 @@ describe('from another site', () => {
       'by the other name of loopback',
       origin => ({ host: origin.slice(7), origin: origin.replace('127.0.0.1', 'localhost') }),
     ],
-  ])('our own request %s: taken', async (_, headers) => {
+  ])('our own request %s: accepted', async (_, headers) => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const reply = await alice.call('POST', '/api/keys', { body: KEY, headers: headers(rig.origin) })
     expect(reply.status).toBe(201)
   })
 
-  test('every route that changes something is checked before anything else is looked at', async () => {
+  test('every route that changes something checks the origin first', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const changing = ROUTES.filter(({ method }) => method !== 'GET')
@@ -95,7 +95,7 @@ describe('from another site', () => {
     }
   })
 
-  test('no answer lets another origin read it', async () => {
+  test('no answer allows another origin to read it', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const asked = { origin: 'https://evil.example', 'access-control-request-method': 'POST' }
@@ -128,7 +128,7 @@ describe('under another name', () => {
     }
   })
 
-  test('names are compared without case, and with https without the port that goes without saying', async () => {
+  test('names are compared without case, and with https without the default port', async () => {
     await using local = await startRig()
     expect(
       (await local.browser().call('GET', '/api/about', { headers: { host: `LOCALHOST:${local.ports.dashboard}` } }))
@@ -155,7 +155,7 @@ function typed(type: string | undefined, raw: string): CallOptions {
   return { raw, headers: { 'content-type': type } }
 }
 
-/** With everything that our own page sends, but for where it comes from. */
+/** All that our own page sends, except the headers that state the origin. */
 function ours(options: CallOptions): CallOptions {
   return { ...options, headers: { 'x-tollgate-dashboard': '1' } }
 }

@@ -1,4 +1,4 @@
-/** What each door lets in and tells: names of the admin listener, makers of links and tokens, actors of the ledger. */
+/** Access to each listener: host names of the admin listener, authors of links and tokens, actors of the ledger. */
 import { describe, expect, test } from 'vitest'
 import type { EntryView, IssuedLinkView, IssuedTokenView, LinkView, PageView, TokenView } from '../../src/api/views.ts'
 import { createOperatorToken } from '../../src/store/people/token.ts'
@@ -38,11 +38,11 @@ describe('metrics', () => {
     ['token', 'nothing', 401],
     ['token', 'a token', 200],
     ['token', 'a token in lower case: bearer', 200],
-    ['token', 'a token of nobody', 401],
+    ['token', 'an unknown token', 401],
     ['token', 'a token that was revoked', 401],
     ['token', "a client's key", 401],
     ['token', 'a token as a password', 401],
-  ])('for metrics: %s, whoever sends %s gets %i', async (metrics, sent, status) => {
+  ])('for metrics: %s, a request with %s gets %i', async (metrics, sent, status) => {
     await using rig = await startRig({ metrics, adminHost: '10.0.0.5', configurationProblem: PROBLEM })
     const token = await rig.token()
     if (sent.includes('revoked')) await rig.store.people.revokeToken(rig.store.reads.people.tokens()[0]!.id)
@@ -50,7 +50,7 @@ describe('metrics', () => {
     const authorization: Record<string, string> = {
       'a token': `Bearer ${token}`,
       'a token in lower case: bearer': `bearer ${token}`,
-      'a token of nobody': `Bearer ${createOperatorToken()}`,
+      'an unknown token': `Bearer ${createOperatorToken()}`,
       'a token that was revoked': `Bearer ${token}`,
       "a client's key": `Bearer ${(await rig.store.createKey({ account, name: 'k' })).token}`,
       'a token as a password': `Basic ${Buffer.from(`prometheus:${token}`).toString('base64')}`,
@@ -65,7 +65,7 @@ describe('metrics', () => {
       })
     } else expect(reply.text).toBe('up 1\n')
 
-    // Health says how it is to everybody, and where files are to those who may know.
+    // Every caller gets the health; only authorized callers get the paths of files.
     for (const path of ['/livez', '/readyz']) {
       expect((await rig.machine().call('GET', path, { headers })).status).toBe(200)
     }
@@ -75,8 +75,8 @@ describe('metrics', () => {
   })
 })
 
-describe('what is said first', () => {
-  test('to a machine with a wrong token: that, whatever is wrong with what it sends', async () => {
+describe('the first error reported', () => {
+  test('a machine with a wrong token is refused for the token, whatever else is wrong', async () => {
     await using rig = await startRig()
     const { accountId } = await rig.member('alice@example.com')
     const path = `/api/operator/accounts/${accountId}/credit`
@@ -91,7 +91,7 @@ describe('what is said first', () => {
   test.each([
     ['amount', { amount: 10 }, 'expected a string such as "12.50" or "-5", but got a number instead.'],
     ['note', { note: 10 }, 'expected a string, but got a number instead.'],
-  ])('of a number for the text %s: what it looks like', async (param, wrong, sentence) => {
+  ])('a number for the text field %s is refused with an example', async (param, wrong, sentence) => {
     await using rig = await startRig()
     const { accountId } = await rig.member('alice@example.com')
     const machine = rig.machine(await rig.token())
@@ -104,22 +104,19 @@ describe('what is said first', () => {
 })
 
 describe('links', () => {
-  test.each(['links', 'people/PERSON/reset'])(
-    'where there is no dashboard none is made by %s, and that is said',
-    async path => {
-      await using rig = await startRig({ parts: { origins: () => [] } })
-      const { person } = await rig.member('alice@example.com')
-      const machine = rig.machine(await rig.token())
-      const body = path === 'links' ? INVITATION : {}
-      expect(await machine.post(`/api/operator/${path.replace('PERSON', person.id)}`, body)).toMatchObject({
-        status: 409,
-        body: { error: { code: 'conflict', message: expect.stringContaining('`dashboard` in gateway.yaml') } },
-      })
-      expect(rig.store.reads.people.links()).toEqual([])
-    },
-  )
+  test.each(['links', 'people/PERSON/reset'])('without a dashboard, %s makes no link and reports why', async path => {
+    await using rig = await startRig({ parts: { origins: () => [] } })
+    const { person } = await rig.member('alice@example.com')
+    const machine = rig.machine(await rig.token())
+    const body = path === 'links' ? INVITATION : {}
+    expect(await machine.post(`/api/operator/${path.replace('PERSON', person.id)}`, body)).toMatchObject({
+      status: 409,
+      body: { error: { code: 'conflict', message: expect.stringContaining('`dashboard` in gateway.yaml') } },
+    })
+    expect(rig.store.reads.people.links()).toEqual([])
+  })
 
-  test('of a token are its own: shown by its name, and over with it, though another has the same name', async () => {
+  test('a link names the token that made it and ends with that token, even if another has the same name', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const make = async () => (await operator.post<IssuedTokenView>('/api/operator/tokens', { name: 'deploy' })).body
@@ -132,11 +129,11 @@ describe('links', () => {
     expect(items.map(({ id }) => id)).toEqual([two.body.link.id])
   })
 
-  test('and tokens are not made by whom the store does not know as an operator any more', async () => {
+  test('links and tokens are not made by an operator whom the store no longer knows as one', async () => {
     await using rig = await startRig()
     await rig.operator('another@example.com')
     const operator = await rig.operator()
-    // Between the decision at the door and the transaction.
+    // Between the access decision and the transaction.
     const { createLink, createToken, setRole } = rig.store.people
     const demoted = () => setRole(operator.person.id, 'member')
     Object.assign(rig.store.people, {
@@ -170,7 +167,7 @@ describe('links', () => {
   })
 })
 
-test('who gave credit is `operator` to the people of the account, and a name to operators', async () => {
+test('the people of the account see `operator` as the author of credit; operators see the name', async () => {
   await using rig = await startRig()
   const [operator, alice] = [await rig.operator('boss@example.com'), await rig.member('alice@example.com')]
   const account = alice.accountId

@@ -1,4 +1,4 @@
-/** Long files: who may have one, what a reader that stops or leaves costs, and that others have their turn. */
+/** Long files: who may download one, what a stopped or disconnected reader costs, and fairness between downloads. */
 import { once } from 'node:events'
 import { createServer, get, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { isRefusal } from '#contract'
 import { createFiles } from '../../src/api/downloads.ts'
 
-/** A server with one route; each request's file has the pieces that `pieces` makes for its path. */
+/** A server with one route; `pieces` makes the pieces of each file from the path. */
 async function serve(pieces: (path: string) => Iterable<string>) {
   const log: object[] = []
   const write = (fields: object) => void log.push(fields)
@@ -42,7 +42,7 @@ async function serve(pieces: (path: string) => Iterable<string>) {
   return { ask, over, log }
 }
 
-test('who does not read gets no second file, and costs no more than what is on the way; who leaves ends it', async () => {
+test('a client that does not read gets no second file and costs only what is in flight; disconnecting ends the file', async () => {
   let made = 0
   let ended = 0
   const { ask, over, log } = await serve(function* () {
@@ -77,18 +77,18 @@ test('who does not read gets no second file, and costs no more than what is on t
   expect((await ask('/alice')).statusCode).toBe(200)
 })
 
-test('a piece that cannot be made breaks the answer off, and the log says so', async () => {
+test('a piece that cannot be made aborts the answer, and the failure is logged', async () => {
   const { ask, log, over } = await serve(function* () {
     yield 'a,b\r\n'
-    throw new Error('the disk is gone')
+    throw new Error('the disk failed')
   })
   const answer = await ask('/alice')
   await expect(text(answer)).rejects.toThrow('aborted')
   expect(over).toEqual(['/alice'])
-  expect(log).toMatchObject([{ err: { message: 'the disk is gone' }, filename: 'a.csv' }])
+  expect(log).toMatchObject([{ err: { message: 'the disk failed' }, filename: 'a.csv' }])
 })
 
-test('of forty files at once, one piece of one of them is made in each turn of the event loop', async () => {
+test('with forty downloads, the event loop makes one piece of one file per turn', async () => {
   let turn = 0
   let counting = true
   const count = () => {

@@ -1,11 +1,11 @@
-/** Passwords that are guessed first are refused wherever one is chosen, before anything is done with them. */
+/** Guessable passwords are refused wherever one is chosen, before they are processed. */
 import { expect, test } from 'vitest'
 import { MAX_MS } from '../../src/api/sessions.ts'
 import { PASSWORD, type Reply, type Rig, type SignedIn, startRig } from './rig.ts'
 
 const EMAIL = 'new@example.com'
 
-/** Where a password is chosen: each sends it, and names the field that it is in. */
+/** All places where a password is chosen: each sends it and names its field. */
 const DOORS: readonly (readonly [
   where: string,
   param: 'password' | 'new',

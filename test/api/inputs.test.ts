@@ -1,4 +1,4 @@
-/** What anybody may send: nothing beyond what is named, nothing that is more than data, and no secret comes back twice. */
+/** Input checks: unknown fields are refused, text stays data, and secrets appear in one answer only. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -18,21 +18,21 @@ import { ROOT, read } from '../helpers/repository.ts'
 import { type CallOptions, PASSWORD, type Reply, type Rig, type SignedIn, startRig } from './rig.ts'
 import { createWorld, ROWS } from './tenancy-table.ts'
 
-/** Those with a sentence in validate.ts, and those that say nothing of a value. */
+/** Rules with a sentence in validate.ts, and rules that do not restrict a value. */
 const KEYWORDS = new Set(
   'type required additionalProperties properties items enum const minimum maximum minLength maxLength minItems maxItems uniqueItems minProperties format pattern default description'.split(
     ' ',
   ),
 )
 
-/** All schemas in one: of its properties, and of the entries of its lists. */
+/** All nested schemas: of properties and of list entries. */
 function partsOf(schema: Schema | undefined): readonly Schema[] {
   if (schema === undefined) return []
   const { properties = {}, items } = schema as { properties?: Record<string, Schema>; items?: Schema }
   return [schema, ...[...Object.values(properties), items].flatMap(partsOf)]
 }
 
-test('each rule of an input has a sentence', () => {
+test('each input rule has a sentence', () => {
   const parts = ROUTES.flatMap(({ query, body }) => [query, body].flatMap(partsOf))
   expect(parts.flatMap(part => Object.keys(part)).filter(word => !KEYWORDS.has(word))).toEqual([])
   const patterns = new Set(parts.flatMap(part => ('pattern' in part ? String(part['pattern']) : [])))
@@ -41,11 +41,11 @@ test('each rule of an input has a sentence', () => {
 
 const codeOf = ({ body }: Reply) => (body as { error?: { code: string } }).error?.code
 
-describe('nothing beyond what is named', () => {
+describe('unknown fields', () => {
   const columns = columnsOfTheStore()
   const taking = ROUTES.filter(hasRequestBody)
 
-  test('there are columns and routes to try', () => {
+  test('the tables of columns and routes are not empty', () => {
     expect(columns).toEqual(
       expect.arrayContaining(['role', 'plan', 'frozen', 'posted', 'held', 'account', 'digest', 'id']),
     )
@@ -54,7 +54,7 @@ describe('nothing beyond what is named', () => {
   })
 
   test.each(taking.map(route => [`${route.method} ${route.path}`, route] as const))(
-    '%s refuses every column of the store, and every word that means something to JavaScript',
+    '%s refuses every column of the store, and every reserved name of JavaScript objects',
     async (name, route) => {
       await using world = await createWorld()
       const { things, operator, rig } = world
@@ -74,12 +74,12 @@ describe('nothing beyond what is named', () => {
           /\}$/,
           `${body && Object.keys(body).length > 0 ? ',' : ''}"${column}":"1"}`,
         )
-        // One person makes sixty changes a minute.
+        // The limit is sixty changes a minute for a person.
         rig.clock.ms += 1000
         const reply = await who.call(route.method, filled, { raw: more })
         expect(reply, column).toMatchObject({
           status: 400,
-          // The reader of JSON has refused that one before anybody looks.
+          // The JSON parser has already refused that one.
           body: { error: { code: column === '__proto__' ? 'invalid_json' : 'unknown_parameter', param: column } },
         })
       }
@@ -94,7 +94,7 @@ describe('nothing beyond what is named', () => {
 
   test.each(
     ROUTES.filter(({ method }) => method === 'GET').map(route => [`${route.method} ${route.path}`, route] as const),
-  )('%s refuses what it does not know in the query', async (name, route) => {
+  )('%s refuses unknown query parameters', async (name, route) => {
     await using world = await createWorld()
     const { path = {} } = ROWS[name]!.send(world.things.alice, world)
     const filled = route.path.replace(/\{(\w+)\}/g, (_, place: string) => path[place]!)
@@ -123,7 +123,7 @@ describe('nothing beyond what is named', () => {
   })
 })
 
-describe('the manners of HTTP', () => {
+describe('HTTP behaviour', () => {
   test.each<[method: string, path: string, status: number, code: string, allow?: string]>([
     ['GET', '/api', 404, 'unknown_url'],
     ['GET', '/api/', 404, 'unknown_url'],
@@ -205,7 +205,7 @@ describe('the manners of HTTP', () => {
     expect((await rig.browser().call('HEAD', '/api/account')).status).toBe(401)
   })
 
-  test('every answer says that it is not to be kept, and is what it says it is', async () => {
+  test('every answer forbids caching and has the declared content type', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     for (const path of ['/api/about', '/api/account', '/api/usage.csv', '/api/nothing', '/api/receipts/none']) {
@@ -217,7 +217,7 @@ describe('the manners of HTTP', () => {
     }
   })
 
-  test('what is not below /api is not ours', async () => {
+  test('paths outside /api are not handled', async () => {
     await using rig = await startRig()
     for (const path of ['/', '/apis', '/API/about', '/v1/models']) {
       const reply = await rig.browser().get(path)
@@ -226,7 +226,7 @@ describe('the manners of HTTP', () => {
   })
 })
 
-describe('text that would be more than text', () => {
+describe('text that looks like code', () => {
   const HOSTILE = [
     '<script>alert(1)</script>',
     '<img src=x onerror=alert(1)>',
@@ -250,7 +250,7 @@ describe('text that would be more than text', () => {
     '𝒶𝓁𝑒𝓇𝓉 🔑 ñ',
   ]
 
-  test('comes back as it was, as JSON, in every field that people can fill', async () => {
+  test('comes back unchanged, as JSON, in every field that people can fill', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const operator = await rig.operator()
@@ -268,7 +268,7 @@ describe('text that would be more than text', () => {
         `/api/operator/accounts?search=${encodeURIComponent(text)}`,
       )
       expect(search.body.items.map(({ name }) => name)).toContain(text)
-      // As a part of a text, and not as a pattern for any.
+      // Matched as plain text, not as a pattern.
       expect(
         search.body.items.every(({ name, id }) => `${name} ${id}`.toLowerCase().includes(text.toLowerCase())),
       ).toBe(true)
@@ -277,12 +277,12 @@ describe('text that would be more than text', () => {
     expect(names.sort()).toEqual(HOSTILE.map(text => `${text}!`).sort())
     const entries = await alice.get<PageView<{ note: string | null }>>('/api/entries')
     expect(entries.headers['content-type']).toBe('application/json; charset=utf-8')
-    // The first credit has a note of its own.
+    // The first credit has its own note.
     const notes = entries.body.items.flatMap(({ note }) => note ?? [])
     expect(notes.sort()).toEqual([...HOSTILE, 'credit to begin with'].sort())
   })
 
-  test('finds nothing and breaks nothing where an id, a secret or a cursor is wanted', async () => {
+  test('finds nothing and breaks nothing in place of an id, a secret or a cursor', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const operator = await rig.operator()
@@ -311,7 +311,7 @@ describe('text that would be more than text', () => {
 })
 
 describe('secrets', () => {
-  test('are in one answer each, and never in the log or in what is read later', async () => {
+  test('appear in one answer each, and never in the log or in later reads', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const operator = await rig.operator()
@@ -346,7 +346,7 @@ describe('secrets', () => {
     for (const [what, secret] of Object.entries(secrets)) expect(all.includes(secret), what).toBe(false)
   })
 
-  test('of links and sessions are not in the log when they are used, or used wrongly', async () => {
+  test('of links and sessions are not logged when they are used, rightly or wrongly', async () => {
     await using rig = await startRig()
     const [operator, alice] = [await rig.operator(), await rig.member('alice@example.com')]
     const machine = rig.machine(await rig.token())
@@ -361,21 +361,21 @@ describe('secrets', () => {
 
     const guest = rig.browser()
     const statuses: number[] = []
-    const tell = async (method: string, path: string, options: CallOptions) =>
+    const send = async (method: string, path: string, options: CallOptions) =>
       statuses.push((await guest.call(method, path, options)).status)
     for (const token of [...secrets]) {
       for (const path of ['/api/link', '/api/join', '/api/reset']) {
-        await tell('POST', path, {
+        await send('POST', path, {
           body: { token: `${token.slice(0, -1)}=`, email: 'bo@example.com', password: PASSWORD },
         })
-        await tell('POST', path, { raw: `{"token": "${token}"`, headers: { 'content-type': 'application/json' } })
-        await tell('POST', path, { body: { token, password: token, [token]: token } })
-        await tell('POST', `${path}/${token}`, { body: {} })
-        await tell('POST', `${path}?token=${token}`, { body: { token } })
+        await send('POST', path, { raw: `{"token": "${token}"`, headers: { 'content-type': 'application/json' } })
+        await send('POST', path, { body: { token, password: token, [token]: token } })
+        await send('POST', `${path}/${token}`, { body: {} })
+        await send('POST', `${path}?token=${token}`, { body: { token } })
       }
-      await tell('POST', '/api/session', { body: { email: 'alice@example.com', password: token } })
-      await tell('GET', '/api/session', { headers: { cookie: `tollgate=${token}x` } })
-      await tell('GET', '/api/keys', { headers: { authorization: `Bearer ${token}` } })
+      await send('POST', '/api/session', { body: { email: 'alice@example.com', password: token } })
+      await send('GET', '/api/session', { headers: { cookie: `tollgate=${token}x` } })
+      await send('GET', '/api/keys', { headers: { authorization: `Bearer ${token}` } })
     }
     expect(statuses.every(status => status >= 400)).toBe(true)
     rig.clock.ms += 3_600_000
@@ -395,12 +395,12 @@ describe('secrets', () => {
     const log = JSON.stringify(rig.log)
     expect(rig.log.length).toBeGreaterThan(10)
     for (const secret of secrets) expect(log).not.toContain(secret.slice(0, -1))
-    // Nothing that looks like one, whoever's it is.
+    // Nothing that looks like a secret, no matter its owner.
     expect(log).not.toMatch(/(?<![\w-])[\w-]{43}(?![\w-])/)
     expect(log).not.toMatch(/tg_oper_/)
   })
 
-  test('and what was tried in vain are not in the log; who changed what is', async () => {
+  test('and rejected values are not in the log; the author of a change is', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     await rig.browser().post('/api/session', { email: 'alice@example.com', password: 'a wrong password' })
@@ -414,7 +414,7 @@ describe('secrets', () => {
     ])
   })
 
-  test('a machine is named by its token in the log and in the ledger', async () => {
+  test('a machine appears by the name of its token in the log and in the ledger', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const machine = rig.machine(await rig.token('payments'))
@@ -449,7 +449,7 @@ function audit(actor: string, route: string, about: object, by?: string) {
   return { level: 'info', ...who, address: '127.0.0.1', route, about, msg: 'account api' }
 }
 
-/** What every GET route answers, to a member and to an operator. */
+/** The answers of every GET route, to a member and to an operator. */
 async function everythingReadable(rig: Rig, member: SignedIn, operator: SignedIn): Promise<string[]> {
   const texts: string[] = []
   for (const { method, path, audience } of ROUTES) {
@@ -463,7 +463,7 @@ async function everythingReadable(rig: Rig, member: SignedIn, operator: SignedIn
   return texts
 }
 
-/** The names of all columns, read from the migrations. */
+/** All column names, read from the migrations. */
 function columnsOfTheStore(): string[] {
   const folder = join(ROOT, 'src/store/engine/migrations')
   const names = new Set<string>()

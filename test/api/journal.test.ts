@@ -1,10 +1,10 @@
-/** The account API in the log: refusals too, with who asked; and strangers do not fill it. */
+/** The audit log of the account API: it includes refusals and their actors, and strangers cannot flood it. */
 import { expect, test } from 'vitest'
 import { startRig } from './rig.ts'
 
 const ALICE = 'alice@example.com'
 
-test('what was refused before it was tried is a line, with who asked', async () => {
+test('a request refused before it ran is logged with its actor', async () => {
   await using rig = await startRig()
   const alice = await rig.member(ALICE)
   await alice.post('/api/operator/accounts', { name: 'acme' })
@@ -25,14 +25,14 @@ test.each<[what: string, code: string, ask: (rig: Awaited<ReturnType<typeof star
   ['a change without a session', 'not_signed_in', rig => rig.browser().post('/api/keys', { name: 'x' })],
   ['a guess at a token', 'unauthorized', rig => rig.machine('tg_oper_guess').get('/api/operator/summary')],
   ['a change with a wrong token', 'unauthorized', rig => rig.machine('x').post('/api/operator/tokens', { name: 'x' })],
-])('%s is a line', async (_, code, ask) => {
+])('%s is logged', async (_, code, ask) => {
   await using rig = await startRig()
   await ask(rig)
   expect(rig.log).toMatchObject([{ actor: 'nobody', address: '127.0.0.1', about: { refused: code } }])
   expect(JSON.stringify(rig.log)).not.toContain('guess')
 })
 
-test('of what a stranger is refused there is one line a minute, and the next says how many there were', async () => {
+test('refusals of strangers are logged once a minute, and the next line counts the skipped ones', async () => {
   await using rig = await startRig()
   const ask = (address: string) =>
     rig.browser().call('POST', '/api/keys', { body: {}, headers: { 'x-forwarded-for': address } })
@@ -47,13 +47,13 @@ test('of what a stranger is refused there is one line a minute, and the next say
   expect(rig.log[2]).toMatchObject({ address: '10.0.0.1', about: { refused: 'not_signed_in', more: 50 } })
 })
 
-test('each wrong password of somebody who is known is a line with their id, never with the address that was typed', async () => {
+test('each wrong password of a known person is logged with their id, never with the typed address', async () => {
   await using rig = await startRig()
   const alice = await rig.member(ALICE)
   const signIn = (email: string) => rig.browser().post('/api/session', { email, password: 'wrong password' })
   for (let round = 0; round < 3; round++) await signIn(ALICE)
-  await signIn('nobody@example.com')
-  await signIn('nobody@example.com')
+  await signIn('unknown@example.com')
+  await signIn('unknown@example.com')
   expect(rig.log.map(({ about }) => about)).toEqual([
     ...Array.from({ length: 3 }, () => ({ person: alice.person.id, refused: 'wrong_credentials' })),
     { refused: 'wrong_credentials' },
@@ -61,7 +61,7 @@ test('each wrong password of somebody who is known is a line with their id, neve
   expect(JSON.stringify(rig.log)).not.toContain('@')
 })
 
-test('new values are in the line: a role, a plan, a freeze, an amount', async () => {
+test('the line has the new values: a role, a plan, a freeze, an amount', async () => {
   await using rig = await startRig()
   const [operator, alice] = [await rig.operator(), await rig.member(ALICE)]
   const account = `/api/operator/accounts/${alice.accountId}`

@@ -1,4 +1,4 @@
-/** Keys over the account API: what they may be, that their secret is shown once, and when they stop to work. */
+/** Keys over the account API: allowed values, the secret that is shown once, and when a key stops working. */
 import { describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
 import type { IssuedKeyView, KeyView, PageView } from '../../src/api/views.ts'
@@ -10,7 +10,7 @@ const create = async (who: SignedIn, body: object = { name: 'first' }) =>
   (await who.post<IssuedKeyView>('/api/keys', body)).body
 const found = ({ store, clock }: Rig, token: string) => store.keys.find(token, clock.ms).found
 
-describe('making one', () => {
+describe('creating a key', () => {
   test.each<[what: string, body: object, code: string, param: string]>([
     ['no name', {}, 'missing_required_parameter', 'name'],
     ['an empty name', { name: '' }, 'invalid_value', 'name'],
@@ -48,7 +48,7 @@ describe('making one', () => {
     expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
   })
 
-  test('with nothing but a name: for every public model, for ever, for all the credit', async () => {
+  test('with only a name: it allows every public model, never expires and may spend all the credit', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const { key, token } = await create(alice)
@@ -67,7 +67,7 @@ describe('making one', () => {
     expect(found(rig, token)).toBe('live')
   })
 
-  test('with everything', async () => {
+  test('with every field', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const { key, token } = await create(alice, {
@@ -85,14 +85,14 @@ describe('making one', () => {
     expect(stored).toMatchObject({ spendingCap: parseMoney('2.5'), accountId: alice.accountId })
     rig.clock.ms = stored.expiresAt!
     expect(found(rig, token)).toBe('expired')
-    // The session is long over by then, too.
+    // The session has expired by then, too.
     const again = rig.browser()
     again.cookie = await rig.store.people.createSession(alice.person.id)
     const { items } = (await again.get<PageView<KeyView>>('/api/keys')).body
     expect(items).toMatchObject([{ state: 'expired' }])
   })
 
-  test('an account has 100 live keys at most', async () => {
+  test('an account has at most 100 live keys', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const account = alice.accountId
@@ -108,7 +108,7 @@ describe('making one', () => {
   })
 })
 
-describe('changing one', () => {
+describe('changing a key', () => {
   test.each<[what: string, body: object, code: string, param: string | null]>([
     ['nothing', {}, 'invalid_value', null],
     ['an empty name', { name: '' }, 'invalid_value', 'name'],
@@ -142,7 +142,7 @@ describe('changing one', () => {
       { name: 'new', spending_cap: null },
       { name: 'new', spending_cap: null },
     ],
-  ])('%o', async (body, expected) => {
+  ])('changes %o', async (body, expected) => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const { key } = await create(alice, { name: 'first', spending_cap: '5' })
@@ -152,7 +152,7 @@ describe('changing one', () => {
   })
 })
 
-test('what the operator has let a key use it may keep, and what is taken away is gone', async () => {
+test('a key keeps a model that the operator allowed; once removed, the key cannot take it back', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const { key } = await rig.store.createKey({ account: alice.accountId, name: 'k', models: ['hidden', 'm'] })
@@ -165,7 +165,7 @@ test('what the operator has let a key use it may keep, and what is taken away is
   expect(rig.store.reads.findKey(key.id)).toMatchObject({ models: null })
 })
 
-test("a revoked key stays as it is, and the playground's own key does not expire", async () => {
+test("a revoked key cannot be changed, and the playground's own key does not expire", async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const { key } = await create(alice)
@@ -178,7 +178,7 @@ test("a revoked key stays as it is, and the playground's own key does not expire
   expect(await alice.patch(path, { spending_cap: '1' })).toMatchObject({ status: 200 })
 })
 
-describe('rotating one', () => {
+describe('rotating a key', () => {
   test.each<[what: string, body: object, code: string, param: string]>([
     ['a grace below nothing', { grace_hours: -1 }, 'invalid_value', 'grace_hours'],
     ['a grace of more than a week', { grace_hours: 169 }, 'invalid_value', 'grace_hours'],
@@ -215,7 +215,7 @@ describe('rotating one', () => {
     expect(found(rig, second.token)).toBe('live')
   })
 
-  test('without grace the old secret stops at once', async () => {
+  test('without grace, the old secret stops working at once', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const first = await create(alice)
@@ -223,7 +223,7 @@ describe('rotating one', () => {
     expect([first, second].map(({ token }) => found(rig, token))).toEqual([expect.not.stringMatching('live'), 'live'])
   })
 
-  test('twice within a minute is a conflict: of two who do it at once, one would end the secret of the other', async () => {
+  test("a second rotation within a minute is a conflict: concurrent rotations would end each other's secrets", async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const { key } = await create(alice)
@@ -234,7 +234,7 @@ describe('rotating one', () => {
     expect(found(rig, token)).toBe('live')
   })
 
-  test('may give it another expiry, or none', async () => {
+  test('may set another expiry, or remove it', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const { key } = await create(alice, { name: 'first', expires_at: '2027-06-01T00:00:00Z' })
@@ -247,7 +247,7 @@ describe('rotating one', () => {
     expect(await rotate({ expires_at: null })).toBeNull()
   })
 
-  test('is not for revoked ones, nor for that of the playground', async () => {
+  test('is refused for revoked keys and for the playground key', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const { key } = await create(alice)
@@ -263,7 +263,7 @@ describe('rotating one', () => {
   })
 })
 
-test('a list of keys ends at 200: those that work come first, then the newest others', async () => {
+test('a key list has at most 200 rows: working keys first, then the newest others', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const account = alice.accountId
@@ -284,7 +284,7 @@ test('a list of keys ends at 200: those that work come first, then the newest ot
   expect(items.slice(20).map(({ id }) => id)).toEqual(made.slice(70).reverse())
 })
 
-test('revoking one ends all its secrets at once; again changes nothing', async () => {
+test('revoking a key ends all its secrets at once; revoking it again changes nothing', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const first = await create(alice)

@@ -1,4 +1,4 @@
-/** Known browsers and addresses: what strangers guess does not lock them, and what they are known by opens nothing. */
+/** Known browsers and addresses: guesses of strangers do not lock them, and being known grants no access. */
 import { describe, expect, test } from 'vitest'
 import { readDevice } from '../../src/api/known-clients.ts'
 import { DEVICE_MS } from '../../src/store/people/people.ts'
@@ -60,7 +60,7 @@ describe("a browser's cookie", () => {
         return browser.post('/api/join', { token, password: PASSWORD })
       },
     ],
-  ])('comes with %s, and is of that person', async (_, begin) => {
+  ])('is set by %s and belongs to that person', async (_, begin) => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const browser = rig.browser()
@@ -84,7 +84,7 @@ describe("a browser's cookie", () => {
     expect((await browser.get('/api/session')).status).toBe(401)
   })
 
-  test('is not taken when there are two: one was planted', () => {
+  test('is ignored when there are two: one was planted', () => {
     expect(readDevice('tollgate-device=a', false)).toBe('a')
     expect(readDevice('tollgate-device=a; tollgate-device=b', false)).toBeNull()
     expect(readDevice('tollgate-device=a', true)).toBeNull()
@@ -93,7 +93,7 @@ describe("a browser's cookie", () => {
 })
 
 describe('ten wrong passwords of strangers', () => {
-  test('do not lock a browser that is known, wherever it is', async () => {
+  test('do not lock a known browser, at any address', async () => {
     await using rig = await startRig()
     await rig.operator(ALICE)
     const browser = rig.browser()
@@ -101,7 +101,7 @@ describe('ten wrong passwords of strangers', () => {
     await lockOut(rig)
     expect(codeOf(await signIn(rig.browser(), { from: CAFE }))).toBe('too_many_attempts')
     expect((await signIn(browser, { from: CAFE })).status).toBe(201)
-    // Nor where the guesses come from.
+    // Nor at the address of the guesses.
     expect((await signIn(browser, { from: '10.9.0.1' })).status).toBe(201)
   })
 
@@ -118,12 +118,12 @@ describe('ten wrong passwords of strangers', () => {
     expect((await signIn(rig.browser(), { from: then })).status).toBe(known ? 201 : 429)
   })
 
-  test('at others and from the same office do not lock an address that is known', async () => {
+  test('at other accounts, from the same office, do not lock a known address', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     await signIn(rig.browser(), { from: HOME })
     for (let index = 0; index < 40; index++) {
-      await signIn(rig.browser(), { from: HOME, email: `nobody${index}@example.com`, password: WRONG })
+      await signIn(rig.browser(), { from: HOME, email: `unknown${index}@example.com`, password: WRONG })
     }
     expect(codeOf(await signIn(rig.browser(), { from: HOME, email: 'x@example.com' }))).toBe('too_many_attempts')
     expect((await signIn(rig.browser(), { from: HOME })).status).toBe(201)
@@ -144,13 +144,13 @@ describe('ten wrong passwords of strangers', () => {
       },
     ],
     [
-      "it is somebody else's",
+      'it belongs to another person',
       async (rig, browser) => {
         browser.device = rig.store.reads.people.createDevice((await rig.member(BOB)).person.id)!
       },
     ],
     [
-      "it is somebody else's with the name of this one",
+      "it belongs to another person and carries this person's name",
       async (rig, browser) => {
         const { id } = rig.store.reads.people.findByEmail(ALICE)!
         const other = rig.store.reads.people.createDevice((await rig.member(BOB)).person.id)!
@@ -188,7 +188,7 @@ describe('ten wrong passwords of strangers', () => {
     expect(browser.device).toBe(device)
   })
 
-  test('lock an address again when the password has changed', async () => {
+  test('lock an address again after the password changed', async () => {
     await using rig = await startRig()
     const alice = await rig.operator(ALICE)
     await signIn(rig.browser(), { from: HOME })
@@ -197,7 +197,7 @@ describe('ten wrong passwords of strangers', () => {
     expect(codeOf(await signIn(rig.browser(), { from: HOME }))).toBe('too_many_attempts')
   })
 
-  test('do not lock a browser whose password was only hashed better', async () => {
+  test('do not lock a browser whose password was only rehashed', async () => {
     await using rig = await startRig()
     const { person } = await rig.operator(ALICE)
     const today = rig.store.reads.people.findByEmail(ALICE)!.password
@@ -210,8 +210,8 @@ describe('ten wrong passwords of strangers', () => {
   })
 })
 
-describe('who is known', () => {
-  test('has delays too, of their own: a thief of the cookie comes to seven guesses in a quarter of an hour', async () => {
+describe('a known client', () => {
+  test('has its own delays: a thief of the cookie gets seven guesses in a quarter of an hour', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const browser = rig.browser()
@@ -226,11 +226,11 @@ describe('who is known', () => {
       rig.clock.ms += 5000
     }
     expect(tried).toBe(7)
-    // The owner at home, without the cookie, has not noticed.
+    // The owner at home, without the cookie, is not affected.
     expect((await signIn(rig.browser(), { from: HOME })).status).toBe(201)
   })
 
-  test('finds a place where passwords are hashed, however many strangers wait for theirs', async () => {
+  test('gets its password hashed, however many strangers wait for theirs', async () => {
     const gates: (() => void)[] = []
     let isShut = false
     await using rig = await startRig({
@@ -248,7 +248,7 @@ describe('who is known', () => {
     await signIn(browser)
     isShut = true
     const guesses = Array.from({ length: 40 }, (_, index) =>
-      signIn(rig.browser(), { from: `10.4.${index}.1`, email: `nobody${index}@example.com`, password: WRONG }),
+      signIn(rig.browser(), { from: `10.4.${index}.1`, email: `unknown${index}@example.com`, password: WRONG }),
     )
     let early = 0
     for (const each of guesses) void each.then(() => early++)
@@ -259,17 +259,17 @@ describe('who is known', () => {
     await Promise.all(guesses)
   })
 
-  test('is known to nobody else: the answer to a wrong password is the same, with a cookie and without', async () => {
+  test('is not revealed: a wrong password gets the same answer with and without a cookie', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const browser = rig.browser()
     await signIn(browser)
     const known = await signIn(browser, { password: WRONG })
     const stranger = await signIn(rig.browser(), { password: WRONG, from: CAFE })
-    const nobody = await signIn(browser, { password: WRONG, email: 'nobody@example.com', from: CAFE })
+    const unknown = await signIn(browser, { password: WRONG, email: 'unknown@example.com', from: CAFE })
     const comparable = ({ headers: { date, 'x-request-id': id, ...headers }, ...rest }: Reply) => ({ ...rest, headers })
     expect(comparable(stranger)).toEqual(comparable(known))
-    expect(comparable(nobody)).toEqual(comparable(known))
+    expect(comparable(unknown)).toEqual(comparable(known))
   })
 })
 
@@ -283,7 +283,7 @@ function signIn(browser: Browser, { email = ALICE, password = PASSWORD, from = H
   return browser.call('POST', '/api/session', { body: { email, password }, headers: { 'x-forwarded-for': from } })
 }
 
-/** Ten wrong passwords from as many addresses. */
+/** Ten wrong passwords from ten addresses. */
 async function lockOut(rig: Rig): Promise<void> {
   const codes: string[] = []
   for (let index = 0; index < 11; index++) {

@@ -1,4 +1,4 @@
-/** Bodies that are long in coming: who may do it is decided at their end, and those that never end shut out nobody else. */
+/** Slow bodies: permission is checked again at their end, and unfinished ones do not block other people. */
 import { once } from 'node:events'
 import { type ClientRequest, request } from 'node:http'
 import type { Socket } from 'node:net'
@@ -9,7 +9,7 @@ import { PASSWORD, type Rig, type SignedIn, startRig } from './rig.ts'
 
 interface Started {
   readonly request: ClientRequest
-  /** Sends the rest, and answers with the status and the code. */
+  /** Sends the rest and returns the status and the code. */
   finish(): Promise<readonly [status: number | undefined, code: string | undefined]>
 }
 
@@ -20,7 +20,7 @@ interface Start {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Sends all of a body but its last byte. */
+/** Sends a body except its last byte. */
 function start({ port, path, body, headers }: Start): Started {
   const sent = request({
     host: '127.0.0.1',
@@ -56,7 +56,7 @@ const page = (rig: Rig, who?: SignedIn) => ({
   ...(who === undefined ? {} : { cookie: `tollgate=${who.cookie}` }),
 })
 
-/** Until the server has looked at who asks: another request, begun later, has had its answer. */
+/** Waits until the server has identified the caller: a request that began later has its answer. */
 const settle = async (rig: Rig) => {
   for (let round = 0; round < 3; round++) await rig.browser().get('/api/about')
 }
@@ -67,7 +67,7 @@ test.each<[what: string, end: (rig: Rig, operator: SignedIn) => Promise<unknown>
   ['was removed', (rig, { person }) => rig.store.people.remove(person.id), 401, 'not_signed_in'],
   ['is a member by now', (rig, { person }) => rig.store.people.setRole(person.id, 'member'), 403, 'forbidden'],
   ['has signed out', (rig, { cookie }) => rig.store.people.endSession(cookie!), 401, 'not_signed_in'],
-])('an operator who %s before the body has come makes no link', async (_, end, status, code) => {
+])('an operator who %s before the body arrives creates no link', async (_, end, status, code) => {
   await using rig = await startRig()
   await rig.operator('another@example.com')
   const operator = await rig.operator()
@@ -84,7 +84,7 @@ test.each<[what: string, end: (rig: Rig, operator: SignedIn) => Promise<unknown>
   expect(rig.log).toMatchObject([{ actor: operator.person.email, by: operator.person.id, about: { refused: code } }])
 })
 
-test('a token that is revoked before the body has come gives no credit', async () => {
+test('a token that is revoked before the body has arrived gives no credit', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const secret = await rig.token()
@@ -100,7 +100,7 @@ test('a token that is revoked before the body has come gives no credit', async (
   expect(rig.store.reads.findAccount(alice.accountId)!.posted).toBe(10_000_000_000n)
 })
 
-test('a session that ends with the old password makes no key', async () => {
+test('a session that ends with the old password creates no key', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const thief = rig.browser()
@@ -117,7 +117,7 @@ test('a session that ends with the old password makes no key', async () => {
   expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
 })
 
-test('who may not is refused before the body is there', async () => {
+test('a caller without permission is refused before the body arrives', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   for (const [headers, status] of [
@@ -136,8 +136,8 @@ test('who may not is refused before the body is there', async () => {
   }
 })
 
-test.each<[what: string, path: string, who: 'nobody' | 'member' | 'machine', limit: number]>([
-  ['of a stranger 8 KiB', '/api/session', 'nobody', 8 * 1024],
+test.each<[what: string, path: string, who: 'stranger' | 'member' | 'machine', limit: number]>([
+  ['of a stranger 8 KiB', '/api/session', 'stranger', 8 * 1024],
   ['of a member 64 KiB', '/api/keys', 'member', 64 * 1024],
   ['at a door for strangers 8 KiB, signed in or not', '/api/session', 'member', 8 * 1024],
   ['of a machine 64 KiB', '/api/operator/links', 'machine', 64 * 1024],
@@ -145,7 +145,7 @@ test.each<[what: string, path: string, who: 'nobody' | 'member' | 'machine', lim
 ])('a body has a limit: %s', async (_, path, who, limit) => {
   await using rig = await startRig()
   const client =
-    who === 'nobody'
+    who === 'stranger'
       ? rig.browser()
       : who === 'machine'
         ? rig.machine(await rig.token())
@@ -160,13 +160,13 @@ async function connected(request: ClientRequest): Promise<void> {
   if (socket.connecting) await once(socket, 'connect')
 }
 
-/** A body that says nothing and needs some room: 400 where there is any, 503 where there is none. */
+/** An invalid body that needs some room: 400 with room, 503 without. */
 function knock(rig: Rig, address: string) {
   const options = { raw: `{}${' '.repeat(8000)}`, headers: { 'x-forwarded-for': address } }
   return rig.browser().call('POST', '/api/session', options)
 }
 
-test('bodies that do not end shut out their sender, and nobody else', async () => {
+test('unfinished bodies block only their sender', async () => {
   await using rig = await startRig()
   const body = JSON.stringify({ email: 'x'.repeat(8000), password: 'y' })
   const from = (address: string) =>
@@ -176,7 +176,7 @@ test('bodies that do not end shut out their sender, and nobody else', async () =
       body,
       headers: { ...page(rig), 'x-forwarded-for': address },
     })
-  // A share is 1 MiB: 130 of these are all of it.
+  // A share is 1 MiB: 130 of these fill it.
   const held = Array.from({ length: 140 }, () => from('10.0.0.1'))
   await expect.poll(async () => (await knock(rig, '10.0.0.1')).status).toBe(503)
   expect((await knock(rig, '10.0.0.2')).status).toBe(400)
@@ -184,7 +184,7 @@ test('bodies that do not end shut out their sender, and nobody else', async () =
   await expect.poll(async () => (await knock(rig, '10.0.0.1')).status).toBe(400)
 })
 
-test('all that strangers can hold takes nothing from those who are signed in, nor from the other door', async () => {
+test('all the room of strangers takes nothing from signed-in people or from the other listener', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const machine = rig.machine(await rig.token())
@@ -200,7 +200,7 @@ test('all that strangers can hold takes nothing from those who are signed in, no
     await Promise.all(batch.map(({ request }) => connected(request)))
   }
   await expect.poll(async () => (await knock(rig, '10.9.9.9')).status).toBe(503)
-  // Long enough that what little is left would not do.
+  // Long enough that the little room that is left does not suffice.
   const padded = (body: object) => ({ raw: JSON.stringify(body) + ' '.repeat(8000) })
   expect((await alice.call('POST', '/api/keys', padded({ name: 'mine' }))).status).toBe(201)
   const credit = { amount: '1', reference: 'webhook' }

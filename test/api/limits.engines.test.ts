@@ -1,4 +1,4 @@
-/** What one person can take from the others: places in the room of the hashes, tries, accounts, places to sign in. */
+/** Limits on what one person can take from others: password hashes, attempts, accounts, places to sign in. */
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isRefusal } from '#contract'
 import { createAttempts, takeAll } from '../../src/api/attempts.ts'
@@ -15,7 +15,7 @@ describe('places where passwords are hashed', () => {
   test.each<[what: string, by: (index: number) => string[]]>([
     ['an address', index => ['address 10.0.0.1', `person ${index}`]],
     ['a person', index => [`address ${index}`, 'person a']],
-  ])('%s has two, and has them again when they are free', async (_, by) => {
+  ])('%s has two, and gets them back when its hashes end', async (_, by) => {
     const { promise: open, resolve } = Promise.withResolvers<void>()
     const passwords = createPasswords(async ({ tagLength }) => {
       await open
@@ -32,7 +32,7 @@ describe('places where passwords are hashed', () => {
     await expect(passwords.hash(PASSWORD, { by: by(0), isStranger: false })).resolves.toMatch(/^\$argon2id/)
   })
 
-  test('one who signs in without end keeps nobody else out', async () => {
+  test('a person who signs in all the time keeps no one else out', async () => {
     const gates: (() => void)[] = []
     await using rig = await startRig({
       derive: async ({ tagLength }) => {
@@ -59,8 +59,8 @@ describe('places where passwords are hashed', () => {
   })
 })
 
-describe('tries', () => {
-  test('that one window refuses take nothing from the others', async () => {
+describe('attempts', () => {
+  test('that one window refuses do not count in the others', async () => {
     const clock = testClock()
     const wide = createAttempts(clock, { most: 2, windowMs: 1000 })
     const shut = createAttempts(clock, { most: 1, windowMs: 1000 })
@@ -76,7 +76,7 @@ describe('tries', () => {
     expect(() => wide.take('a')).toThrow('Too many attempts')
   })
 
-  test('at somebody who is locked do not lock the place where they come from', async () => {
+  test('at a locked account do not lock the address that they come from', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     for (let round = 0; round < 10; round++) await signIn(rig, { password: 'wrong password', from: `10.1.${round}.1` })
@@ -101,7 +101,7 @@ describe('tries', () => {
     expect((await signIn(rig)).status).toBe(201)
   })
 
-  test('of strangers keep nobody who is signed in from another password', async () => {
+  test('of strangers do not keep a signed-in person from changing a password', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     for (let round = 0; round < 12; round++) await signIn(rig, { password: 'wrong password', from: `10.1.${round}.1` })
@@ -111,7 +111,7 @@ describe('tries', () => {
     expect((await change(PASSWORD)).status).toBe(200)
   })
 
-  test('with a stolen session are ten, and leave the owner theirs', async () => {
+  test('with a stolen session are limited to ten, and the owner keeps theirs', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     const thief = rig.browser()
@@ -128,7 +128,7 @@ describe('tries', () => {
 })
 
 describe('changes', () => {
-  test('of one person are sixty a minute, also refused ones, and the others keep theirs', async () => {
+  test('are limited to sixty a minute for a person, including refused ones; others keep theirs', async () => {
     await using rig = await startRig()
     const [alice, bob, operator] = [await rig.member(ALICE), await rig.member('bob@example.com'), await rig.operator()]
     const machine = rig.machine(await rig.token())
@@ -137,7 +137,7 @@ describe('changes', () => {
     replies.push(await alice.post('/api/keys', { name: 'laptop' }))
     expect(replies.map(({ status }) => status)).toEqual([...Array(59).fill(404), 201])
     rig.clock.ms += 20_000
-    // Another browser of hers is she too.
+    // Another browser of the same person counts as that person.
     const desk = rig.browser()
     expect((await desk.post('/api/session', { email: ALICE, password: PASSWORD })).status).toBe(201)
     for (const browser of [alice, desk]) {
@@ -163,14 +163,14 @@ describe('changes', () => {
 })
 
 describe('accounts', () => {
-  test('of those that people make by themselves, a hundred an hour', async () => {
+  test('that people create by themselves are limited to a hundred an hour', async () => {
     await using rig = await startRig()
     const register = (index: number) =>
       rig.browser().call('POST', '/api/register', {
         body: { email: `new${index}@example.com`, password: PASSWORD },
         headers: { 'x-forwarded-for': `10.1.${index}.1` },
       })
-    // Those that fail leave room for others.
+    // Failed registrations do not use the limit.
     await rig.member('new0@example.com')
     for (let round = 0; round < 5; round++) expect((await register(0)).status).toBe(409)
     const statuses: number[] = []
@@ -181,7 +181,7 @@ describe('accounts', () => {
     expect((await register(111)).status).toBe(201)
   })
 
-  test('an invitation for anybody tells ten times an hour whether somebody is here', async () => {
+  test('an open invitation reveals at most ten times an hour whether an address is registered', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const link = { kind: 'invitation', role: 'member', accountId: null, plan: null, credit: 0n, email: null } as const
@@ -197,7 +197,7 @@ describe('accounts', () => {
 })
 
 onPostgres(() => {
-  /** A gateway's API on a store that others share, which counts how often it asks them. */
+  /** The API of a gateway on a shared store; counts the queries to the store. */
   async function startReplica(store: TestStore): Promise<{ rig: Rig; asked: () => number }> {
     let asked = 0
     const { countTries, takeTriesBack } = store.replicas!
@@ -217,7 +217,7 @@ onPostgres(() => {
     return { rig, asked: () => asked }
   }
 
-  test('an address that has registered ten times takes nothing of what all have together, and asks no database', async () => {
+  test('an address that has registered ten times uses nothing of the common limit and causes no query', async () => {
     const store = await testStore(QUICK)
     const { rig, asked } = await startReplica(store)
     const register = (name: string, from: string) =>
@@ -233,25 +233,25 @@ onPostgres(() => {
     expect(asked() - before).toBe(2)
   })
 
-  test('who is refused by the count of all replicas asks the database once a second', async () => {
+  test('an address refused by the count of all replicas causes one query a second', async () => {
     const store = await testStore(QUICK)
     const [one, other] = [await startReplica(store), await startReplica(await beside(store))]
-    for (let round = 0; round < 3; round++) await signIn(one.rig, { email: 'nobody@example.com' })
+    for (let round = 0; round < 3; round++) await signIn(one.rig, { email: 'unknown@example.com' })
     for (let second = 1; second <= 2; second++) {
       const replies: Reply[] = []
-      for (let round = 0; round < 5; round++) replies.push(await signIn(other.rig, { email: 'nobody@example.com' }))
+      for (let round = 0; round < 5; round++) replies.push(await signIn(other.rig, { email: 'unknown@example.com' }))
       expect(replies.map(({ status }) => status)).toEqual(Array(5).fill(429))
       expect(replies.map(({ headers }) => headers['retry-after'])).toEqual(Array(5).fill(String(31 - second)))
       expect(other.asked()).toBe(second)
       store.clock.ms += 1000
     }
     store.clock.ms += 28_000
-    expect((await signIn(other.rig, { email: 'nobody@example.com' })).status).toBe(401)
+    expect((await signIn(other.rig, { email: 'unknown@example.com' })).status).toBe(401)
   })
 })
 
-describe('a password that is changed meanwhile', () => {
-  /** Every hash from now on waits until it is let on. */
+describe('a password that changes in the meantime', () => {
+  /** From now on every hash waits until the test releases it. */
   function gated() {
     const gates: (() => void)[] = []
     let isShut = false
@@ -273,7 +273,7 @@ describe('a password that is changed meanwhile', () => {
     }
   }
 
-  test('lets nobody in who showed the old one', async () => {
+  test('lets no one in who sent the old one', async () => {
     const { gates, shut, open, derive } = gated()
     await using rig = await startRig({ derive })
     const { person } = await rig.member(ALICE)
@@ -286,7 +286,7 @@ describe('a password that is changed meanwhile', () => {
     expect(codeOf(await late)).toBe('wrong_credentials')
   })
 
-  test('is not set back by a change that showed the old one', async () => {
+  test('is not reverted by a change that sent the old one', async () => {
     const { gates, shut, open, derive } = gated()
     await using rig = await startRig({ derive })
     const alice = await rig.member(ALICE)
@@ -300,7 +300,7 @@ describe('a password that is changed meanwhile', () => {
     expect(rig.store.reads.people.findByEmail(ALICE)!.password).toBe(next)
   })
 
-  test('only hashed better meanwhile, the sign-in goes on', async () => {
+  test('does not end the sign-in if it was only rehashed', async () => {
     const { gates, shut, open, derive } = gated()
     await using rig = await startRig({ derive })
     const { person } = await rig.member(ALICE)

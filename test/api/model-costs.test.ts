@@ -1,4 +1,4 @@
-/** Costs and margins, which are for operators alone, and prices with their price list, which members see too. */
+/** Costs and margins, for operators only, and prices with their price list, for members too. */
 import { expect, test } from 'vitest'
 import { type Model, type Price, parseMoney, plainPrice, type Target } from '#contract'
 import { showModelToOperators } from '../../src/api/model-costs.ts'
@@ -120,7 +120,7 @@ const MODELS = [
   aModel('off', { enabled: false }),
 ]
 
-test('members see prices with their list and the end of a model, and neither costs nor targets', async () => {
+test('members see prices with their price list and the end date of a model, but neither costs nor targets', async () => {
   await using rig = await startRig({ parts: { models: () => MODELS } })
   const alice = await rig.member('alice@example.com')
   const { body, text } = await alice.get<PageView<ModelView>>('/api/models')
@@ -156,7 +156,7 @@ test('operators see the costs of all models', async () => {
   })
 })
 
-test('a receipt names the price list of its price', async () => {
+test('a receipt names the price list that priced it', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   await rig.store.ledger.hold(aHold({ accountId: alice.accountId, exchange: 'req_1', price: LISTED }))

@@ -1,4 +1,4 @@
-/** What operators' tokens open while the store cannot be read: the figures, for those that it has known lately. */
+/** Operators' tokens while the store cannot be read: recently used tokens still open the metrics. */
 import { afterEach, expect, test, vi } from 'vitest'
 import { TOKEN_KEPT_MS } from '../../src/api/observers.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
@@ -6,7 +6,7 @@ import { type Rig, startRig } from './rig.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 
-/** From now on the store finds no token and says why. */
+/** From now on the store finds no token and reports why. */
 function lose(rig: Rig): { find(): void } {
   const spy = vi.spyOn(rig.store.people, 'findToken')
   spy.mockRejectedValue(new StoreUnavailable('not_written', new Error('the database is away')))
@@ -22,7 +22,7 @@ async function token(rig: Rig, expiresAt: number | null): Promise<string> {
   return secret
 }
 
-test('a token that worked reads the figures, and does nothing else; one that nobody has used does neither', async () => {
+test('a token that worked reads only the metrics; a token that was never used reads nothing', async () => {
   await using rig = await start()
   const [used, unused] = [await rig.token('used'), await rig.token('unused')]
   expect(await metrics(rig, used)).toBe(200)
@@ -50,7 +50,7 @@ test.each<[what: string, lifetimeMs: number | null, pastMs: number, status: numb
   expect(await metrics(rig, secret)).toBe(status)
 })
 
-test('one that was found to be revoked stays out', async () => {
+test('a token found to be revoked stays refused', async () => {
   await using rig = await start()
   const secret = await rig.token()
   expect(await metrics(rig, secret)).toBe(200)

@@ -1,4 +1,4 @@
-/** The description of the API: that it is sound OpenAPI 3.1, and that it agrees with the server. */
+/** The API description: it is valid OpenAPI 3.1 and agrees with the server. */
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { ERRORS } from '#contract'
@@ -40,7 +40,7 @@ const operations = Object.entries(document.paths).flatMap(([path, item]) =>
 )
 
 describe('the document', () => {
-  test('is of version 3.1, with what that wants at the top', () => {
+  test('has version 3.1 and the required top-level fields', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(document.info).toMatchObject({ title: expect.any(String), version: '1.2.3' })
     expect(Object.keys(document).sort()).toEqual(
@@ -48,7 +48,7 @@ describe('the document', () => {
     )
   })
 
-  test('has every route, once, under an id of its own', () => {
+  test('has every route once, with its own operation id', () => {
     expect(operations.map(({ name }) => name).sort()).toEqual(
       ROUTES.map(({ method, path }) => `${method.toLowerCase()} ${path}`).sort(),
     )
@@ -57,7 +57,7 @@ describe('the document', () => {
     expect(ids.filter(id => !/^[a-z]+(_\w+)+$/.test(id))).toEqual([])
   })
 
-  test('resolves every $ref, and uses every schema', () => {
+  test('resolves every $ref and uses every schema', () => {
     const refs = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(match => match[1]!)
     expect(refs.length).toBeGreaterThan(100)
     const known = Object.keys(document.components.schemas).map(name => `#/components/schemas/${name}`)
@@ -65,7 +65,7 @@ describe('the document', () => {
     expect(known.filter(name => !refs.includes(name))).toEqual([])
   })
 
-  test('declares the places of each path, the tags and the ways to prove who asks', () => {
+  test('declares the path parameters, the tags and the security schemes', () => {
     const tags = document.tags.map(({ name }) => name)
     const schemes = Object.keys(document.components.securitySchemes)
     for (const { name, path, operation } of operations) {
@@ -91,7 +91,7 @@ describe('the document', () => {
     expect(tags.filter(tag => !operations.some(({ operation }) => operation.tags.includes(tag)))).toEqual([])
   })
 
-  test('says of each operation what comes when it succeeds and when it does not', () => {
+  test('describes the success and error answers of each operation', () => {
     for (const { name, method, operation } of operations) {
       const statuses = Object.keys(operation.responses)
       expect(
@@ -107,7 +107,7 @@ describe('the document', () => {
     }
   })
 
-  test('has schemas that compile, of what comes and of what is sent', () => {
+  test('has schemas that compile, for answers and inputs', () => {
     const ajv = new Ajv2020({ strict: true, allowUnionTypes: true })
     for (const name of Object.keys(FORMATS)) ajv.addFormat(name, true)
     ajv.addVocabulary(['components'])
@@ -123,14 +123,14 @@ describe('the document', () => {
     for (const schema of sent) expect(ajv.compile(schema)).toBeTypeOf('function')
   })
 
-  test('takes no body, query or path with anything that it does not name', () => {
+  test('allows no unnamed field in a body, query or path', () => {
     const open = ROUTES.flatMap(({ method, path, params, query, body }) =>
       [params, query, body].some(schema => schema !== undefined && !closed(schema)) ? [`${method} ${path}`] : [],
     )
     expect(open).toEqual([])
   })
 
-  test('describes every field that can be sent', () => {
+  test('describes every input field', () => {
     const silent = ROUTES.flatMap(({ method, path, params, query, body }) =>
       [params, query, body].flatMap(schema =>
         Object.entries((schema?.['properties'] ?? {}) as Record<string, { description?: string }>)
@@ -141,12 +141,12 @@ describe('the document', () => {
     expect(silent).toEqual([])
   })
 
-  test('names codes that there are', () => {
+  test('names existing error codes only', () => {
     const unknown = ROUTES.flatMap(({ errors = [] }) => errors.filter(code => !Object.hasOwn(ERRORS, code)))
     expect(unknown).toEqual([])
   })
 
-  test('is served to everybody, the same at both doors, and itself described', async () => {
+  test('is public, the same on both listeners, and describes its own route', async () => {
     await using rig = await startRig()
     const [here, there] = [
       await rig.browser().get<Document>('/api/openapi.json'),
@@ -160,7 +160,7 @@ describe('the document', () => {
   })
 })
 
-test.each(Object.keys(SCHEMAS))('%s has each of its properties always, and no others', name => {
+test.each(Object.keys(SCHEMAS))('%s requires all its properties and allows no others', name => {
   const schema = SCHEMAS[name as keyof typeof SCHEMAS] as unknown as ObjectSchema
   expect([...schema.required].sort()).toEqual(Object.keys(schema.properties).sort())
   expect(schema.additionalProperties).toBe(false)

@@ -1,4 +1,4 @@
-/** Who may sign in: there is always an operator, and links let in whom they are for. */
+/** People, invitations and resets: an operator always remains, and links admit only the intended person. */
 import { describe, expect, test } from 'vitest'
 import type { ErrorEnvelope } from '#contract'
 import type {
@@ -17,7 +17,7 @@ const counts = countsOf('corpus')
 const HOUR = 3_600_000
 
 describe('people', () => {
-  test('nobody removes themselves, or the last operator, or demotes the last one', async () => {
+  test('no one can remove themselves, or remove or demote the last operator', async () => {
     await using rig = await startRig()
     const one = await rig.operator('one@example.com')
     const token = rig.machine(await rig.token())
@@ -33,7 +33,7 @@ describe('people', () => {
     expect((await one.patch(self, { role: 'operator' })).status).toBe(200)
 
     const two = await rig.operator('two@example.com')
-    // Of two, each may go, but not by their own hand.
+    // Of two operators, each may be removed, but not by themselves.
     expect((await one.delete(self)).status).toBe(409)
     expect((await two.delete(self)).status).toBe(204)
     expect((await one.get('/api/operator/summary')).status).toBe(401)
@@ -41,7 +41,7 @@ describe('people', () => {
     expect(rig.store.reads.people.list().map(({ email }) => email)).toEqual(['two@example.com'])
   })
 
-  test('of operators who remove or demote each other at once, one stays', async () => {
+  test('when two operators remove or demote each other at once, one remains', async () => {
     for (let round = 0; round < counts(5, 100); round++) {
       await using rig = await startRig()
       const all = await Promise.all(['a', 'b', 'c', 'd'].map(name => rig.operator(`${name}@example.com`)))
@@ -55,7 +55,7 @@ describe('people', () => {
     }
   })
 
-  test('a role holds from the next request on', async () => {
+  test('a new role applies from the next request on', async () => {
     await using rig = await startRig()
     const [operator, alice] = [await rig.operator(), await rig.member('alice@example.com')]
     const path = `/api/operator/people/${alice.person.id}`
@@ -70,7 +70,7 @@ describe('people', () => {
     expect((await operator.patch('/api/operator/people/per_none', { role: 'member' })).status).toBe(404)
   })
 
-  test('are listed without anything of their passwords', async () => {
+  test('are listed without password data', async () => {
     await using rig = await startRig()
     const [operator, alice] = [await rig.operator(), await rig.member('alice@example.com')]
     const { body, text } = await operator.get<PageView<PersonView>>('/api/operator/people')
@@ -81,7 +81,7 @@ describe('people', () => {
     expect(text).not.toContain('argon2')
   })
 
-  test('are listed by page, and found by a part of the address', async () => {
+  test('are listed by page and found by a part of the address', async () => {
     await using rig = await startRig()
     const operator = await rig.operator('zoe@example.org')
     const { id } = await rig.store.createAccount({ name: 'acme' })
@@ -107,7 +107,7 @@ describe('people', () => {
     }
   })
 
-  test('have the name of their account wherever they are shown', async () => {
+  test('have the name of their account wherever they appear', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const { id } = await rig.store.createAccount({ name: 'acme' })
@@ -119,7 +119,7 @@ describe('people', () => {
     expect((await operator.get<AccountDetailView>(`/api/operator/accounts/${id}`)).body.people).toMatchObject([named])
   })
 
-  test('who is removed is signed out; the account and its keys stay', async () => {
+  test('a removed person is signed out; the account and its keys stay', async () => {
     await using rig = await startRig()
     const [operator, alice] = [await rig.operator(), await rig.member('alice@example.com')]
     const { token } = await rig.store.createKey({ account: alice.accountId, name: 'k' })
@@ -133,7 +133,7 @@ describe('people', () => {
 })
 
 describe('invitations', () => {
-  test('make an account, with the plan and the credit that they say', async () => {
+  test('create an account with their plan and credit', async () => {
     await using rig = await startRig({ parts: { registration: { mode: 'closed', credit: 9n, plan: 'basic' } } })
     const operator = await rig.operator('op@example.com')
     const invite = (body: object) =>
@@ -166,7 +166,7 @@ describe('invitations', () => {
     expect(JSON.stringify(rig.log)).not.toContain(token)
   })
 
-  test('lead into an account that is there', async () => {
+  test('can lead into an existing account', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const alice = await rig.member('alice@example.com')
@@ -192,7 +192,7 @@ describe('invitations', () => {
     [{ account_id: 'acc_none' }, 404, null],
     [{ account_id: 'alice@example.com' }, 400, 'account_id'],
     [{ email: 'Alice@example.com' }, 409, 'email'],
-    [{ email: 'nobody' }, 400, 'email'],
+    [{ email: 'ada' }, 400, 'email'],
     [{ credit: '-1' }, 400, 'credit'],
     [{ role: 'owner' }, 400, 'role'],
     [{ role: undefined }, 400, 'role'],
@@ -215,7 +215,7 @@ describe('invitations', () => {
     expect(rig.store.reads.people.links()).toEqual([])
   })
 
-  test('are listed while they work, and revoked at once', async () => {
+  test('are listed while they work, and can be revoked at once', async () => {
     await using rig = await startRig()
     const operator = await rig.operator('op@example.com')
     const machine = rig.machine(await rig.token('script'))

@@ -1,4 +1,4 @@
-/** What operators see and do with accounts and tokens: what is refused, then credit that is given once, and the rest. */
+/** Operator routes for accounts and tokens: refusals, credit that is given once per reference, and the rest. */
 import { describe, expect, test } from 'vitest'
 import { type ErrorEnvelope, formatMoney, parseMoney } from '#contract'
 import type {
@@ -25,7 +25,7 @@ const counts = countsOf('corpus')
 const NONE = 'acc_00000000000000000000000000'
 
 describe('credit', () => {
-  test('is given once for a reference, however often and at once it is asked for', async () => {
+  test('is given once for a reference, however often and concurrently it is requested', async () => {
     await using rig = await startRig()
     const machine = rig.machine(await rig.token('payments'))
     const { id } = await rig.store.createAccount({ name: 'acme' })
@@ -51,7 +51,7 @@ describe('credit', () => {
     })
   })
 
-  test('of a reference that was used for something else is a conflict, and changes nothing', async () => {
+  test('with a reference that was used for something else is a conflict and changes nothing', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const [one, other] = [
@@ -107,7 +107,7 @@ describe('credit', () => {
     expect(rig.store.reads.findAccount(id)!.posted).toBe(0n)
   })
 
-  test('is taken, once for a reference, and at most what is available', async () => {
+  test('is removed once for a reference, at most what is available', async () => {
     await using rig = await startRig()
     const operator = await rig.operator('op@example.com')
     const { id } = await rig.store.createAccount({ name: 'acme' })
@@ -128,7 +128,7 @@ describe('credit', () => {
     expect(body.items[0]).toMatchObject({ ...entry, actor: 'op@example.com', note: 'a mistake' })
   })
 
-  test('beyond what a balance can be is a conflict', async () => {
+  test('beyond the maximum balance is a conflict', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const { id } = await rig.store.createAccount({ name: 'acme' })
@@ -142,7 +142,7 @@ describe('credit', () => {
 })
 
 describe('accounts', () => {
-  test('that are not there, or are named instead of their id, are not found', async () => {
+  test('that do not exist, or are named instead of identified, are not found', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const { id } = await rig.store.createAccount({ name: 'acme' })
@@ -163,7 +163,7 @@ describe('accounts', () => {
     expect(rig.store.reads.findKey(key.id)!.revokedAt).toBeNull()
   })
 
-  test('are made with a plan and their first credit', async () => {
+  test('are created with a plan and their first credit', async () => {
     await using rig = await startRig()
     const operator = await rig.operator('op@example.com')
     const make = (body: object) => operator.post<AccountView>('/api/operator/accounts', body)
@@ -195,14 +195,14 @@ describe('accounts', () => {
     await rig.store.credit({ account: id, amount: 1n, reference: 'used', actor: 'test' })
     const answer = await operator.post<ErrorEnvelope>('/api/operator/accounts', body)
     expect([answer.status, answer.body.error.code]).toEqual([status, code])
-    // One that is there all the same is named, so that nobody makes a second one.
+    // The error names the account that was created, so that no one creates a second one.
     const made = rig.store.reads.findAccount('new')
     if (made) expect(answer.body.error.message).toContain(made.id)
     expect(made === undefined).toBe(status === 400 || ('name' in body && body.name === 'acme'))
     expect(made?.posted ?? 0n).toBe(0n)
   })
 
-  test('are found by name, id, plan and whether they are frozen, in pages', async () => {
+  test('are found by name, id, plan and frozen state, in pages', async () => {
     await using rig = await startRig()
     const operator = await rig.operator('zoe@example.com')
     const names = ['Alpha', 'beta 100%', 'beta_200', 'Gamma', 'delta']
@@ -219,7 +219,7 @@ describe('accounts', () => {
     expect(await find('search=%25')).toEqual(['beta 100%'])
     expect(await find('search=a_2')).toEqual(['beta_200'])
     expect(await find(`search=${gamma.id}`)).toEqual(['Gamma'])
-    expect(await find('search=nobody')).toEqual([])
+    expect(await find('search=unknown')).toEqual([])
     expect(await find("search=' OR 1=1 --".replaceAll(' ', '%20'))).toEqual([])
     expect(await find('plan=gold')).toEqual(['beta 100%', 'beta_200'])
     expect(await find('frozen=true')).toEqual(['Gamma'])
@@ -234,7 +234,7 @@ describe('accounts', () => {
     expect(seen).toEqual(await find(''))
   })
 
-  test('get another plan, are frozen and thawed; with nothing to change it says so', async () => {
+  test('get another plan, are frozen and unfrozen; an empty change is refused', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const { id } = await rig.store.createAccount({ name: 'acme' })
@@ -260,7 +260,7 @@ describe('accounts', () => {
     ])
   })
 
-  test('have declared plans only, where there are any', async () => {
+  test('accept declared plans only, if any are declared', async () => {
     const plan = (name: string) => [name, { name, models: null, limits: [], budgets: [], weight: 1 }] as const
     const declared = new Map([plan('default'), plan('pro')])
     await using rig = await startRig({ parts: { plans: () => declared } })
@@ -307,7 +307,7 @@ describe('accounts', () => {
     expect((await revoke(alice.accountId, key.id)).status).toBe(200)
   })
 
-  test("show anybody's receipts", async () => {
+  test('show the receipts of any account', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const alice = await rig.member('alice@example.com')
@@ -342,7 +342,7 @@ describe('the gateway', () => {
     replica: null,
   }
 
-  test('at a glance', async () => {
+  test('shows a summary', async () => {
     await using rig = await startRig({
       parts: {
         exchanges: async () => [EXCHANGE],
@@ -372,7 +372,7 @@ describe('the gateway', () => {
 })
 
 describe('tokens', () => {
-  test('are shown once, open the admin door at once, and are closed at once', async () => {
+  test('are shown once, open the admin listener at once, and are revoked at once', async () => {
     await using rig = await startRig()
     const operator = await rig.operator('op@example.com')
     const made = await operator.post<IssuedTokenView>('/api/operator/tokens', { name: 'payments' })
@@ -389,7 +389,7 @@ describe('tokens', () => {
     expect(list.body.items).toEqual([token])
     expect(list.text).not.toContain(secret)
     expect(JSON.stringify(rig.log)).not.toContain(secret)
-    // One that a token has made is known by that.
+    // A token that another token created names it as its author.
     const second = await machine.post<IssuedTokenView>('/api/operator/tokens', { name: 'second' })
     expect(second.body.token.created_by).toBe('token:payments')
     expect((await operator.delete(`/api/operator/tokens/${token.id}`)).status).toBe(204)
@@ -398,7 +398,7 @@ describe('tokens', () => {
     expect((await operator.delete('/api/operator/tokens/tok_none')).status).toBe(404)
   })
 
-  test('end when they were said to', async () => {
+  test('expire at their time', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const expires_at = new Date(rig.clock.ms + 60_000).toISOString()

@@ -1,4 +1,4 @@
-/** The page's files over a real connection: what cannot be had, then what can, and how. */
+/** The page's files over a real connection: paths that are refused, then files and their headers. */
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -18,7 +18,7 @@ const FILES = {
   'assets/index-BQ3x_a9Z.js': SCRIPT,
   'assets/index-D-1f00aa.css': 'a{color:red}',
   'assets/plain.js': 'export {}',
-  'assets/index-BQ3x_a9Z.js.map': '{"sources":["/home/somebody"]}',
+  'assets/index-BQ3x_a9Z.js.map': '{"sources":["/home/someone"]}',
   'assets/shot-AAAAAAAA.png': 'not really a picture',
 }
 
@@ -44,7 +44,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true })
 })
 
-describe('what is not there', () => {
+describe('missing files', () => {
   test.each([
     ['/../secret.txt'],
     ['/../secret.js'],
@@ -71,26 +71,26 @@ describe('what is not there', () => {
   })
 
   test.each([['/etc/passwd'], ['/%2e%2e/%2e%2e/etc/passwd'], ['/__proto__'], ['/assets/%2e%2e']])(
-    '%s is a page that the page itself does not know',
+    '%s gets the page, which shows that the path is unknown',
     async path => {
       const answer = await ask(built, path)
       expect([answer.status, answer.text]).toEqual(path.includes('.') ? [404, expect.anything()] : [200, HTML])
     },
   )
 
-  test('a folder that is a file is told at start, with its name', async () => {
+  test('a folder that is a file is reported at start, with its name', async () => {
     const file = join(dir, 'secret.txt')
     await expect(createPageFiles(file)).rejects.toThrow(`The page in ${file} cannot be read`)
   })
 
-  test.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'])('%s is not for pages', async method => {
+  test.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'])('%s is refused for pages', async method => {
     for (const path of ['/', '/keys', '/assets/plain.js']) {
       const answer = await ask(built, path, { method })
       expect([answer.status, answer.headers['allow']]).toEqual([405, 'GET, HEAD'])
     }
   })
 
-  test.each(['/v1', '/v1/models', '/v1/chat/completions'])('%s says that this is the dashboard', async path => {
+  test.each(['/v1', '/v1/models', '/v1/chat/completions'])('%s answers that this is the dashboard', async path => {
     for (const method of ['GET', 'POST']) {
       const answer = await ask(built, path, { method })
       expect(answer.status).toBe(404)
@@ -106,19 +106,19 @@ describe('what is not there', () => {
 })
 
 describe('a page that was not built', () => {
-  test.each(['/', '/keys', '/operator/accounts'])('%s says what to do', async path => {
+  test.each(['/', '/keys', '/operator/accounts'])('%s explains how to build it', async path => {
     const answer = await ask(unbuilt, path)
     expect(answer.status).toBe(503)
     expect(answer.headers['content-type']).toBe('text/html; charset=utf-8')
     expect(answer.headers['cache-control']).toBe('no-store')
     expect(answer.text).toContain('npm ci &amp;&amp; npx tollgate build')
     expect(answer.text).toContain('/api')
-    // Nothing in it that the policy would refuse.
+    // Nothing in it violates the content security policy.
     expect(answer.text).not.toMatch(/<script|<style|style=/)
     expectSafe(answer)
   })
 
-  test('has no files, and takes no other methods', async () => {
+  test('has no files and accepts no other methods', async () => {
     expect((await ask(unbuilt, '/assets/plain.js')).status).toBe(404)
     expect((await ask(unbuilt, '/', { method: 'POST' })).status).toBe(405)
     expect((await ask(unbuilt, '/', { method: 'HEAD' })).text).toBe('')
@@ -150,7 +150,7 @@ describe('files', () => {
     expectSafe(answer)
   })
 
-  test('a query changes nothing', async () => {
+  test('a query string is ignored', async () => {
     expect((await ask(built, '/keys?after=a.b')).text).toBe(HTML)
     expect((await ask(built, '/assets/index-BQ3x_a9Z.js?v=2')).text).toBe(SCRIPT)
   })
@@ -189,7 +189,7 @@ describe('files', () => {
     }
   })
 
-  test('what compression makes no smaller is sent as it is', async () => {
+  test('a file that compression does not shrink is sent uncompressed', async () => {
     for (const path of ['/assets/index-D-1f00aa.css', '/assets/shot-AAAAAAAA.png']) {
       const answer = await ask(built, path, { headers: { 'accept-encoding': 'br, gzip' } })
       expect(unpacked(answer)).toBe(FILES[path.slice(1) as keyof typeof FILES])
@@ -197,7 +197,7 @@ describe('files', () => {
     }
   })
 
-  test('HEAD says the same without the body', async () => {
+  test('HEAD has the same headers without the body', async () => {
     for (const path of ['/', '/assets/index-BQ3x_a9Z.js', '/favicon.svg']) {
       for (const accepted of ['', 'br', 'gzip']) {
         const headers = { 'accept-encoding': accepted }
@@ -211,7 +211,7 @@ describe('files', () => {
     }
   })
 
-  test('each content and each encoding has a tag of its own', async () => {
+  test('each content and each encoding has its own tag', async () => {
     const tags: unknown[] = []
     for (const path of ['/assets/index-BQ3x_a9Z.js', '/favicon.svg', '/assets/plain.js']) {
       for (const accepted of ['', 'br', 'gzip']) {
@@ -251,7 +251,7 @@ describe('files', () => {
     expect([answer.status, answer.text]).toEqual([200, HTML])
   })
 
-  test('what changes on the disk after the start is not served', async () => {
+  test('changes on disk after the start are not served', async () => {
     const path = join(dir, 'dist', 'assets', 'plain.js')
     await writeFile(path, 'changed')
     await writeFile(join(dir, 'dist', 'assets', 'late.js'), 'late')
@@ -308,7 +308,7 @@ interface Answer {
   readonly text: string
 }
 
-/** Not `fetch`, which would tidy up the path and unpack the body. */
+/** Not `fetch`, which would normalize the path and decompress the body. */
 function ask(
   { port }: Served,
   path: string,

@@ -1,4 +1,4 @@
-/** Hashes of passwords: their form, what they take, and how many are made at once. */
+/** Password hashes: their form, their cost, and how many are made at once. */
 import { argon2Sync } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { isRefusal } from '#contract'
@@ -20,7 +20,7 @@ describe('the stored text', () => {
     if (stored !== '') await expect(verify).rejects.not.toThrow(stored)
   })
 
-  test('is argon2id with its parameters, 16 bytes of salt and 32 of hash, another each time', async () => {
+  test('is argon2id with its parameters, 16 bytes of salt and 32 of hash, different each time', async () => {
     const passwords = createPasswords()
     const [one, two] = [await passwords.hash(PASSWORD), await passwords.hash(PASSWORD)]
     for (const stored of [one, two]) {
@@ -30,7 +30,7 @@ describe('the stored text', () => {
     expect(one.split('$')[5]).not.toBe(two.split('$')[5])
   })
 
-  test('is what the algorithm says, so that another program could read it', async () => {
+  test('is the output of the algorithm, so another program could verify it', async () => {
     const stored = await createPasswords().hash(PASSWORD)
     const [, , , , salt, tag] = stored.split('$')
     const own = argon2Sync('argon2id', {
@@ -46,7 +46,7 @@ describe('the stored text', () => {
 })
 
 describe('verifying', () => {
-  test('knows the right one from others', async () => {
+  test('accepts the right password only', async () => {
     const passwords = createPasswords()
     const stored = await passwords.hash(PASSWORD)
     expect(await passwords.verify(stored, PASSWORD)).toEqual({ right: true })
@@ -55,13 +55,13 @@ describe('verifying', () => {
     }
   })
 
-  test('nobody has no password', async () => {
+  test('an unknown person has no password', async () => {
     const passwords = createPasswords()
     expect(await passwords.verify(undefined, PASSWORD)).toEqual({ right: false })
     expect(await passwords.verify(undefined, '')).toEqual({ right: false })
   })
 
-  test('does the same work for nobody', async () => {
+  test('does the same work for an unknown person', async () => {
     const asked: object[] = []
     const passwords = createPasswords(parameters => {
       const { memory, passes, parallelism, tagLength } = parameters
@@ -80,7 +80,7 @@ describe('verifying', () => {
     ['one pass', 'm=19456,t=1,p=1'],
     ['two lanes', 'm=19456,t=2,p=2'],
     ['more of everything', 'm=32768,t=3,p=2'],
-  ])('a hash with %s is read by its own parameters, and offered anew with those of today', async (_, parameters) => {
+  ])('a hash with %s is verified with its own parameters and rehashed with the current ones', async (_, parameters) => {
     const [memory, passes, parallelism] = [...parameters.matchAll(/\d+/g)].map(Number) as [number, number, number]
     const nonce = Buffer.alloc(16, 7)
     const tag = argon2Sync('argon2id', { message: PASSWORD, nonce, memory, passes, parallelism, tagLength: 32 })
@@ -95,8 +95,8 @@ describe('verifying', () => {
   })
 })
 
-describe('at once', () => {
-  /** Hashes that wait until they are let on, one by one. */
+describe('concurrent hashes', () => {
+  /** Hashes that wait until the test releases them, one by one. */
   function gated() {
     const gates: PromiseWithResolvers<void>[] = []
     let inside = 0
@@ -115,7 +115,7 @@ describe('at once', () => {
     return { derive, gates, most: () => most }
   }
 
-  test('are two; 32 wait, in their order; the next is told to come again', async () => {
+  test('are limited to two; 32 wait in order; the next is refused with a retry time', async () => {
     const { derive, gates, most } = gated()
     const passwords = createPasswords(derive)
     const order: number[] = []
@@ -131,7 +131,7 @@ describe('at once', () => {
     expect(most()).toBe(2)
   })
 
-  test('one that fails gives its place to the next', async () => {
+  test('give their place to the next when they fail', async () => {
     const { derive, gates } = gated()
     const passwords = createPasswords(derive)
     const hashes = Array.from({ length: 4 }, () => passwords.hash(PASSWORD))
@@ -142,7 +142,7 @@ describe('at once', () => {
       else gates[count]!.resolve()
     }
     expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled'])
-    // And the places are free again: two, not fewer.
+    // Both places are free again.
     const two = [passwords.hash(PASSWORD), passwords.hash(PASSWORD)]
     await expect.poll(() => gates.length).toBe(6)
     for (const gate of gates.slice(4)) gate.resolve()

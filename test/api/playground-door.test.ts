@@ -1,4 +1,4 @@
-/** The playground before a door that we made: what goes in, what comes out, and who notices whose leaving. */
+/** The playground in front of a fake inner listener: requests, answers and disconnects on either side. */
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -13,8 +13,8 @@ const MESSAGES = [{ role: 'user', content: 'Hello' }]
 const BODY = { model: 'm', messages: MESSAGES }
 const EVENT = 'data: {"choices":[]}\n\n'
 
-describe('what goes in', () => {
-  test('is the checked body as a stream, with the account key and nothing that the browser sent', async () => {
+describe('the inner request', () => {
+  test('is the checked body as a stream, with the account key and nothing else that the browser sent', async () => {
     const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
@@ -51,7 +51,7 @@ describe('what goes in', () => {
     })
   })
 
-  test('what was left out is left out', async () => {
+  test('omits the fields that were omitted', async () => {
     const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
@@ -92,7 +92,7 @@ describe('what goes in', () => {
     expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
   })
 
-  test('nobody gets in without a session, from another page, or with a key', async () => {
+  test('is not made without a session, from another page, or with a key', async () => {
     const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const alice = await rig.member('alice@example.com')
@@ -109,7 +109,7 @@ describe('what goes in', () => {
 })
 
 describe('the key', () => {
-  test('is one for an account, however many ask at once, and each account has its own', async () => {
+  test('is one per account, however many requests come at once', async () => {
     const door = await startListener(answer => answer.end(EVENT))
     await using rig = await startRig(through(door))
     const [alice, bob] = [await rig.member('alice@example.com'), await rig.member('bob@example.com')]
@@ -127,7 +127,7 @@ describe('the key', () => {
     for (const { headers } of door.asked) expect(said).not.toContain(headers.authorization!.split(' ')[1])
   })
 
-  test('is not made twice by those who ask while it is made', async () => {
+  test('is not created twice by concurrent requests', async () => {
     const door = await startListener(answer => answer.end(EVENT))
     const place = through(door).parts!.playground!()
     let came = 0
@@ -139,7 +139,7 @@ describe('the key', () => {
     const alice = await rig.member('alice@example.com')
     const createKey = rig.store.createKey
     const slowly: typeof createKey = async key => {
-      // All have asked for it by then, and one turn later all have looked for it.
+      // By then all have asked for the key, and one turn later all have searched for it.
       while (came < 5) await new Promise(resolve => setImmediate(resolve))
       await new Promise(resolve => setImmediate(resolve))
       return createKey(key)
@@ -152,7 +152,7 @@ describe('the key', () => {
 
   test.each([
     ['revoked', async (rig: Rig, id: string) => void (await rig.store.revokeKey(id)), 2],
-    ['rotated by somebody else', async (rig: Rig, id: string) => void (await rig.store.rotateKey(id, 0)), 1],
+    ['rotated by another person', async (rig: Rig, id: string) => void (await rig.store.rotateKey(id, 0)), 1],
     [
       'rotated so that it expires, and past that',
       async (rig: Rig, id: string) => {
@@ -177,8 +177,8 @@ describe('the key', () => {
   })
 })
 
-describe('what comes out', () => {
-  test('is the answer with its receipt id, and no header that is not for people', async () => {
+describe('the answer', () => {
+  test('has its receipt id, and no header that is not for people', async () => {
     const door = await startListener(answer => {
       answer.writeHead(200, {
         'content-type': 'text/event-stream; charset=utf-8',
@@ -204,7 +204,7 @@ describe('what comes out', () => {
     for (const name of ['set-cookie', 'access-control-allow-origin', 'server']) expect(headers[name]).toBeUndefined()
   })
 
-  test('a refusal passes as it is, with what it says about trying again', async () => {
+  test('passes a refusal on unchanged, with its retry time', async () => {
     const said = { error: { message: 'Too many.', type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' } }
     const door = await startListener(answer => {
       answer.writeHead(429, {
@@ -228,7 +228,7 @@ describe('what comes out', () => {
     })
   })
 
-  test('a piece leaves when it has come, not at the end', async () => {
+  test('is sent piece by piece as it arrives', async () => {
     const { promise: inner, resolve } = Promise.withResolvers<ServerResponse>()
     const door = await startListener(answer => {
       answer.write(EVENT)
@@ -243,7 +243,7 @@ describe('what comes out', () => {
     await once(answer, 'end')
   })
 
-  test('an answer that breaks off is not ended cleanly', async () => {
+  test('that breaks off is not ended cleanly', async () => {
     const door = await startListener(answer => answer.write(EVENT, () => answer.socket!.resetAndDestroy()))
     await using rig = await startRig(through(door))
     const answer = await stream(rig, await rig.member('alice@example.com'))
@@ -251,7 +251,7 @@ describe('what comes out', () => {
     expect(answer.complete).toBe(false)
   })
 
-  test('a reader that does not read costs little, and gets everything in the end', async () => {
+  test('uses little memory with a slow reader, who gets everything in the end', async () => {
     const total = 96 * 1024 * 1024
     const piece = Buffer.alloc(64 * 1024, 'x')
     let sent = 0
@@ -261,7 +261,7 @@ describe('what comes out', () => {
     })
     await using rig = await startRig(through(door))
     const answer = await stream(rig, await rig.member('alice@example.com'))
-    // Until nothing has moved for so many turns of the loop.
+    // Until nothing has moved for a number of turns of the event loop.
     for (let still = 0, before = -1; still < 3000; still++) {
       await new Promise(resolve => setImmediate(resolve))
       if (sent !== before) still = 0
@@ -275,7 +275,7 @@ describe('what comes out', () => {
   })
 })
 
-describe('leaving', () => {
+describe('disconnecting', () => {
   test.each(['before the answer begins', 'in the middle of it'])('%s ends the inner request at once', async when => {
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<ServerResponse>()
     const door = await startListener(answer => {
@@ -288,20 +288,20 @@ describe('leaving', () => {
     asked.on('error', () => {})
     const inner = await arrived
     if (when !== 'before the answer begins') await once((await once(asked, 'response'))[0] as IncomingMessage, 'data')
-    const gone = once(inner, 'close')
+    const closed = once(inner, 'close')
     const left = performance.now()
     asked.destroy()
-    await gone
+    await closed
     expectWithin(performance.now() - left, 1000)
     expect(inner.writableFinished).toBe(false)
-    // Nothing is left behind that would trouble the next one.
+    // Nothing remains that could disturb the next request.
     expect(rig.log.filter(({ level }) => level === 'error')).toEqual([])
     expect((await alice.get('/api/session')).status).toBe(200)
   })
 })
 
-describe('the door', () => {
-  test('that is not there is said so', async () => {
+describe('the inner listener', () => {
+  test('that is missing is reported', async () => {
     await using rig = await startRig({ parts: { playground: () => null } })
     const alice = await rig.member('alice@example.com')
     const { status, body } = await alice.post<ErrorEnvelope>('/api/playground', BODY)
@@ -332,7 +332,7 @@ interface RoutePath {
   readonly asked: { method: string; url: string; headers: IncomingHttpHeaders; body: string }[]
 }
 
-/** In place of the clients' listener: reads a request, and answers as the test says. */
+/** Replaces the clients' listener: reads a request and answers as the test directs. */
 async function startListener(behave: (answer: ServerResponse) => unknown): Promise<RoutePath> {
   const asked: RoutePath['asked'] = []
   const server = createServer(async (incoming, answer) => {

@@ -15,7 +15,7 @@ import { expectWithin } from '../helpers/promised.ts'
 const BODY = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] }
 
 describe('a completion', () => {
-  test('comes as a stream, is charged to the account, and its receipt is found by its id', async () => {
+  test('is a stream, is charged to the account, and its receipt is found by its id', async () => {
     const { gateway, provider } = await start(stream({ tokens: 5, promptTokens: 12 }))
     const alice = await person(gateway, '10')
     const answer = await alice.play(BODY)
@@ -24,7 +24,7 @@ describe('a completion', () => {
     const said = await answer.text()
     expect(said.trimEnd().endsWith('data: [DONE]')).toBe(true)
     expect(said).toContain('"usage":{')
-    // 12 tokens in at $1 a million, 5 out at $2.
+    // 12 input tokens at $1 a million, 5 output tokens at $2.
     const cost = 12n * 1000n + 5n * 2000n
     expect(gateway.store.reads.findAccount(alice.accountId)).toMatchObject({
       posted: parseMoney('10') - cost,
@@ -40,7 +40,7 @@ describe('a completion', () => {
     expect(body).toMatchObject({ stream: true, stream_options: { include_usage: true } })
   })
 
-  test('that the person leaves is ended at the provider within a second, and charged for what came', async () => {
+  test('ends at the provider within a second of a disconnect and is charged for what was sent', async () => {
     const { gateway, provider } = await start(gated({ tokens: 50 }))
     const alice = await person(gateway, '10')
     const asked = alice.play(BODY)
@@ -65,7 +65,7 @@ describe('a completion', () => {
 })
 
 describe('a refusal', () => {
-  test('is the envelope of the policy that refused: no credit, no such model, a frozen account', async () => {
+  test('has the envelope of the policy that refused: no credit, no such model, a frozen account', async () => {
     const { gateway, provider } = await start(stream())
     const poor = await person(gateway, '0')
     const broke = await poor.play(BODY)
@@ -86,7 +86,7 @@ describe('a refusal', () => {
   })
 })
 
-test('a gateway that starts again knows no secret: the key is rotated, not made twice', async () => {
+test("a restarted gateway does not have the key's secret: it rotates the key and creates no second one", async () => {
   const dir = await temporaryDirectory()
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   const first = await start(stream(), dir)
@@ -221,7 +221,7 @@ async function signIn({ store, dashboardUrl }: LocalRunning, id: string, account
   }
 }
 
-/** Turn by turn until the receipt is closed; the test's time limit is the limit. */
+/** Polls until the receipt is closed; the time limit of the test applies. */
 async function settled({ store }: LocalRunning, id: string): Promise<void> {
   while (store.reads.findReceipt(id)?.charged == null) await new Promise(resolve => setImmediate(resolve))
 }

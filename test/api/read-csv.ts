@@ -1,4 +1,4 @@
-/** Reads a table as RFC 4180 has it, by the letter: apart from our own writer, to test it. Throws where it is none. */
+/** Reads a table strictly by RFC 4180, independently of our writer, to test it. Throws for anything else. */
 export function readCsv(text: string): string[][] {
   const rows: string[][] = []
   let row: string[] = []

@@ -1,4 +1,4 @@
-/** How people get in: by themselves, by an invitation, by a reset link; and who does not. */
+/** Registration, invitations and reset links: whom they admit and whom they refuse. */
 import { describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
 import type { IssuedLinkView, LinkPurposeView, SessionView } from '../../src/api/views.ts'
@@ -60,14 +60,14 @@ describe('registering', () => {
     await using rig = await inMode('open')
     const reply = await rig.browser().post('/api/register', { ...NEW, ...change })
     expect(reply).toMatchObject({ status: 400, body: { error: { code, param } } })
-    // What was sent is not said again: it may be a password in the wrong field.
+    // The error does not repeat the input: it may be a password in the wrong field.
     for (const value of Object.values(change)) {
       if (typeof value === 'string' && value.length > 7) expect(reply.text).not.toContain(value)
     }
     expect(rig.store.reads.people.list()).toEqual([])
   })
 
-  test('refuses an address that somebody has, also in capitals, without a hash', async () => {
+  test('refuses a registered address, also in capitals, without a hash', async () => {
     await using rig = await inMode('open')
     await rig.member(NEW.email)
     const hashes = rig.hashes()
@@ -88,7 +88,7 @@ describe('registering', () => {
       '\u03bd\u03af\u03ba\u03bf\u03c2@\u03b4.gr',
       '\u039d\u0399\u0301\u039a\u039f\u03a3@\u03b4.gr',
     ],
-  ])('refuses an address that somebody has, written %s, and signs both ways in', async (_, first, other) => {
+  ])('refuses a registered address, written %s, and signs both ways in', async (_, first, other) => {
     await using rig = await inMode('open')
     const { person } = await rig.member(first)
     expect(await rig.browser().post('/api/register', { ...NEW, email: other })).toMatchObject({
@@ -130,7 +130,7 @@ describe('registering', () => {
       })
       return new URL(body.url).hash.slice(1)
     }
-    // A link for anybody is no word about this address.
+    // A link for any address does not confirm this one.
     const anybody = await invite({})
     expect(await rig.browser().post('/api/join', { token: anybody, email, password: PASSWORD })).toMatchObject(refused)
     const token = await invite({ email })
@@ -146,7 +146,7 @@ describe('registering', () => {
     ['German', 'j\u00fcrgen.m\u00fcller+x_1@b\u00fccher.example'],
     ['Hindi', '\u0930\u093e\u091c@example.in'],
     ['Arabic', '\u0645\u062d\u0645\u062f@example.eg'],
-  ])('takes an address that is %s', async (_, email) => {
+  ])('accepts an address that is %s', async (_, email) => {
     await using rig = await inMode('open')
     expect((await rig.browser().post('/api/register', { ...NEW, email })).status).toBe(201)
     expect((await rig.browser().post('/api/session', { ...NEW, email })).status).toBe(201)
@@ -154,7 +154,7 @@ describe('registering', () => {
 
   test.each([
     ['a second @ in full width', 'a\uff20b@example.com'],
-    ['a character that nobody sees', 'ne\u034fw@example.com'],
+    ['an invisible character', 'ne\u034fw@example.com'],
     ['a letter of no script that names have', '\u{10330}\u{10331}@example.com'],
   ])('refuses an address with %s', async (_, email) => {
     await using rig = await inMode('open')
@@ -165,7 +165,7 @@ describe('registering', () => {
     expect(rig.store.reads.people.list()).toEqual([])
   })
 
-  test('of two at once with one address one gets it, with one account', async () => {
+  test('of two concurrent registrations of one address, one succeeds, with one account', async () => {
     await using rig = await inMode('open')
     const from = (address: number) => ({ 'x-forwarded-for': `10.0.0.${address}` })
     const replies = await Promise.all(
@@ -173,12 +173,12 @@ describe('registering', () => {
     )
     const codes = replies.map(({ status }) => status).sort()
     expect(codes[0]).toBe(201)
-    // A third place for one person is not to be had: that is 503.
+    // A person has two places for hashes; the third is refused with 503.
     expect(codes.slice(1).every(status => status === 409 || status === 503)).toBe(true)
     expect(rig.store.reads.listAccounts()).toHaveLength(1)
   })
 
-  test('makes an account with its plan and first credit, and signs in', async () => {
+  test('creates an account with its plan and first credit, and signs in', async () => {
     await using rig = await inMode('open')
     const browser = rig.browser()
     const { status, body } = await browser.post<SessionView>('/api/register', { ...NEW, email: 'New@Example.com' })
@@ -194,7 +194,7 @@ describe('registering', () => {
     ['128 characters of four bytes each', '🔑🚪'.repeat(64)],
     ['blanks alone', ' \u00a0'.repeat(4)],
     ['control characters', '\u0000\u0001\t\n\r\u001b\u007f\u0000'],
-  ])('takes a password of %s, and no other one that begins or ends like it', async (_, password) => {
+  ])('accepts a password of %s, but no other one with the same beginning or end', async (_, password) => {
     await using rig = await inMode('open')
     await rig.browser().post('/api/register', { ...NEW, password })
     const signIn = async (text: string) => {
@@ -208,7 +208,7 @@ describe('registering', () => {
     }
   })
 
-  test('a password typed on another system, composed otherwise, is the same', async () => {
+  test('treats a password in another Unicode composition as the same', async () => {
     await using rig = await inMode('open')
     await rig.browser().post('/api/register', { ...NEW, password: 'gr\u00fcn-gr\u00fcn' })
     const reply = await rig.browser().post('/api/session', { ...NEW, password: 'gru\u0308n-gru\u0308n' })
@@ -250,7 +250,7 @@ describe('an invitation', () => {
         return invite(rig, { kind: 'reset', personId: person.id, plan: null, credit: 0n })
       },
     ],
-  ])('that %s lets nobody in', async (what, make) => {
+  ])('that %s lets no one in', async (what, make) => {
     await using rig = await inMode('invitation')
     const token = (await make(rig))?.token ?? 'A'.repeat(43)
     const before = rig.store.reads.people.list()
@@ -264,7 +264,7 @@ describe('an invitation', () => {
     expect(look.status).toBe(what === 'is a reset link' ? 200 : 404)
   })
 
-  test.each(['open', 'invitation'] as const)('makes an account where registration is %s', async mode => {
+  test.each(['open', 'invitation'] as const)('creates an account where registration is %s', async mode => {
     await using rig = await inMode(mode)
     const { token } = await invite(rig)
     const look = await rig.browser().post<LinkPurposeView>('/api/link', { token })
@@ -276,7 +276,7 @@ describe('an invitation', () => {
     expect((await browser.get('/api/session')).status).toBe(200)
   })
 
-  test('to an account lets people join it, and adds no credit', async () => {
+  test('into an account lets people join it and adds no credit', async () => {
     await using rig = await inMode('closed')
     const alice = await rig.member('alice@example.com')
     const { token } = await invite(rig, { accountId: alice.accountId, plan: null, credit: 0n })
@@ -287,7 +287,7 @@ describe('an invitation', () => {
     expect(body.person.role).toBe('member')
   })
 
-  test('to a new account lets nobody in where registration is closed, but for an operator', async () => {
+  test('for a new account admits no one where registration is closed, except operators', async () => {
     await using rig = await inMode('closed')
     const member = await invite(rig)
     expect(await rig.browser().post('/api/join', { ...NEW, token: member.token })).toMatchObject({
@@ -299,7 +299,7 @@ describe('an invitation', () => {
     expect(body.person.role).toBe('operator')
   })
 
-  test('for an address lets only that one in', async () => {
+  test('for an address admits only that address', async () => {
     await using rig = await inMode('invitation')
     const { token } = await invite(rig, { email: NEW.email })
     const other = await rig.browser().post('/api/join', { ...NEW, email: 'other@example.com', token })
@@ -308,7 +308,7 @@ describe('an invitation', () => {
     expect(body.person.email).toBe(NEW.email)
   })
 
-  test('for anybody needs an address, one that nobody has; the link is good for another try', async () => {
+  test('without an address needs one that is not registered, and the link stays valid after a refusal', async () => {
     await using rig = await inMode('invitation')
     await rig.member('alice@example.com')
     const { token } = await invite(rig)
@@ -322,7 +322,7 @@ describe('an invitation', () => {
     expect(await join({ email: NEW.email })).toMatchObject({ status: 201 })
   })
 
-  test('lets one of two in who use it at once', async () => {
+  test('used twice at once admits one', async () => {
     await using rig = await inMode('invitation')
     const { token } = await invite(rig)
     const join = (email: string, index: number) =>
@@ -356,7 +356,7 @@ describe('a reset link', () => {
     expect(await reset('a third password')).toMatchObject({ status: 404, body: { error: { code: 'link_invalid' } } })
   })
 
-  test('is none for which an invitation is taken', async () => {
+  test('is refused where an invitation is expected', async () => {
     await using rig = await startRig()
     const { token } = await invite(rig)
     const reply = await rig.browser().post('/api/reset', { token, password: PASSWORD })

@@ -1,4 +1,4 @@
-/** Tables for spreadsheets: what strangers have written stays text in them, and comes out again as it was. */
+/** Tables for spreadsheets: text of strangers stays text in them, and reads back unchanged. */
 import { describe, expect, test } from 'vitest'
 import { toCsv } from '../../src/api/csv.ts'
 import { seeded } from '../helpers/seeded.ts'
@@ -15,7 +15,7 @@ const cellOf = (value: string | number | null) =>
 
 describe('a cell', () => {
   test.each([
-    // Formulas, however they begin.
+    // Formulas, in all their beginnings.
     ['=1+1', "'=1+1"],
     ['+1+1', "'+1+1"],
     ['-1+1', "'-1+1"],
@@ -36,18 +36,18 @@ describe('a cell', () => {
     ['-1e5', "'-1e5"],
     ['-1.', "'-1."],
     ['- a list', "'- a list"],
-    // ... also behind what another program takes for the end of a cell.
+    // Also behind characters that another program takes for the end of a cell.
     ['a;=1+1', '"a;=1+1"'],
     ['a\t=1+1', '"a\t=1+1"'],
     ['a",=1+1', '"a"",=1+1"'],
     ['a\r\n=1+1', '"a\r\n=1+1"'],
-    // Numbers are none.
+    // Numbers are not formulas.
     ['-1', '-1'],
     ['-0.000034000', '-0.000034000'],
     ['12.500000000', '12.500000000'],
     [-5, '-5'],
     [0, '0'],
-    // Anything else is as it is, quoted where it must be.
+    // Anything else is unchanged, and quoted where necessary.
     [null, ''],
     ['', ''],
     ['plain', 'plain'],
@@ -63,11 +63,11 @@ describe('a cell', () => {
   })
 })
 
-test('no rows are a header', () => {
+test('a table without rows is its header', () => {
   expect(toCsv(COLUMNS, [])).toBe('name,amount\r\n')
 })
 
-test('whatever is written can be read again, to the last character but the apostrophe', () => {
+test('all text reads back to the last character, except for the added apostrophe', () => {
   const random = seeded(5)
   const characters = ['=', '+', '-', '@', '"', ',', ';', '\r', '\n', '\t', ' ', 'a', '1', '.', "'", 'é', '🎈', '＝']
   const word = () =>

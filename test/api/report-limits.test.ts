@@ -1,4 +1,4 @@
-/** How much one may ask for at once: what is refused, what the refusal advises, and that the advice helps. */
+/** Limits of reports: which are refused, what the refusal advises, and that the advice works. */
 import { describe, expect, test } from 'vitest'
 import type { ErrorEnvelope } from '#contract'
 import { MAX_ROWS } from '../../src/api/usage.ts'
@@ -9,7 +9,7 @@ import { type Rig, type SignedIn, startRig } from './rig.ts'
 
 const HOUR = 3_600_000
 
-/** So many exchanges of so many models with two keys, one after the other in time. */
+/** A number of exchanges of a number of models with two keys, one after the other. */
 async function use(
   rig: Rig,
   who: SignedIn,
@@ -28,7 +28,7 @@ async function use(
 }
 
 describe('usage', () => {
-  test('of more rows than an answer holds is refused, and what is advised is answered', async () => {
+  test('with too many rows for an answer is refused, and the advised request is answered', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     await use(rig, alice, { count: MAX_ROWS + 1, name: index => `m${index}` })
@@ -57,10 +57,10 @@ describe('usage', () => {
     expect(body.total).toMatchObject({ requests: MAX_ROWS + 1, charged: '0.000004001' })
   })
 
-  test('by the step that fits, when none is said', async () => {
+  test('uses the step that fits if the request names none', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
-    // The same thousand models in five hours of one day: too much by the hour.
+    // The same thousand models in five hours of one day: too many rows by the hour.
     rig.clock.ms = Math.ceil(rig.clock.ms / (24 * HOUR)) * 24 * HOUR
     await use(rig, alice, { count: 5000, spreadMs: 10 * HOUR, name: index => `m${index % 1000}` })
     const from = `from=${new Date(rig.clock.ms - 12 * HOUR).toISOString()}`
@@ -70,7 +70,7 @@ describe('usage', () => {
     expect((await alice.get<UsageView>(`/api/usage?by=none&${from}`)).body.step).toBe('hour')
   })
 
-  test('is never an answer of more than a million bytes, whatever models are called', async () => {
+  test('never exceeds a million bytes, whatever the models are called', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     await use(rig, alice, { count: 1200, name: index => `${'é'.repeat(400)}${index}` })
@@ -85,7 +85,7 @@ describe('usage', () => {
 })
 
 describe('the ledger as a file', () => {
-  test('with several pages, most of them free requests, has all that was charged; the head alone costs nobody a turn', async () => {
+  test('with several pages, mostly of free requests, has all charges; HEAD does not count as a download', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     await use(rig, alice, { count: 1400, name: () => 'm' })

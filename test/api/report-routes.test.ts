@@ -1,4 +1,4 @@
-/** What people see of their own account: who else's they do not, then that every figure is the ledger's. */
+/** Reports of a person's own account: those of others are refused, and every figure matches the ledger. */
 import { describe, expect, test } from 'vitest'
 import { formatMoney, type Outcome, parseMoney } from '#contract'
 import type { By } from '../../src/api/usage.ts'
@@ -15,8 +15,8 @@ const counts = countsOf('ledger')
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
-describe('what is not told', () => {
-  test('nobody sees the ledger, the receipts or the usage of another account', async () => {
+describe('access', () => {
+  test('no one sees the ledger, the receipts or the usage of another account', async () => {
     await using rig = await startRig()
     const [alice, eve] = [await rig.member('alice@example.com'), await rig.member('eve@example.com')]
     const key = await aKey(rig, alice, 'theirs')
@@ -39,7 +39,7 @@ describe('what is not told', () => {
       expect(text).not.toContain('req_alice')
     }
     expect((answers[4] as Reply<UsageView>).body.total.requests).toBe(0)
-    // A cursor of somebody else's list leads nowhere but through one's own.
+    // A cursor from another person's list only pages through one's own list.
     const { body } = await alice.get<PageView<EntryView>>('/api/entries?limit=1')
     const stolen = await eve.get<PageView<EntryView>>(`/api/entries?after=${encodeURIComponent(body.next!)}`)
     expect(JSON.stringify(stolen.body)).not.toContain('alice')
@@ -78,7 +78,7 @@ describe('what is not told', () => {
   })
 
   test.each(['nonsense', '%00', 'e30', 'W10', `${'A'.repeat(400)}`, 'WyJ4IiwiMSJd'])(
-    'a cursor %s that nobody gave is refused',
+    'a cursor %s that the API did not issue is refused',
     async cursor => {
       await using rig = await startRig()
       const alice = await rig.member('alice@example.com')
@@ -89,7 +89,7 @@ describe('what is not told', () => {
   )
 })
 
-test('the account has its balance', async () => {
+test('the account view has the balance', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   await rig.store.ledger.hold(
@@ -105,7 +105,7 @@ test('the account has its balance', async () => {
   })
 })
 
-test('models are the public ones, with prices and other names', async () => {
+test('models are the public ones, with prices and aliases', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const { body } = await alice.get<PageView<ModelView>>('/api/models')
@@ -116,7 +116,7 @@ test('models are the public ones, with prices and other names', async () => {
 })
 
 describe('lists', () => {
-  test('entries in pages are the ledger, each once, the newest first, and sum up to the balance', async () => {
+  test('the pages of entries are the ledger, each entry once, the newest first, and they add up to the balance', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     await history(rig, [alice], { exchanges: 40, seed: 1 })
@@ -145,7 +145,7 @@ describe('lists', () => {
       note: 'thanks',
       model: null,
     })
-    // Whatever page an entry stands on, its balance is what all up to it add up to.
+    // On any page, the balance of an entry is the sum of all entries up to it.
     let balance = 0n
     for (const entry of all.toReversed()) {
       balance += nano(entry.amount)
@@ -158,7 +158,7 @@ describe('lists', () => {
     }
   })
 
-  test('receipts can be picked by key, model and outcome', async () => {
+  test('receipts can be filtered by key, model and outcome', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const done = await history(rig, [alice], { exchanges: 60, seed: 2 })
@@ -179,7 +179,7 @@ describe('lists', () => {
   })
 })
 
-test('receipts can be picked by a tag, and a file has all tags of an exchange', async () => {
+test('receipts can be filtered by a tag, and a file has all tags of an exchange', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const { accountId } = alice
@@ -210,7 +210,7 @@ test('receipts can be picked by a tag, and a file has all tags of an exchange', 
 })
 
 describe('usage', () => {
-  test('is what was settled, however it is asked for', async () => {
+  test('equals the settled exchanges for any grouping and range', async () => {
     await using rig = await startRig()
     const people = [await rig.member('alice@example.com'), await rig.member('bob@example.com')]
     const done = await history(rig, people, { exchanges: counts(150, 5000), seed: 3 })
@@ -232,15 +232,15 @@ describe('usage', () => {
       expect(body.rows, query).toEqual(oracle(own, span, by))
       expect(body.total, query).toEqual(sumOf(own))
 
-      // The same for the operator, and of everybody.
+      // The same for the operator, over all accounts.
       expect((await operator.get(`/api/operator/accounts/${who.accountId}/usage?${query}`)).body).toEqual(body)
       const ofAll = by === 'model' ? by : 'none'
       const { body: all } = await operator.get<UsageView>(
         `/api/operator/usage?${query.replace(/by=.*/, `by=${ofAll}`)}`,
       )
-      const everybody = done.filter(({ at }) => at >= range.from && at < range.to)
-      expect(all.rows).toEqual(oracle(everybody, span, ofAll))
-      expect(all.total).toEqual(sumOf(everybody))
+      const inRange = done.filter(({ at }) => at >= range.from && at < range.to)
+      expect(all.rows).toEqual(oracle(inRange, span, ofAll))
+      expect(all.total).toEqual(sumOf(inRange))
     }
   })
 
@@ -251,7 +251,7 @@ describe('usage', () => {
     [`from=${iso(1_800_000_000_000 - 3 * DAY)}&step=day`, 'day', 3 * DAY],
     [`from=${iso(1_800_000_000_000 - 31 * DAY)}&step=hour`, 'hour', 31 * DAY],
     [`from=${iso(1_800_000_000_000 - 400 * DAY)}`, 'day', 400 * DAY],
-  ])('"%s" is by the %s', async (query, step, length) => {
+  ])('"%s" is grouped by the %s', async (query, step, length) => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const { body } = await alice.get<UsageView>(`/api/usage?${query}`)
@@ -264,7 +264,7 @@ describe('usage', () => {
     expect(Date.parse(body.to) - Date.parse(body.from)).toBeLessThanOrEqual(length + 2 * DAY)
   })
 
-  test('an offset of the time is understood', async () => {
+  test('a UTC offset is accepted', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     const query = `from=${encodeURIComponent('2027-01-10T02:00:00+02:00')}&to=2027-01-12T00:00:00Z&step=day`
@@ -306,7 +306,7 @@ describe('files for spreadsheets', () => {
     expect(summed[1]!.at(-1)).toBe(formatMoney(7n * BigInt(HOSTILE.length)))
   })
 
-  test('the ledger has every entry of its time, to the nano-dollar, and no note is a formula', async () => {
+  test('the ledger has every entry of the range, to the nano-dollar, and no note is a formula', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     await history(rig, [alice], { exchanges: 30, seed: 5 })
@@ -373,7 +373,7 @@ interface Done {
   readonly tokens: readonly [prompt: number, cached: number, completion: number, reasoning: number]
 }
 
-/** Exchanges of the last 20 days, in order of time, with two keys a person and three models. */
+/** Exchanges of the last 20 days, in order of time, with two keys per person and three models. */
 async function history(
   rig: Rig,
   people: readonly SignedIn[],
@@ -403,7 +403,7 @@ async function history(
     )
   }
   rig.clock.ms += 1
-  // Their sessions are long over by now.
+  // Their sessions have expired by now.
   for (const who of people) who.cookie = await rig.store.people.createSession(who.person.id)
   return done
 }
@@ -433,7 +433,7 @@ async function aKey({ store }: Rig, { accountId }: SignedIn, name: string): Prom
   return key.id
 }
 
-/** All pages, one behind the other. */
+/** The items of all pages. */
 async function everything<Item>(who: SignedIn, path: string, limit: number): Promise<Item[]> {
   const items: Item[] = []
   for (let after = ''; ; ) {
@@ -446,7 +446,7 @@ async function everything<Item>(who: SignedIn, path: string, limit: number): Pro
   }
 }
 
-/** By filtering, once for each row: slow, and unlike how it is done. */
+/** By filtering once per row: slow, but independent of the implementation. */
 function oracle(done: readonly Done[], span: number, by: By): object[] {
   const groups = new Map<string, Done[]>()
   for (const each of done) {

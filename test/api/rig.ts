@@ -1,9 +1,9 @@
 /**
- * The account API on real listeners with a real store in memory, a clock that is set by hand, and clients that behave like
+ * The account API on real listeners, with a real store in memory and a clock set by hand. Its clients behave like
  * a browser (a cookie jar, the headers of our own page) or like an operator's machine.
  *
- * Every answer that comes through a client is held against its route's schema, or as an error against the codes that the
- * route says it has; so a test that calls a route tests its description too.
+ * Every answer is checked against the schema of its route, and every error against the route's error codes.
+ * So a test that calls a route tests its description too.
  *
  * @example
  * await using rig = await startRig()
@@ -39,26 +39,26 @@ import type { LocalStore } from '../../src/store/local-store.ts'
 import type { Membership, Person, Role } from '../../src/store/people/people.ts'
 import { SECRET, type TestClock, testClock } from '../store/helpers.ts'
 
-/** A password that everybody of a rig has. */
+/** The password of every person in a rig. */
 export const PASSWORD = 'correct horse battery'
 
 export interface RigOptions {
-  /** What of the parts is another than usual. */
+  /** Replaces parts of the API. */
   readonly parts?: Partial<ApiParts>
-  /** Behind a proxy: `https://gate.example.com`. Left out: plain http on loopback. */
+  /** Behind a proxy: `https://gate.example.com`. Default: plain http on loopback. */
   readonly dashboardUrl?: string
-  /** Makes the real hashes, of 19 MiB each. Left out: quick ones, which are counted all the same. */
+  /** Makes the real hashes, of 19 MiB each. Default: quick ones, which are counted too. */
   readonly derive?: Derive
   readonly routes?: readonly ApiRoute[]
-  /** Where the admin listener says that it listens. Left out: loopback. */
+  /** The address that the admin listener reports. Default: loopback. */
   readonly adminHost?: string
-  /** Who may read /metrics. Left out: whoever reaches it. */
+  /** Access to /metrics. Default: open. */
   readonly metrics?: 'token' | 'open'
-  /** What is wrong with the files on disk. */
+  /** Problems with the files on disk. */
   readonly configurationProblem?: string
 }
 
-/** What came back. `body` is parsed where it is JSON. */
+/** A reply. `body` is parsed if it is JSON. */
 export interface Reply<Body = unknown> {
   readonly status: number
   readonly headers: IncomingHttpHeaders
@@ -68,13 +68,13 @@ export interface Reply<Body = unknown> {
 
 export interface CallOptions {
   readonly body?: unknown
-  /** Sent as it is, in place of `body`. */
+  /** Sent unchanged, in place of `body`. */
   readonly raw?: string
-  /** Beside or in place of the client's own; undefined leaves one out. */
+  /** Added to or replacing the client's own; undefined removes one. */
   readonly headers?: Readonly<Record<string, string | undefined>>
 }
 
-/** The type of a body is what the test knows it to be: the rig has held it against the schema of that view. */
+/** The test chooses the type of a body; the rig has checked it against the schema of that view. */
 export interface Client {
   call<Body>(method: string, path: string, options?: CallOptions): Promise<Reply<Body>>
   get<Body>(path: string): Promise<Reply<Body>>
@@ -84,11 +84,11 @@ export interface Client {
   delete<Body>(path: string): Promise<Reply<Body>>
 }
 
-/** A client at the dashboard's door; keeps cookies as a browser does. */
+/** A client of the dashboard listener; keeps cookies as a browser does. */
 export interface Browser extends Client {
   /** The session's secret; null when signed out. */
   cookie: string | null
-  /** What shows that somebody has signed in here before; null when nobody has. */
+  /** The cookie of a known browser; null before the first sign-in. */
   device: string | null
 }
 
@@ -106,19 +106,19 @@ export interface Rig extends AsyncDisposable {
   readonly origin: string
   readonly ports: { readonly dashboard: number; readonly admin: number }
   readonly log: readonly Readonly<Record<string, unknown>>[]
-  /** How many passwords were hashed so far. */
+  /** The number of passwords hashed so far. */
   hashes(): number
   browser(): Browser
-  /** At the admin listener's door. */
+  /** A client of the admin listener. */
   machine(token?: string): Client
-  /** A person with an account of their own and $10, or one who joins an account, signed in. */
+  /** A person with their own account and $10, or one who joins an account, signed in. */
   member(email: string, accountId?: string): Promise<SignedIn>
   operator(email?: string): Promise<SignedIn>
   /** An operator's token. */
   token(name?: string): Promise<string>
 }
 
-/** On a slow machine a client may need minutes for what it sends. */
+/** On a slow machine a client may need minutes to send its request. */
 const UNHURRIED = { headersTimeout: 0, requestTimeout: 0 }
 
 export async function startRig(options: RigOptions = {}): Promise<Rig> {
@@ -131,7 +131,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
     hashes++
     return derive(parameters)
   })
-  // Known once the listener has its port, which is before anybody asks.
+  // Known once the listener has its port, which is before the first request.
   const ports = { dashboard: 0, admin: 0 }
   const origins = () =>
     options.dashboardUrl === undefined
@@ -149,7 +149,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   ;[ports.dashboard, ports.admin] = (await Promise.all(servers.map(listen))) as [number, number]
   const origin = origins()[0]!
   const agent = new Agent({ keepAlive: true })
-  // The admin listener has the operators' routes only; anything else there is an unknown address.
+  // The admin listener has the operators' routes only; any other path is an unknown address.
   const reach = (port: number) =>
     createClient({ port, agent, routes: routes.filter(each => port !== ports.admin || each.audience === 'operator') })
 
@@ -305,7 +305,7 @@ function lines(log: Record<string, unknown>[]): Log {
   return { info: write('info'), warn: write('warn'), error: write('error') }
 }
 
-/** What the applications of app.ts ask the gateway for; one trusted proxy, so that a test can say where it comes from. */
+/** The parts of the gateway that app.ts needs; one trusted proxy, so that a test can choose the client address. */
 function surroundings(log: Record<string, unknown>[], options: RigOptions): AppParts {
   const admin = { host: options.adminHost ?? '127.0.0.1', port: 0 }
   const { metrics = 'open', configurationProblem: configuration } = options
@@ -380,13 +380,13 @@ function standing(schema: Schema): Schema {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"view:'))
 }
 
-/** Throws unless a value is as the schema of this name says. */
+/** Throws unless a value matches the schema of this name. */
 export function checkView(name: SchemaName, value: unknown): void {
   const validate = ajv.getSchema(`view:${name}`)!
   if (!validate(value)) throw new Error(`not a ${name}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value)}`)
 }
 
-/** The route that a path belongs to, for tests: the one with the fewest places that fits. */
+/** The route of a path, for tests: of those that match, the one with the fewest parameters. */
 export function routeOf(method: string, path: string, routes: readonly ApiRoute[] = ROUTES): ApiRoute | undefined {
   const [pathname = ''] = path.split('?')
   const fits = (route: ApiRoute) =>

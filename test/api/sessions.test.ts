@@ -1,4 +1,4 @@
-/** Sessions: the cookie, when one begins and ends, and that nobody can bring one of their own. */
+/** Sessions: the cookie, when a session begins and ends, and that no one can bring their own. */
 import { describe, expect, test } from 'vitest'
 import { cookieFor, readCookie } from '../../src/api/sessions.ts'
 import type { AboutView, SessionView } from '../../src/api/views.ts'
@@ -58,7 +58,7 @@ describe('the cookie', () => {
     expect(readCookie(header, secure)).toBe(found)
   })
 
-  test('reads back what it sets', () => {
+  test('parses the cookie that it sets', () => {
     for (const secure of [true, false]) {
       expect(readCookie(cookieFor(SECRET, secure).split(';')[0], secure)).toBe(SECRET)
       expect(readCookie(cookieFor(null, secure).split(';')[0], secure)).toBeNull()
@@ -80,11 +80,11 @@ describe('a session', () => {
       rig.clock.ms += minutes * MINUTE_MS
     }
     expect(await isIn(alice)).toBe(live)
-    // Gone from the store too, not only refused.
+    // Deleted from the store too.
     expect(rig.store.reads.people.findSession(alice.cookie!) !== undefined).toBe(live)
   })
 
-  test('says when it ends at the latest', async () => {
+  test('states its latest end', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     const ends = new Date(rig.clock.ms + 8 * HOUR_MS).toISOString()
@@ -92,7 +92,7 @@ describe('a session', () => {
     expect((await alice.get<SessionView>('/api/session')).body.expires_at).toBe(ends)
   })
 
-  test('an ended one does not come back when the clock is set back', async () => {
+  test('that has ended does not come back when the clock is set back', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     rig.clock.ms += 31 * MINUTE_MS
@@ -119,7 +119,7 @@ describe('a session', () => {
     expect(rig.store.reads.people.findSession(alice.cookie!)!.seenAt).toBe(rig.clock.ms - MINUTE_MS)
   })
 
-  test('goes on for reading while its use cannot be written down', async () => {
+  test('still allows reads while its use cannot be written', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     rig.clock.ms += 2 * MINUTE_MS
@@ -132,7 +132,7 @@ describe('a session', () => {
     expect(rig.log.filter(({ level }) => level === 'warn')).toHaveLength(1)
   })
 
-  test('begins anew at each sign-in: one that was brought along is not taken over, and the one before ends', async () => {
+  test('is new at each sign-in: a planted one is not adopted, and the previous one ends', async () => {
     await using rig = await startRig()
     const mallory = await rig.member('mallory@example.com')
     await rig.member(ALICE)
@@ -147,7 +147,7 @@ describe('a session', () => {
     const { body } = await signIn(victim)
     expect(body.person.email).toBe(ALICE)
     expect(victim.cookie).not.toBe(mallory.cookie)
-    // Whoever planted it has nothing of it: it is not Alice's, and not even theirs any more.
+    // A planted session is worthless: it is not Alice's and no longer valid.
     expect(await isIn(mallory)).toBe(false)
 
     const first = victim.cookie
@@ -156,7 +156,7 @@ describe('a session', () => {
     expect(rig.store.reads.people.findSession(first!)).toBeUndefined()
   })
 
-  test('is one of several, which end one by one when each signs out', async () => {
+  test('is one of several, which end separately at sign-out', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const [desk, phone] = [rig.browser(), rig.browser()]
@@ -171,7 +171,7 @@ describe('a session', () => {
     expect((await replay.delete('/api/session')).status).toBe(401)
   })
 
-  test('ends everywhere when the password changes, and here begins anew', async () => {
+  test('ends everywhere when the password changes, and a new one begins here', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     const [desk, phone] = [rig.browser(), rig.browser()]
@@ -203,7 +203,7 @@ describe('a session', () => {
     expect((await signIn(rig.browser())).status).toBe(201)
   })
 
-  test('ends with its person', async () => {
+  test('ends when its person is removed', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     await rig.store.people.remove(alice.person.id)
@@ -211,7 +211,7 @@ describe('a session', () => {
     expect((await signIn(rig.browser())).status).toBe(401)
   })
 
-  test('of an operator who is one no more lets in a member only, from the next request on', async () => {
+  test('of a demoted operator has member access only, from the next request on', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     await rig.operator('another@example.com')

@@ -1,4 +1,4 @@
-/** Signing in: who gets in, what is said to whom does not, and how often anybody may try. */
+/** Signing in: accepted and refused credentials, what a refusal reveals, and the limits on attempts. */
 import { describe, expect, test } from 'vitest'
 import { argon2id } from '../../src/api/password.ts'
 import type { SessionView } from '../../src/api/views.ts'
@@ -14,7 +14,7 @@ const QUARTER_HOUR_MS = 15 * 60_000
 describe('signing in', () => {
   test.each<[what: string, body: unknown, status: number, code: string, param: string | null]>([
     ['a wrong password', { email: ALICE, password: WRONG }, 401, 'wrong_credentials', null],
-    ['an unknown address', { email: 'nobody@example.com', password: PASSWORD }, 401, 'wrong_credentials', null],
+    ['an unknown address', { email: 'unknown@example.com', password: PASSWORD }, 401, 'wrong_credentials', null],
     ['an empty password', { email: ALICE, password: '' }, 401, 'wrong_credentials', null],
     [
       'the right one with a blank behind it',
@@ -46,7 +46,7 @@ describe('signing in', () => {
   test.each([
     ['as it was registered', ALICE],
     ['in capitals', 'ALICE@Example.COM'],
-  ])('takes the right password, the address %s', async (_, email) => {
+  ])('accepts the right password with the address %s', async (_, email) => {
     await using rig = await startRig()
     const { person } = await rig.member(ALICE)
     const browser = rig.browser()
@@ -57,23 +57,23 @@ describe('signing in', () => {
     expect((await browser.get('/api/session')).body).toEqual(reply.body)
   })
 
-  test('says the same of a wrong password and of nobody, but for the id of the request', async () => {
+  test('answers a wrong password and an unknown address alike, except for the request id', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const wrong = await rig.browser().post('/api/session', { email: ALICE, password: WRONG })
-    const nobody = await rig.browser().post('/api/session', { email: 'nobody@example.com', password: WRONG })
+    const unknown = await rig.browser().post('/api/session', { email: 'unknown@example.com', password: WRONG })
     const comparable = ({ headers: { date, 'x-request-id': id, ...headers }, ...rest }: Reply) => ({ ...rest, headers })
-    expect(comparable(nobody)).toEqual(comparable(wrong))
+    expect(comparable(unknown)).toEqual(comparable(wrong))
   })
 
-  test('takes as long for nobody as for somebody', async () => {
+  test('takes as long for an unknown address as for a known one', async () => {
     await using rig = await startRig({ derive: argon2id })
     await rig.member(ALICE)
     const times: Record<'known' | 'unknown', number[]> = { known: [], unknown: [] }
-    // By turns, so that a busy machine slows both.
+    // Alternating, so that a busy machine slows both.
     for (let round = 0; round < counts(9, 60); round++) {
       for (const kind of ['known', 'unknown'] as const) {
-        const email = kind === 'known' ? ALICE : `nobody${round}@example.com`
+        const email = kind === 'known' ? ALICE : `unknown${round}@example.com`
         const start = performance.now()
         await rig.browser().post('/api/session', { email, password: WRONG })
         times[kind].push(performance.now() - start)
@@ -85,7 +85,7 @@ describe('signing in', () => {
     expect(ratio).toBeLessThan(2)
   })
 
-  test('hashes the password better when its parameters are old, and only then', async () => {
+  test('rehashes the password if its parameters are old', async () => {
     await using rig = await startRig()
     const { person } = await rig.member(ALICE)
     const signIn = () => rig.browser().post('/api/session', { email: ALICE, password: PASSWORD })
@@ -94,7 +94,7 @@ describe('signing in', () => {
     await signIn()
     expect(stored()).toBe(today)
 
-    // The quick hash of a rig does not depend on the parameters.
+    // The quick hash of a rig ignores the parameters.
     await rig.store.people.upgradePassword(person.id, today.replace('m=19456,t=2', 'm=8192,t=1'))
     expect((await rig.browser().post('/api/session', { email: ALICE, password: WRONG })).status).toBe(401)
     expect(stored()).toContain('m=8192,t=1')
@@ -105,8 +105,8 @@ describe('signing in', () => {
   })
 })
 
-describe('how often', () => {
-  test('of 10,000 guesses from everywhere, ten are tried at an account', async () => {
+describe('limits on attempts', () => {
+  test('of 10,000 guesses from many addresses, ten are tried at an account', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const before = rig.hashes()
@@ -120,7 +120,7 @@ describe('how often', () => {
     expect(rig.hashes() - before).toBe(10)
   })
 
-  test('another way to write an address is not another ten tries', async () => {
+  test('another spelling of an address does not allow ten more attempts', async () => {
     await using rig = await startRig()
     await rig.member('z\u00fcz\u00fc@example.com')
     const ways = ['z\u00fcz\u00fc', 'zu\u0308z\u00fc', '\uff5au\u0308zu\u0308', 'zu\u0308zu\u0308', 'Z\u00dcZU\u0308']
@@ -135,7 +135,7 @@ describe('how often', () => {
   test('guesses at many accounts from one address wait longer and longer: 20 at once, then 9 in a quarter of an hour', async () => {
     await using rig = await startRig()
     let next = 0
-    const guess = () => tryFrom(rig, '10.0.0.1', `nobody${next++}@example.com`)
+    const guess = () => tryFrom(rig, '10.0.0.1', `unknown${next++}@example.com`)
     for (let count = 0; count < 20; count++) expect((await guess()).status).toBe(401)
     const waits: number[] = []
     for (let passedMs = 0; passedMs < QUARTER_HOUR_MS; passedMs += waits.at(-1)!) {
@@ -147,11 +147,11 @@ describe('how often', () => {
     }
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 512].map(seconds => seconds * 1000))
     expect(rig.hashes()).toBe(30)
-    // From elsewhere it goes on.
+    // Other addresses are not affected.
     expect((await tryFrom(rig, '10.0.0.2', 'nobody1@example.com')).status).toBe(401)
   })
 
-  test('one stranger at one address does not lock an account; ten at ten do, for other strangers', async () => {
+  test('one stranger at one address does not lock an account; ten at ten addresses lock it for other strangers', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     let tried = 0
@@ -167,7 +167,7 @@ describe('how often', () => {
     expect(codeOf(await rightFrom(rig, '10.0.0.3'))).toBe('too_many_attempts')
   })
 
-  test('strangers are refused the right password too, until the first tries are a quarter of an hour old; the answer says when', async () => {
+  test('strangers are refused even the right password until the first attempts are a quarter of an hour old; the answer has the wait', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const right = () => rightFrom(rig, '10.0.0.1')
@@ -179,19 +179,19 @@ describe('how often', () => {
     expect(refused).toMatchObject({ status: 429, body: { error: { code: 'too_many_attempts' } } })
     const waitMs = Number(refused.headers['retry-after-ms'])
     expect(waitMs).toBe(QUARTER_HOUR_MS - 10_000)
-    // Knocking does not make it longer.
+    // Further attempts do not extend the wait.
     rig.clock.ms += waitMs - 1
     expect((await right()).status).toBe(429)
     rig.clock.ms += 1
     expect((await right()).status).toBe(201)
   })
 
-  test('of all strangers together, 50 passwords are hashed in 10 seconds, and more wait their turn', async () => {
+  test('for all strangers together, 50 passwords are hashed in 10 seconds, and more wait', async () => {
     await using rig = await startRig()
     for (const round of [1, 2]) {
       const codes: string[] = []
       for (let guess = 0; guess < 60; guess++) {
-        codes.push(codeOf(await tryFrom(rig, `10.${round}.${guess}.1`, `nobody${guess}@example.com`)))
+        codes.push(codeOf(await tryFrom(rig, `10.${round}.${guess}.1`, `unknown${guess}@example.com`)))
       }
       expect(codes).toEqual([...Array(50).fill('wrong_credentials'), ...Array(10).fill('too_many_attempts')])
       expect(rig.hashes()).toBe(50 * round)
@@ -199,7 +199,7 @@ describe('how often', () => {
     }
   })
 
-  test('signing in does not count, so nobody is locked out by doing it often', async () => {
+  test('a successful sign-in does not count, so frequent sign-ins lock no one out', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     for (let round = 0; round < 30; round++) {
@@ -208,7 +208,7 @@ describe('how often', () => {
     }
   })
 
-  test('signing in does not forget the guesses before it', async () => {
+  test('signing in does not reset the count of earlier guesses', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     for (let guess = 0; guess < 9; guess++) await tryFrom(rig, `10.1.${guess}.1`)
@@ -217,7 +217,7 @@ describe('how often', () => {
     expect((await tryFrom(rig, '10.1.10.1')).status).toBe(429)
   })
 
-  test('the current password of a change counts as well, for the session', async () => {
+  test('the current password of a change counts as well, per session', async () => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
     const change = (current: string) => alice.post('/api/password', { current, new: 'another password' })
@@ -227,7 +227,7 @@ describe('how often', () => {
     expect((await change(PASSWORD)).status).toBe(429)
   })
 
-  test("one stranger's hash at a time, 32 wait, the others are told to come again, and none of those counts as a try", async () => {
+  test('one hash of strangers runs at a time and 32 wait; others are refused with a retry time, and no refusal counts as an attempt', async () => {
     let inside = 0
     let most = 0
     const { promise: open, resolve } = Promise.withResolvers<void>()
@@ -239,7 +239,7 @@ describe('how often', () => {
         return new Uint8Array(tagLength)
       },
     })
-    const guess = (index: number, address: string) => tryFrom(rig, address, `nobody${index}@example.com`)
+    const guess = (index: number, address: string) => tryFrom(rig, address, `unknown${index}@example.com`)
     const tries = Array.from({ length: 40 }, (_, index) => guess(index, `10.0.0.${index >> 1}`))
     const early: Reply[] = []
     for (const each of tries) void each.then(reply => early.push(reply))
@@ -249,7 +249,7 @@ describe('how often', () => {
     const codes = (await Promise.all(tries)).map(codeOf)
     expect(codes.filter(code => code === 'wrong_credentials')).toHaveLength(33)
     expect(most).toBe(1)
-    // Nobody has lost more than the one try that was one: nine more of each person.
+    // Each person lost only the one attempt that ran: nine more remain.
     rig.clock.ms += 10_000
     const more: string[] = []
     for (let round = 0; round < 9; round++) more.push(codeOf(await guess(0, `10.0.1.${round}`)))
@@ -257,7 +257,7 @@ describe('how often', () => {
     expect(codeOf(await guess(0, '10.0.1.9'))).toBe('too_many_attempts')
   })
 
-  test('registrations: ten an hour from one address, whether they succeed or not', async () => {
+  test('registrations are limited to ten an hour from one address, failed ones included', async () => {
     await using rig = await startRig()
     const register = (email: string) => rig.browser().post('/api/register', { email, password: PASSWORD })
     for (let count = 0; count < 5; count++) expect((await register(`new${count}@example.com`)).status).toBe(201)
@@ -267,7 +267,7 @@ describe('how often', () => {
     expect((await register('late@example.com')).status).toBe(201)
   })
 
-  test('guesses at links count as tries to sign in, links that work do not', async () => {
+  test('guesses at links count as sign-in attempts; working links do not', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const link = { kind: 'invitation', role: 'member', accountId: null, plan: null, credit: 0n, email: null } as const

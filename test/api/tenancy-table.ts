@@ -1,5 +1,5 @@
 /**
- * What the table of who-may-see-what is made of: a world with two tenants, and for each route what to send about whom.
+ * The data of the access table: a world with two tenants, and for each route the request to send for each owner.
  * The columns are in tenancy.test.ts.
  */
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { parseMoney } from '#contract'
 import { aHold, aSettle } from '../store/helpers.ts'
 import { type Browser, type Client, PASSWORD, type Rig, type SignedIn, startRig } from './rig.ts'
 
-/** Somebody's things, by their ids. */
+/** The things of one person, by id. */
 export interface Things {
   readonly account: string
   readonly person: string
@@ -23,37 +23,37 @@ export interface World extends AsyncDisposable {
   readonly alice: SignedIn
   readonly bob: SignedIn
   readonly operator: SignedIn
-  readonly nobody: Browser
+  readonly anonymous: Browser
   /** An operator's token on the admin listener. */
   readonly machine: Client
   readonly token: string
-  /** A key of Alice, as clients send it. */
+  /** Alice's API key, as clients send it. */
   readonly apiKey: string
   readonly things: { readonly alice: Things; readonly bob: Things; readonly none: Things }
-  /** Links that work, and their secrets. */
+  /** Working links and their secrets. */
   readonly invitation: { readonly id: string; readonly secret: string }
   readonly reset: { readonly id: string; readonly secret: string }
   readonly tokenId: string
 }
 
-/** What to send: `{id}` in the path is filled in by `path`. */
-export interface Sent {
+/** The request: `path` fills in `{id}`. */
+export interface RouteInput {
   readonly path?: Readonly<Record<string, string>>
   readonly query?: string
   readonly body?: unknown
 }
 
 export interface Row {
-  /** About whom it is: for a member's own things, for somebody else's, for what there is not. */
-  readonly send: (things: Things, world: World) => Sent
-  /** It names a thing in its path, which has an owner: another's is as one that there is not. */
+  /** The owner of the things in the request: the member, another person, or none (ids that do not exist). */
+  readonly send: (things: Things, world: World) => RouteInput
+  /** The path names a thing with an owner: that of another person is answered like a missing one. */
   readonly owned?: true
-  /** For operators: the path names a thing, and one that there is not is `not_found`. */
+  /** For operators: the path names a thing, and a missing one is `not_found`. */
   readonly named?: true
 }
 
 const nothing: Row = { send: () => ({}) }
-const byAccount = (more: Omit<Sent, 'path'> = {}, path: Readonly<Record<string, string>> = {}): Row => ({
+const byAccount = (more: Omit<RouteInput, 'path'> = {}, path: Readonly<Record<string, string>> = {}): Row => ({
   named: true,
   send: ({ account }) => ({ path: { id: account, ...path }, ...more }),
 })
@@ -155,7 +155,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
 }
 
-/** Ids in the form of real ones, of nothing. */
+/** Well-formed ids that do not exist. */
 const NONE: Things = {
   account: `acc_${'0'.repeat(26)}`,
   person: `per_${'0'.repeat(26)}`,
@@ -164,7 +164,7 @@ const NONE: Things = {
   receipt: `req_${'0'.repeat(26)}`,
 }
 
-/** Alice and Bob, each with a key that was used, an operator, and what else routes are about. */
+/** Alice and Bob, each with a used key, an operator, and the other things that routes concern. */
 export async function createWorld(): Promise<World> {
   const door = createServer((_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n')
@@ -199,7 +199,7 @@ export async function createWorld(): Promise<World> {
     alice,
     bob,
     operator,
-    nobody: rig.browser(),
+    anonymous: rig.browser(),
     machine: rig.machine(token),
     token,
     apiKey: own.alice.token,

@@ -1,12 +1,12 @@
 /**
- * Who may see and change what: every route, asked by everybody, about their own things and others'. The table is made from
+ * Access control: every route, called by every role, for their own things and those of others. The table is made from
  * the routes themselves, so that a new one cannot be forgotten.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ApiRoute, hasRequestBody } from '../../src/api/route.ts'
 import { ROUTES } from '../../src/api/routes.ts'
 import type { CallOptions, Client, Reply } from './rig.ts'
-import { createWorld, ROWS, type Row, type Sent, type Things, type World } from './tenancy-table.ts'
+import { createWorld, ROWS, type RouteInput, type Row, type Things, type World } from './tenancy-table.ts'
 
 interface Case {
   readonly name: string
@@ -25,7 +25,7 @@ const open = cases.filter(isFor('anyone'))
 const personal = cases.filter(isFor('person'))
 const operators = cases.filter(isFor('operator'))
 
-/** For everything that is refused: nothing may change in it, so one will do. */
+/** For all refusals: they may change nothing, so one world is enough. */
 let stillWorld: World
 beforeAll(async () => {
   stillWorld = await createWorld()
@@ -33,12 +33,12 @@ beforeAll(async () => {
 afterAll(() => stillWorld[Symbol.asyncDispose]())
 const still = () => stillWorld
 
-test('every route has a row, and every row a route', () => {
+test('every route has a row, and every row has a route', () => {
   const routes = [...ROUTES, DESCRIPTION].map(({ method, path }) => `${method} ${path}`)
   expect(new Set(routes).size).toBe(routes.length)
   expect(Object.keys(ROWS).sort()).toEqual(routes.sort())
   expect(cases.length).toBe(routes.length)
-  // Those with an id in their path say what becomes of an id that is not theirs.
+  // Routes with an id in their path define the answer for the ids of others.
   const silent = cases.filter(({ route, row }) => route.path.includes('{') && !row.owned && !row.named)
   expect(silent.map(({ name }) => name)).toEqual([])
 })
@@ -46,21 +46,21 @@ test('every route has a row, and every row a route', () => {
 describe('signed out', () => {
   test.each(open)('$name: answers', async each => {
     await using world = await createWorld()
-    expect(await ask(world.nobody, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
+    expect(await ask(world.anonymous, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
   })
 
-  test.each([...personal, ...operators])('$name: refused, and nothing has changed', async each => {
+  test.each([...personal, ...operators])('$name: is refused and changes nothing', async each => {
     const world = still()
     const before = stateOf(world)
     for (const things of Object.values(world.things)) {
-      expect(await ask(world.nobody, each, world, things)).toMatchObject(refused(401, 'not_signed_in'))
+      expect(await ask(world.anonymous, each, world, things)).toMatchObject(refused(401, 'not_signed_in'))
     }
     expect(stateOf(world)).toEqual(before)
   })
 })
 
 describe('a member', () => {
-  test.each(personal)('$name: about their own things, and nothing of others comes with it', async each => {
+  test.each(personal)('$name: returns their own things, and nothing of others', async each => {
     await using world = await createWorld()
     const before = ofTenant(world, world.things.bob)
     const reply = await ask(world.alice, each, world, world.things.alice)
@@ -69,17 +69,20 @@ describe('a member', () => {
     expect(ofTenant(world, world.things.bob)).toEqual(before)
   })
 
-  test.each(personal.filter(({ row }) => row.owned))("$name: another's is as one that there is not", async each => {
-    const world = still()
-    const before = stateOf(world)
-    const others = await ask(world.alice, each, world, world.things.bob)
-    expect(others).toMatchObject(refused(404, 'not_found'))
-    const none = await ask(world.alice, each, world, world.things.none)
-    expect(comparable(others)).toEqual(comparable(none))
-    expect(stateOf(world)).toEqual(before)
-  })
+  test.each(personal.filter(({ row }) => row.owned))(
+    '$name: the thing of another person is answered like a missing one',
+    async each => {
+      const world = still()
+      const before = stateOf(world)
+      const others = await ask(world.alice, each, world, world.things.bob)
+      expect(others).toMatchObject(refused(404, 'not_found'))
+      const none = await ask(world.alice, each, world, world.things.none)
+      expect(comparable(others)).toEqual(comparable(none))
+      expect(stateOf(world)).toEqual(before)
+    },
+  )
 
-  test.each(operators)("$name: an operator's route is refused, about whomever", async each => {
+  test.each(operators)("$name: an operator's route is refused for any owner", async each => {
     const world = still()
     const before = stateOf(world)
     for (const things of Object.values(world.things)) {
@@ -88,14 +91,14 @@ describe('a member', () => {
     expect(stateOf(world)).toEqual(before)
   })
 
-  test("filters by another's key find nothing", async () => {
+  test("filters by another person's key find nothing", async () => {
     await using world = await createWorld()
     const { alice, things } = world
     expect((await alice.get(`/api/receipts?key=${things.alice.key}`)).text).toContain(things.alice.receipt)
     expect((await alice.get(`/api/receipts?key=${things.bob.key}`)).body).toEqual({ items: [], next: null })
   })
 
-  test("a page does not go on in another's list", async () => {
+  test("a cursor of another person's list is useless", async () => {
     await using world = await createWorld()
     const { alice, bob, rig, things } = world
     await rig.store.credit({ account: bob.accountId, amount: 1n, reference: 'another', actor: 'test' })
@@ -124,7 +127,7 @@ describe('an operator', () => {
     expect(await ask(world.machine, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
   })
 
-  test.each(operators.filter(({ row }) => row.named))('$name: what there is not is not found', async each => {
+  test.each(operators.filter(({ row }) => row.named))('$name: a missing thing is not found', async each => {
     const world = still()
     const before = stateOf(world)
     expect(await ask(world.operator, each, world, world.things.none)).toMatchObject(refused(404, 'not_found'))
@@ -141,22 +144,22 @@ describe('an operator', () => {
   )
 })
 
-describe('the wrong proof', () => {
-  test.each([...personal, ...operators])('$name: the dashboard takes neither keys nor tokens', async each => {
+describe('wrong credentials', () => {
+  test.each([...personal, ...operators])('$name: the dashboard accepts neither keys nor tokens', async each => {
     const world = still()
     const before = stateOf(world)
     for (const secret of [world.apiKey, world.token]) {
       const headers = { authorization: `Bearer ${secret}`, 'x-api-key': secret }
-      const reply = await ask(world.nobody, each, world, world.things.alice, headers)
+      const reply = await ask(world.anonymous, each, world, world.things.alice, headers)
       expect(reply).toMatchObject(refused(401, 'not_signed_in'))
-      // Nor where a session's secret belongs.
-      const cookie = await ask(world.nobody, each, world, world.things.alice, { cookie: `tollgate=${secret}` })
+      // Nor in the session cookie.
+      const cookie = await ask(world.anonymous, each, world, world.things.alice, { cookie: `tollgate=${secret}` })
       expect(cookie).toMatchObject(refused(401, 'not_signed_in'))
     }
     expect(stateOf(world)).toEqual(before)
   })
 
-  test.each(operators)('$name: the admin listener takes neither keys nor sessions', async each => {
+  test.each(operators)('$name: the admin listener accepts neither keys nor sessions', async each => {
     const world = still()
     const before = stateOf(world)
     const admin = world.rig.machine()
@@ -189,7 +192,7 @@ describe('the wrong proof', () => {
     },
   )
 
-  test('a token that was revoked or is past is none', async () => {
+  test('a revoked or expired token is refused', async () => {
     await using world = await createWorld()
     const { rig, machine } = world
     const { people } = rig.store
@@ -210,7 +213,7 @@ function ask(
   things: Things,
   headers: NonNullable<CallOptions['headers']> = {},
 ): Promise<Reply> {
-  const { path = {}, query, body }: Sent = row.send(things, world)
+  const { path = {}, query, body }: RouteInput = row.send(things, world)
   const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => path[name]!)
   const takesBody = hasRequestBody(route)
   return client.call(route.method, query === undefined ? filled : `${filled}?${query}`, {
@@ -227,12 +230,12 @@ function refused(status: number, code: string) {
   return { status, body: { error: { code } } }
 }
 
-/** All of an answer but what names this one request. */
+/** An answer without the fields that name this one request. */
 function comparable({ headers: { date, 'x-request-id': id, ...headers }, ...rest }: Reply) {
   return { ...rest, headers }
 }
 
-/** Everything that a request could have changed. */
+/** All state that a request could have changed. */
 function stateOf(world: World): unknown {
   const { people } = world.rig.store.reads
   return [

@@ -1,4 +1,4 @@
-/** What gateway.yaml says wrongly of the dashboard. The mark ▸ in each stands where the problem must be reported. */
+/** Mistakes about the dashboard in gateway.yaml. The mark ▸ shows where the problem must be reported. */
 import { afterAll, test } from 'vitest'
 import { expectProblems, type Gateway, openWorkshop } from './workshop.ts'
 
@@ -33,12 +33,12 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     'registration must be a map, not "free"',
   ],
   [
-    'a dashboard for everybody without a name',
+    'a dashboard on all addresses without a name',
     { more: 'dashboard: ▸:8081' },
     'dashboard: other machines can reach :8081',
   ],
   [
-    'a dashboard for everybody with the name of this machine',
+    'a dashboard on all addresses with the name of this machine',
     { more: 'dashboard: ▸0.0.0.0:8081\ndashboard_url: http://localhost:8081' },
     'dashboard: other machines can reach 0.0.0.0:8081, but http://localhost:8081 works only on this machine',
   ],
@@ -107,9 +107,9 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://${FAR_KEY}/' },
     'does not end in /v1; write https://HOST/v1',
   ],
-  ['a public address that is none', { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸a.example' }, 'is not a URL'],
+  ['an invalid public address', { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸a.example' }, 'is not a URL'],
   [
-    'a credit that nobody gets',
+    'a credit without a recipient',
     { more: 'dashboard: 127.0.0.1:8081\nregistration: { credit: ▸$5 }' },
     'registration: credit is only for mode: open, and mode is invitation; write mode: open',
   ],

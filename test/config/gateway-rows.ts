@@ -1,4 +1,4 @@
-/** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
+/** Broken gateway.yaml files. The mark ▸ shows where the problem must be reported. */
 import { ALERTS } from './alert-rows.ts'
 import { BRACES } from './brace-rows.ts'
 import { CATALOG } from './catalog-rows.ts'
@@ -86,7 +86,7 @@ const TOP: Row[] = [
     'metrics needs an admin listener; write admin: 127.0.0.1:8082, or remove this line',
   ],
   [
-    'metrics for somebody else',
+    'metrics for an unknown audience',
     { more: 'admin: 10.0.0.5:8082\nmetrics: ▸password' },
     'metrics: "password" is not one of token or open',
   ],
@@ -111,7 +111,7 @@ const TOP: Row[] = [
     'unknown key "max_inflght"; did you mean "max_inflight"?',
   ],
   ['a body that is too large', { more: 'limits: { body: ▸64MiB }' }, 'body must be between 1KiB and 32MiB'],
-  ['a size that is none', { more: 'limits: { body: ▸lots }' }, 'body: "lots" is not a size such as 4MiB'],
+  ['an invalid size', { more: 'limits: { body: ▸lots }' }, 'body: "lots" is not a size such as 4MiB'],
   ['a duration without a unit', { more: 'drain: ▸30' }, 'drain: "30" is not a duration such as 500ms, 15s'],
   ['a duration that is a list', { more: 'drain: ▸[ 1m ]' }, 'drain must be text, not a list'],
   [
@@ -140,7 +140,7 @@ const REFERENCES: Row[] = [
   ['a folder', { more: 'secret: ▸${file:policies}' }, 'the file policies cannot be read: it is a folder'],
   ['no file', { more: 'secret: ▸"${file:}"' }, 'the file (no path) cannot be read'],
   [
-    'a reference that is no number',
+    'a reference that is not a number',
     { more: 'trust_proxy: ▸${FAR_KEY}' },
     'trust_proxy must be a whole number, not ${FAR_KEY}',
   ],
@@ -159,7 +159,7 @@ const PROVIDERS: Row[] = [
   ...[
     ['no JSON', '${FAR_KEY}', 'the service_account is not JSON'],
     ['half of one', '${HALF_ACCOUNT}', 'does not contain client_email, private_key and token_uri'],
-    ['a key that is none', '${KEYLESS_ACCOUNT}', 'has a private_key that cannot be read'],
+    ['an invalid key', '${KEYLESS_ACCOUNT}', 'has a private_key that cannot be read'],
     ['an address in clear', '${CLEAR_ACCOUNT}', 'has a token_uri that is not an https URL'],
     ['one written out', 'abcdefgh', 'the service_account is written in clear here'],
   ].map(
@@ -223,7 +223,7 @@ const PROVIDERS: Row[] = [
     provider('  near: { dialect: groq, base_url: ▸"https://api.groq.com/v1" }'),
     'is not a base URL of the dialect groq; write it as https://api.groq.com/openai/v1',
   ],
-  ['a base_url that is none', provider('  near: { dialect: openai, base_url: ▸a.example/v1 }'), 'is not a URL'],
+  ['an invalid base_url', provider('  near: { dialect: openai, base_url: ▸a.example/v1 }'), 'is not a URL'],
   [
     'plain http',
     provider('  near: { dialect: openai, base_url: ▸"http://10.0.0.1/v1" }'),
@@ -301,14 +301,14 @@ const PROVIDERS: Row[] = [
     'this provider already has a credential: api_key; keep one of the two',
   ],
   [
-    'AWS keys for somebody else',
+    'AWS keys for another dialect',
     provider(
       '  near: { dialect: openai, base_url: "https://a.example", ▸aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
     ),
     'aws is only for the dialects bedrock and bedrock-invoke',
   ],
   [
-    'a region that is none',
+    'an invalid region',
     provider(
       '  near: { dialect: bedrock, base_url: "https://a.example", aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: ▸frankfurt } }',
     ),
@@ -337,7 +337,7 @@ const PROVIDERS: Row[] = [
     'write api_version: 2024-10-21, or end the base_url with /openai/v1, which needs none',
   ],
   [
-    'a version of Azure that is none',
+    'an invalid version of Azure',
     provider('  near: { dialect: azure, base_url: "https://a.example", api_version: ▸2024-10 }'),
     'api_version "2024-10" is not a version of Azure\'s API; write it as 2024-10-21 or 2024-12-01-preview',
   ],
@@ -396,7 +396,7 @@ const PROVIDERS: Row[] = [
     ],
   ),
   [
-    'idle longer than the whole that nobody has said',
+    'an idle limit above the default total limit',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { idle: ▸20m } }'),
     'idle is longer than total (15m, the default), so it has no effect',
   ],
@@ -455,7 +455,7 @@ const MODELS: Row[] = [
     'default_output (1025) is more than max_output (1024)',
   ],
   [
-    'a context that is no number',
+    'a context that is not a number',
     model(`${TARGETS}\n${PRICE}\n    context: ▸large\n    max_output: 1`),
     'context: "large" is not a whole number',
   ],
@@ -571,7 +571,7 @@ const ROUTES: Row[] = [
     'the demo provider "demo" supports chat completions only',
   ],
   [
-    'a raw route to nobody',
+    'a raw route without a provider',
     route(`  - { ${RAW}, price: free, provider: ▸fra }`),
     'unknown provider "fra"; did you mean "far"?',
   ],
@@ -611,7 +611,7 @@ const ROUTES: Row[] = [
   ['a model twice', raw('path: /v1/embeddings, models: [ a, ▸a ]'), 'models has the same entry twice'],
   ['a model that no list can hold', raw('path: /v1/embeddings, models: [ ▸"a,b" ]'), 'without blanks and commas'],
   [
-    'models where there is no body',
+    'models for a method without a body',
     raw('path: "/v1/videos/{id}", ▸models: [ x ], methods: [ POST, GET ]'),
     'a GET has no body that names a model; remove this line, or that method',
   ],

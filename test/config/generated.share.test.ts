@@ -1,4 +1,4 @@
-/** All mistakes that the schemas can think of (mistakes.ts) are refused where they stand. */
+/** All mistakes that mistakes.ts generates from the schemas are refused at the right position. */
 import { describe, expect, test } from 'vitest'
 import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
 import { POLICY_SCHEMA } from '../../src/config/policy-schema.ts'
@@ -15,7 +15,7 @@ function load(broken: Readonly<Record<string, string>> = {}): Promise<LoadResult
   const files = { ...WHOLE_FILES, ...broken }
   const readFile = async (path: string) => {
     const found = Object.entries(files).find(([name]) => path === `/whole/${name}`)
-    if (found === undefined) throw Object.assign(new Error('gone'), { code: 'ENOENT' })
+    if (found === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' })
     return found[1]
   }
   return loadConfiguration('/whole/gateway.yaml', { env, registry: registry(), readFile })
@@ -53,16 +53,17 @@ describe.each([
   test.each(some.map(mistake => [mistake.name, mistake] as const))('%s', async (_, { text, at, rules, says }) => {
     const result = await load({ [file]: text })
     if (!('problems' in result)) throw new Error(`accepted:\n${text}`)
-    const told = result.problems.map(
+    const reported = result.problems.map(
       each => `${each.file.replace('/whole/', '')}:${each.line}:${each.column} ${each.rule} ${sentence(each)}`,
     )
     const fitting = result.problems.filter(
       each => each.file.endsWith(`/${file}`) && `${each.line}:${each.column}` === at && rules.includes(each.rule),
     )
-    expect(fitting.map(sentence).join('\n'), `wanted ${rules.join('|')} at ${at}, got\n${told.join('\n')}`).toContain(
-      says,
-    )
+    expect(
+      fitting.map(sentence).join('\n'),
+      `wanted ${rules.join('|')} at ${at}, got\n${reported.join('\n')}`,
+    ).toContain(says)
     expect(fitting.length).toBeGreaterThan(0)
-    expect(told, 'one mistake is one problem').toHaveLength(1)
+    expect(reported, 'one mistake is one problem').toHaveLength(1)
   })
 })

@@ -514,7 +514,7 @@ test('beside a route of a format that can count one that counts, under the same 
   - { path: "/old/v1/messages/{id}", kind: raw, policy: catalog, provider: far, price: free }`,
     },
     'policies/bare.yaml': 'steps:\n  - use: schema\n  - use: route\n',
-    // Nobody is charged for a count, so nothing has to charge.
+    // A count is free, so no step has to charge.
     'policies/counting.yaml': 'steps:\n  - use: api-key\n  - use: schema\n  - use: route\n',
   })
   const counting = routes.filter(({ path }) => /tokens$/.test(path))
@@ -524,7 +524,7 @@ test('beside a route of a format that can count one that counts, under the same 
     ['/v1/messages/count_tokens', 'messages', true, 'standard', false],
     ['/open/v1/messages/count_tokens', 'messages', true, 'bare', true],
   ])
-  // Never the one with the part in braces, whichever stands first.
+  // Never the one with the part in braces, in either order.
   expect(routes.findIndex(({ path }) => path === '/old/v1/messages/{id}')).toBeGreaterThan(
     routes.findIndex(({ path }) => path === '/old/v1/messages/count_tokens'),
   )
@@ -631,7 +631,7 @@ test('a configuration cannot be changed', async () => {
   )
 })
 
-test('the files that were read are known, for whoever watches them', async () => {
+test('a load returns the files that it read, for the watcher', async () => {
   const { file, files } = await workshop.good({
     gateway: { more: 'secret: ${file:secrets/hmac}' },
     'secrets/hmac': '0123456789abcdef0123456789abcdef',

@@ -1,6 +1,6 @@
 /**
- * Mistakes made from the schemas themselves: in a configuration that has every key, each key is misspelt, each value gets
- * another type, each bound is passed, each needed key is taken away.
+ * Generates mistakes from the schemas. In a configuration with every key, each key is misspelt, each value gets
+ * another type, each bound is exceeded, each required key is removed.
  */
 import { isMap, isScalar, isSeq, type Node, type Pair, parseDocument, type Scalar } from 'yaml'
 import type { UnitName } from '#contract'
@@ -18,12 +18,12 @@ export interface Schema {
   readonly required?: readonly string[]
 }
 
-/** A file with one mistake in it, and what must be told. */
+/** A file with one mistake, and the expected problem. */
 export interface Mistake {
   readonly name: string
   /** The file with the mistake in it. */
   readonly text: string
-  /** `line:column` where it must be told. */
+  /** `line:column` of the expected problem. */
   readonly at: string
   readonly rules: readonly Rule[]
   readonly says: string
@@ -80,7 +80,7 @@ function mistakesIn(file: string, schema: Schema): { mistakes: Mistake[]; seen: 
     add(`${path} misspelt`, replaced(from, to, `${name}x`), from, ['unknown-key'], `unknown key "${name}x"`)
   }
 
-  /** Puts what cannot stand there in place of a value. */
+  /** Replaces a value by one that is not allowed there. */
   function spoil(value: Node, schema: Schema, path: string): void {
     const [from, end] = value.range!
     const to = text.slice(from, end).trimEnd().length + from

@@ -1,4 +1,4 @@
-/** Policies that cannot work, and routes that they do not fit. The mark ▸ stands where the problem must be reported. */
+/** Policies that cannot work, and routes that they do not fit. The mark ▸ shows where the problem must be reported. */
 import { type Files, PARTS, STANDARD } from './workshop.ts'
 
 type Row = readonly [name: string, files: string | Files, says: string | readonly string[]]
@@ -59,7 +59,7 @@ const SHAPE: Row[] = [
   ],
   ['a file that is not there', `${STANDARD}  - use: ▸./x.ts\n`, 'does not exist'],
   ['a file of another kind', `${STANDARD}  - use: ▸./standard.yaml\n`, 'must end in .ts'],
-  ['a package name that is none', `${STANDARD}  - use: ▸"npm:../x"\n`, 'does not name a package'],
+  ['an invalid package name', `${STANDARD}  - use: ▸"npm:../x"\n`, 'does not name a package'],
   [
     'a name twice',
     `${STANDARD}  - use: remark\n  - use: ▸remark\n`,
@@ -157,7 +157,7 @@ const SETTINGS: Row[] = [
   ['a wrong price', remark('price: ▸$1.0000000001'), 'price: "$1.0000000001" is not an amount of dollars'],
   ['a duration without a unit', remark('after: ▸5'), 'after: "5" is not a duration'],
   [
-    'a rate that is none',
+    'an invalid rate',
     `${STANDARD}  - use: rate-limit\n    with: { per: key, requests: ▸60 }\n`,
     '"60" is not a rate such as',
   ],
@@ -198,7 +198,7 @@ const SETTINGS: Row[] = [
     ],
   ),
   ['a before that fails', `${STANDARD}  - use: ▸gloomy\n`, 'the plugin "gloomy" failed in "before": never'],
-  ['precedes that fails', `${STANDARD}  - use: ▸shy\n`, 'the plugin "shy" failed in "precedes": nobody ('],
+  ['precedes that fails', `${STANDARD}  - use: ▸shy\n`, 'the plugin "shy" failed in "precedes": unknown person ('],
   ['needs that fail', `${STANDARD}  - use: ▸moody\n`, 'the plugin "moody" failed in "needs": not today'],
   // One value that cannot be read says nothing of the others.
   ['a variable beside others', limited('per: key, requests: ▸"${NOWHERE}"'), 'NOWHERE is not set'],
@@ -211,13 +211,13 @@ const SETTINGS: Row[] = [
     picky('words: [▸{ word: a, not: b }]'),
     'entry 1 of words has "word" and "not", but can have only one of them; remove one of the two',
   ],
-  // What a plugin finds itself.
+  // Problems that a plugin finds itself.
   ['a setting that the plugin refuses', picky('pattern: ▸ab+c'), '"ab+" has no end'],
   ['one inside a list', picky('words: [{ word: a }, { word: ▸a }]'), '"a" is there twice'],
   ['one with a unit', picky('pattern: a, wait: ▸2m'), '120000 ms are too long'],
   ['one that is left out', picky('pattern: default').replace('{', '▸{'), 'wait is 1s'],
   ['all of them', picky('pattern: whole').replace('{', '▸{'), 'all of it is wrong'],
-  ['one that a variable stands for', picky('pattern: ▸"${FAR_KEY}"'), '"${FAR_KEY}" has a value that is not allowed'],
+  ['one from a variable', picky('pattern: ▸"${FAR_KEY}"'), '"${FAR_KEY}" has a value that is not allowed'],
   ['one by its place', `${picky('pattern: ▸place')}    id: me\n    mode: shadow\n`, 'standard me shadow policies'],
   ['a check that fails', `${STANDARD}  - use: ▸grumpy\n`, 'the plugin "grumpy" failed in "check": no comment'],
   [
@@ -263,7 +263,7 @@ const ORDER: Row[] = [
     ],
   ),
   [
-    'a fact that nobody gives',
+    'a fact that no step provides',
     'steps:\n  - use: api-key\n  - use: ▸credits\n  - use: schema\n    mode: off\n  - use: route\n',
     '"credits" needs chat and model, which the step "schema" (line 4) may not give: it is off (also in line 6)',
   ],
@@ -325,7 +325,7 @@ const FIT: Row[] = [
     'gives no key (the step "api-key" does not count: it has a "when")',
   ],
   [
-    'a price that nobody pays',
+    'a price that is never charged',
     {
       gateway: { routes: chat('▸free') },
       'policies/free.yaml': 'steps:\n  - use: api-key\n  - use: schema\n  - use: route\n',
@@ -333,7 +333,7 @@ const FIT: Row[] = [
     'the policy "free" does not charge, so /v1/chat/completions would give away models with a price (small); add "- use: credits", or write "unmetered: true" on the route to allow this',
   ],
   [
-    'a price that not everybody pays',
+    'a price that is not charged on every route',
     {
       gateway: { routes: chat('▸some') },
       'policies/some.yaml':
@@ -342,7 +342,7 @@ const FIT: Row[] = [
     'the policy "some" does not charge (the step "credits" does not count: it has a "when"), so /v1/chat/completions would give away models with a price (small)',
   ],
   [
-    'a raw price that nobody pays',
+    'a raw price that is never charged',
     { gateway: { routes: `${PARTS.routes}\n  - ${RAW}, policy: ▸catalog }` } },
     'the policy "catalog" does not charge, so /v1/embeddings would give away answers with a price',
   ],
@@ -392,15 +392,15 @@ const FIT: Row[] = [
     'the policy "bare" gives no key, and a response is for the owner of a key',
   ],
   [
-    'responses kept for nobody',
+    'responses kept without an account',
     {
       gateway: {
         models: PARTS.models.replace(/price:.*/, 'price: free'),
-        routes: `${PARTS.routes}\n  - { path: /v1/responses, policy: nobody, public: true, ▸keep_responses: 1h }`,
+        routes: `${PARTS.routes}\n  - { path: /v1/responses, policy: anonymous, public: true, ▸keep_responses: 1h }`,
       },
-      'policies/nobody.yaml': 'steps:\n  - use: schema\n  - use: route\n',
+      'policies/anonymous.yaml': 'steps:\n  - use: schema\n  - use: route\n',
     },
-    'the policy "nobody" gives no account, and responses are kept for an account; add "- use: api-key", or remove this line',
+    'the policy "anonymous" gives no account, and responses are kept for an account; add "- use: api-key", or remove this line',
   ],
   [
     'receipts without a key',
@@ -492,7 +492,7 @@ const routes = (text: string) => ({ gateway: { routes: `${PARTS.routes}\n${text}
 const TWO_DOORS = `${PARTS.routes}\n  - { path: /v1/messages, policy: standard }`
 const without = (step: string) => STANDARD.replace(`  - use: ${step}\n`, '')
 
-/** Mistakes of which others would follow: they are told by themselves. */
+/** Mistakes that would cause further problems: only the first is reported. */
 const FOLLOWED: Row[] = [
   [
     'a line that is indented too deep',
@@ -500,7 +500,7 @@ const FOLLOWED: Row[] = [
     'indented deeper than "drain"',
   ],
   [
-    'a map whose key is gone',
+    'a map whose key was removed',
     { gateway: { more: 'store: memory\n  ▸body: 1MiB\n  max_inflight: 5' } },
     'indented deeper than "store" above it, which already has a value; indent it like its neighbours',
   ],

@@ -1,4 +1,4 @@
-/** What comes from the environment and from secret files: put in, kept, and never shown. */
+/** Values from the environment and from secret files: filled in, kept, and never shown. */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -144,11 +144,11 @@ describe('a secret that is written out is not repeated by what else is wrong', (
       env,
     )
     if (!('problems' in result)) throw new Error('accepted')
-    const told = result.problems.flatMap(problem => [
+    const reported = result.problems.flatMap(problem => [
       sentence(problem),
       formatProblem(problem, [...result.sources].find(([file]) => file.endsWith(problem.file))?.[1]),
     ])
-    expect(told.join('\n')).not.toMatch(/INLINE|7246/)
+    expect(reported.join('\n')).not.toMatch(/INLINE|7246/)
   })
 
   test('in another place than a provider', async () => {
@@ -158,8 +158,10 @@ describe('a secret that is written out is not repeated by what else is wrong', (
     })
     if (!('problems' in result)) throw new Error('accepted')
     const texts = [...result.sources]
-    const told = result.problems.map(each => formatProblem(each, texts.find(([file]) => file.endsWith(each.file))?.[1]))
-    expect(told.join('\n')).not.toContain('INLINE')
+    const reported = result.problems.map(each =>
+      formatProblem(each, texts.find(([file]) => file.endsWith(each.file))?.[1]),
+    )
+    expect(reported.join('\n')).not.toContain('INLINE')
   })
 
   test.each([
@@ -201,14 +203,14 @@ describe('a file that is named', () => {
   })
 
   test.each<[what: string, make: (path: string) => unknown, says: string]>([
-    ['a pipe that nobody writes to', path => execFileSync('mkfifo', [path]), 'it is not a regular file'],
+    ['a pipe without a writer', path => execFileSync('mkfifo', [path]), 'it is not a regular file'],
     ['a symlink to a pipe', path => pipeBehind(path), 'it is not a regular file'],
     ['a folder', path => mkdirSync(path), 'it is a folder'],
     ['a device without end', path => symlinkSync('/dev/zero', path), 'it is not a regular file'],
     ['a socket', path => listenAt(path), 'it is not a regular file'],
     ['a byte too large', path => writeFileSync(path, 'k'.repeat(1024 * 1024 + 1)), 'it is larger than 1 MiB'],
     ['not UTF-8', path => writeFileSync(path, Buffer.from([0xff, 0xfe])), 'it is not UTF-8'],
-    ['a symlink to nothing', path => symlinkSync(`${path}.gone`, path), 'the file does not exist'],
+    ['a symlink to nothing', path => symlinkSync(`${path}.missing`, path), 'the file does not exist'],
   ])('is a problem at its place when it is %s', async (_, make, says) => {
     const path = join(workshop.folder, `secret-${randomUUID()}`)
     await make(path)

@@ -16,9 +16,9 @@ interface Asking {
   /** The route; left out: that of chat. */
   readonly route?: object
   readonly plan?: string
-  /** So many at once are let in. */
+  /** The number of concurrent requests that are admitted. */
   readonly most: number
-  /** Nobody is known there: the address is the customer. */
+  /** Clients are anonymous there: the address is the customer. */
   readonly isPublic?: boolean
 }
 

@@ -103,7 +103,7 @@ const gauge = definePlugin({
   }),
   create: pass,
 })
-/** Changes requests, so that it stands before the hold; and one whose `before` fails. */
+/** Changes requests, so that it runs before the hold; and one whose `before` fails. */
 const rewriter = definePlugin({
   name: 'rewriter',
   needs: ['chat'],
@@ -111,12 +111,12 @@ const rewriter = definePlugin({
   settings: settings({}),
   create: pass,
 })
-/** Adds to requests, and cannot stand behind another that does. */
+/** Adds to requests, and cannot follow another step that does. */
 const loner = definePlugin({ name: 'loner', precedes: ['rewriter'], settings: settings({}), create: pass })
 const shy = definePlugin({
   name: 'shy',
   precedes: () => {
-    throw new Error('nobody')
+    throw new Error('unknown person')
   },
   settings: settings({}),
   create: pass,

@@ -7,7 +7,7 @@ const COLLECTOR = '  endpoint: https://collector.example.com'
 
 export const TELEMETRY: Row[] = [
   ['telemetry in a word', { more: 'telemetry: ▸on' }, 'telemetry must be a map, not "on"; its keys are '],
-  ['telemetry for nobody', { more: 'telemetry: ▸{ ratio: 0.5 }' }, 'telemetry has no "endpoint"'],
+  ['telemetry without an endpoint', { more: 'telemetry: ▸{ ratio: 0.5 }' }, 'telemetry has no "endpoint"'],
   [
     'a collector without a scheme',
     telemetry('  endpoint: ▸collector:4318'),

@@ -1,4 +1,4 @@
-/** A configuration in which every key of the schemas stands once at least: what generated mistakes are made in. */
+/** A configuration with every key of the schemas at least once: the base of the generated mistakes. */
 import { generateKeyPairSync } from 'node:crypto'
 import { ENV } from './workshop.ts'
 
@@ -235,7 +235,7 @@ export const WHOLE_FILES: Readonly<Record<string, string>> = {
   'policies/catalog.yaml': 'steps:\n  - use: api-key\n',
 }
 
-/** What its references stand for; the account's key is made for the test. */
+/** The values of its references; the account's key is generated for the test. */
 export function wholeEnvironment(): Record<string, string> {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const account = {

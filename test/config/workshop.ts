@@ -74,7 +74,7 @@ export interface Workshop {
   close(): void
 }
 
-/** Of a broken configuration one problem is told for each mark: there, with these words; and no other. */
+/** A broken configuration has exactly one problem per mark: at the mark, with these words. */
 export async function expectProblems(
   workshop: Workshop,
   files: Files,

@@ -1,4 +1,4 @@
-/** What a fake provider answers when it is well: whole, as a stream, held back, with an error. */
+/** The answers of a healthy fake provider: whole, as a stream, held back, with an error. */
 import type { ChatCompletion, Chunk, Delta, WireUsage } from '#contract'
 import type { Behaviour, Call, Meter, ProviderRequest } from './fake-provider.ts'
 
@@ -81,7 +81,7 @@ export function gated(options: AnswerOptions = {}): Behaviour {
   }
 }
 
-/** Says nothing until `request.step()` or `provider.release()`; then does what it is told. */
+/** Sends nothing until `request.step()` or `provider.release()`; then follows the script. */
 export function withhold(then: Behaviour = exact()): Behaviour {
   return {
     name: `withheld ${then.name}`,

@@ -41,7 +41,7 @@ export async function startBalancer(): Promise<Balancer> {
     const passed = request(new URL(path!, replica.url), { method, headers, agent: replica.agent } as object, got => {
       replica.served++
       answer.writeHead(got.statusCode!, got.headers)
-      // Its client may have gone.
+      // Its client may have disconnected.
       if (!answer.destroyed) pipeline(got, answer, () => {})
     })
     passed.once('error', error => (answer.headersSent ? answer.destroy() : answer.writeHead(502).end(String(error))))

@@ -8,10 +8,10 @@ import { freePort } from './free-port.ts'
 
 const PROGRAM = [process.env.TOLLGATE_OTELCOL ?? '', join(tmpdir(), 'tollgate-otelcol/otelcol')].find(existsSync)
 
-/** Why there is none; null: there is one. */
+/** The reason why no collector is available; null if one is. */
 export const WITHOUT_COLLECTOR =
   PROGRAM === undefined
-    ? 'there is no OpenTelemetry collector here (test/helpers/otelcol.sh /tmp/tollgate-otelcol/otelcol builds it)'
+    ? 'the OpenTelemetry collector is missing (test/helpers/otelcol.sh /tmp/tollgate-otelcol/otelcol builds it)'
     : null
 
 export interface Collector extends AsyncDisposable {

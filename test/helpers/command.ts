@@ -1,11 +1,11 @@
 /**
- * Runs a command line of tollgate in this process, with a terminal of its own: the real program but for the process, which
- * would take half a second. What a process is needed for (signals, exit codes, stdin) has `tollgate()` of gateway.ts.
+ * Runs a command line of tollgate in this process, with its own terminal. A process would take half a second.
+ * For signals, exit codes and stdin use `tollgate()` of gateway.ts.
  */
 import { run } from '../../src/cli/cli.ts'
 import type { Terminal } from '../../src/cli/terminal.ts'
 
-/** What a command printed, and its exit code. */
+/** The output and the exit code of a command. */
 export interface Result {
   readonly code: number
   readonly out: string

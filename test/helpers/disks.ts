@@ -1,6 +1,6 @@
 /**
- * Disks that really are full, or really are read-only: a small file system of its own where this process may mount one, else
- * a limit on how long the gateway's files may become. Where neither can be had, a test has to say that it is left out.
+ * Real full or read-only disks: a small file system if this process may mount one, otherwise
+ * a limit on the length of the gateway's files. If neither is possible, a test must report that it is skipped.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
@@ -22,10 +22,10 @@ export interface Disk {
   readonly name: string
   /** A directory on it. */
   readonly dir: string
-  /** From now on the database of this process has no room; what is reserved stays writable. */
+  /** From now on the database of this process has no room; reserved space stays writable. */
   fill(pid: number): void
   makeRoom(pid: number): void
-  /** From now on not even what is reserved can be written. */
+  /** From now on even reserved space cannot be written. */
   refuse(pid: number): void
   remove(): void
 }
@@ -47,7 +47,7 @@ export function databaseIn(dir: string): string {
   return join(dir, 'data/tollgate.db')
 }
 
-/** What fills a file system with a file, and makes room on it again. */
+/** Fills a file system with a file, and makes room on it again. */
 function fillable(dir: string): Pick<Disk, 'fill' | 'makeRoom' | 'refuse'> {
   const filler = join(dir, 'filler')
   const fill = () => {
@@ -63,7 +63,7 @@ function fillable(dir: string): Pick<Disk, 'fill' | 'makeRoom' | 'refuse'> {
     fill,
     makeRoom: () => rmSync(filler),
     refuse() {
-      // What was reserved is gone, and there is no room for it.
+      // The reserve is used up.
       rmSync(`${databaseIn(dir)}.spool`)
       fill()
     },
@@ -101,7 +101,7 @@ export function tmpfsDisk(): Disk | null {
   }
 }
 
-/** Files of the gateway that may not become longer; null without `prlimit`, which is Linux's. */
+/** Limits the length of the gateway's files; null without `prlimit`, which is Linux's. */
 export function limitedDisk(): Disk | null {
   const limit = (pid: number, bytes: number | 'unlimited') => run('prlimit', `--pid=${pid}`, `--fsize=${bytes}:`)
   try {
@@ -123,7 +123,7 @@ export function limitedDisk(): Disk | null {
 /** A disk that can become read-only under its open files, as after an error of the hardware. */
 export interface FailingDisk extends Disk {
   fail(): void
-  /** Unmounts it, corrects its errors and mounts it again, when nobody has files open in it any more. */
+  /** Unmounts it, repairs it and mounts it again, once no process has files open in it. */
   repair(): void
 }
 
@@ -151,7 +151,7 @@ export function ext4Disk(): FailingDisk | null {
     fail: () => writeFileSync(trigger(), 'on purpose'),
     repair() {
       run('umount', dir)
-      // 1: it has found errors, which is the point, and corrected them.
+      // 1: it found errors, as intended, and corrected them.
       const { status } = spawnSync('e2fsck', ['-p', image])
       if (status !== 0 && status !== 1) throw new Error(`e2fsck ends with ${status}`)
       mount()

@@ -1,10 +1,10 @@
-/** Changes the configuration of a gateway in the test's process, as somebody with an editor does. */
+/** Changes the configuration of a gateway in the test's process, as an operator with an editor does. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
 import type { InProcess } from './in-process.ts'
 
-/** What of gateway.yaml tests change. */
+/** The parts of gateway.yaml that tests change. */
 export interface Yaml {
   [key: string]: unknown
   models: Record<string, { price: Record<string, string>; [key: string]: unknown }>

@@ -1,12 +1,12 @@
 /**
- * A model provider to test against: a real HTTP server on a free loopback port that does what a script says, and measures
- * for itself what it was asked, what it sent, and how each request ended.
+ * A model provider to test against: a real HTTP server on a free loopback port that follows a script. It records
+ * each request, what it sent, and how the request ended.
  *
  * @example
  * const provider = await startFakeProvider({ script: gated({ tokens: 3 }) })
  * const answer = fetch(`${provider.baseUrl}/chat/completions`, …)
  * const request = await provider.waitForRequest()
- * await request.step(2)                        // the role and the first token are sent, nothing more
+ * await request.step(2) // Sends the role and the first token.
  * const { how, ms } = await provider.waitForClose(request)
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -18,7 +18,7 @@ export * from './answers.ts'
 export * from './faults.ts'
 export * from './unreachable.ts'
 
-/** What a provider does with a request. */
+/** The reaction of a provider to a request. */
 export interface Behaviour {
   readonly name: string
   /** Runs before the body is read; then the request has no `raw` and no `body`. */
@@ -26,11 +26,11 @@ export interface Behaviour {
   run(call: Call): Promise<void>
 }
 
-/** One behaviour for all requests, one after the other, or chosen by the request (which then has been read). */
+/** One behaviour for all requests, a list in the order of requests, or a choice by the request (which has then been read). */
 export type Script = Behaviour | Behaviour[] | ((request: ProviderRequest) => Behaviour)
 
-/** How a request ended: the answer was sent completely, the other side said FIN or RST, or the provider broke off. */
-export interface Ending {
+/** How a request ended: the answer was sent completely, the other side sent FIN or RST, or the provider broke off. */
+export interface RequestEnd {
   readonly how: 'answered' | 'fin' | 'reset' | 'provider'
   /** Milliseconds since the request's head arrived. */
   readonly ms: number
@@ -42,7 +42,7 @@ export interface Ending {
 export interface ProviderRequest {
   /** From 0, in the order of arrival. */
   readonly index: number
-  /** Which connection it came on, from 0. */
+  /** The number of its connection, from 0. */
   readonly connection: number
   readonly method: string
   readonly path: string
@@ -50,49 +50,49 @@ export interface ProviderRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly rawHeaders: readonly string[]
   readonly raw: Buffer
-  /** The body as JSON; undefined when it is none. */
+  /** The body as JSON; undefined if it is not JSON. */
   readonly body: Record<string, unknown> | undefined
   readonly emitted: {
     readonly bytes: number
-    /** The first 64 KiB of the body as it was sent. */
+    /** The first 64 KiB of the body as sent. */
     readonly text: string
     /** Output tokens of all choices that were sent. */
     readonly tokens: number
     /** The last usage that was sent. */
     readonly usage: WireUsage | null
   }
-  /** Null while it is under way. */
-  readonly ending: Ending | null
-  /** Lets a held answer take so many steps; resolves when they are sent. */
+  /** Null while it is in progress. */
+  readonly ending: RequestEnd | null
+  /** Lets a held answer take a number of steps; resolves when they are sent. */
   step(count?: number): Promise<void>
-  /** Lets a held answer go on freely. */
+  /** Lets a held answer continue freely. */
   release(): void
 }
 
-/** What a behaviour may do with the connection. Sending tells whether the other side is still there. */
+/** The operations of a behaviour on its connection. Sending returns whether the other side is still connected. */
 export interface Call {
   readonly request: ProviderRequest
   /** The provider's own address. */
   readonly url: string
   /** Sends the response head; chunked unless there is a content-length. */
   head(status: number, headers?: Record<string, string | string[]>): void
-  /** Sends a part of the body, and says what is in it. Resolves when there is room for more. */
+  /** Sends a part of the body, with its contents for the meter. Resolves when there is room for more. */
   write(data: string | Buffer, meter?: Meter): Promise<boolean>
   /** Ends the body by its framing. */
   end(data?: string | Buffer, meter?: Meter): Promise<void>
-  /** Sends bytes as they are, instead of `head` and `write`. Resolves when the kernel has them. */
+  /** Sends bytes unchanged, instead of `head` and `write`. Resolves when the kernel has them. */
   sendRaw(data: string | Buffer): Promise<boolean>
-  /** Closes the connection in order (FIN), whatever was promised. */
+  /** Closes the connection in order (FIN), even in the middle of an answer. */
   fin(): void
   /** Resets the connection (RST). */
   reset(): void
-  /** Waits at the request's gate and runs `send`; false when the other side has left. */
+  /** Waits at the request's gate and runs `send`; false when the other side has disconnected. */
   step(send: () => Promise<unknown>): Promise<boolean>
   /** Resolves when the connection is closed. */
   readonly closed: Promise<void>
 }
 
-/** What a piece of an answer means to the meter. */
+/** The contents of a piece of an answer, for the meter. */
 export interface Meter {
   readonly tokens?: number
   readonly usage?: WireUsage
@@ -105,18 +105,18 @@ export interface FakeProvider extends AsyncDisposable {
   readonly baseUrl: string
   readonly port: number
   readonly requests: readonly ProviderRequest[]
-  /** How many connections were ever opened, and how many are open. */
+  /** The number of connections ever opened, and of those open now. */
   readonly connections: number
   readonly openConnections: number
-  /** Replaces the script for the requests to come. */
+  /** Replaces the script for later requests. */
   script(script: Script): void
-  /** Resolves with the request of that index (the first: 0) once it has been read. */
+  /** Resolves with the request of that index (from 0) once it has been read. */
   waitForRequest(index?: number): Promise<ProviderRequest>
   /** Resolves when the request has ended. */
-  waitForClose(request: ProviderRequest): Promise<Ending>
+  waitForClose(request: ProviderRequest): Promise<RequestEnd>
   /** Steps the latest request, waiting for a first one. */
   step(count?: number): Promise<void>
-  /** Lets all held answers go on freely, also later ones. */
+  /** Lets all held answers, also later ones, continue freely. */
   release(): void
   close(): Promise<void>
 }
@@ -136,7 +136,7 @@ export async function startFakeProvider(options: { script: Script }): Promise<Fa
   server.on('connection', socket => {
     sockets.set(socket, connections++)
     socket.on('close', () => sockets.delete(socket))
-    // A reset is an ending like others; without a listener it would end the test run.
+    // A reset is a normal end; without a listener it would end the test run.
     socket.on('error', () => {})
   })
   server.on('request', (incoming, response) => void serve(incoming, response))
@@ -202,7 +202,7 @@ export async function startFakeProvider(options: { script: Script }): Promise<Fa
   }
 }
 
-/** The behaviour for the next request of a list; when the list is used up, an error that says so. */
+/** The behaviour for the next request of a list; after the last, an error that says so. */
 function next(script: Behaviour | Behaviour[]): Behaviour {
   if (!Array.isArray(script)) return script
   return script.shift() ?? SCRIPT_IS_OVER

@@ -40,7 +40,7 @@ describe('breaking', () => {
     expect(provider.requests).toHaveLength(0)
   })
 
-  it('cuts when it is told to', async () => {
+  it('cuts on request', async () => {
     await start({}, gated())
     const client = await openRaw(proxy.url)
     await client.post('/v1', BODY)

@@ -6,21 +6,21 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { Gate } from './gate.ts'
 
-/** What happens to one direction of a connection. Left out: nothing. */
+/** The faults in one direction of a connection. Default: none. */
 export interface Direction {
-  /** Each byte arrives so much later, in milliseconds. */
+  /** Delay of each byte, in milliseconds. */
   readonly latencyMs?: number
   readonly bytesPerSecond?: number
-  /** At most so many bytes in a write, and a turn of the event loop between two: the reader sees slices. */
+  /** The most bytes in a write; a turn of the event loop between two writes makes the reader see slices. */
   readonly sliceBytes?: number
-  /** After so many bytes nothing passes any more, and both sides are closed: in order, or by RST. */
+  /** After this many bytes nothing passes, and both sides are closed: in order, or by RST. */
   readonly cut?: { readonly afterBytes: number; readonly how: 'fin' | 'rst' }
-  /** After so many bytes everything waits for `release()`. */
+  /** After this many bytes everything waits for `release()`. */
   readonly holdAfterBytes?: number
 }
 
 export interface ConnectionFaults {
-  /** From the one who connected to the target. */
+  /** From the connecting side to the target. */
   readonly up?: Direction
   /** From the target back. */
   readonly down?: Direction
@@ -50,7 +50,7 @@ export interface FaultProxy extends AsyncDisposable {
   close(): Promise<void>
 }
 
-/** What may wait for a slow or held reader before the writer is paused, in bytes. */
+/** The most bytes that wait for a slow or held reader before the writer is paused. */
 const BUFFER_MOST = 65_536
 
 /** Starts a proxy to a URL's host and port. `faults` is asked for each connection. */

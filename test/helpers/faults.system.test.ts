@@ -30,8 +30,8 @@ describe('the list', () => {
   })
 })
 
-/** What the wire must show, for one fault or all of an id. */
-const WIRE: Record<string, (seen: Seen, mode: FaultMode) => void> = {
+/** The expected bytes on the wire, for one fault or all of an id. */
+const WIRE: Record<string, (seen: WireRecord, mode: FaultMode) => void> = {
   'F05 reset before the head': ({ error, closed }) =>
     expect([error, closed]).toEqual(['before a response head', 'reset']),
   'F06 closed before the head': ({ error, closed }) =>
@@ -105,7 +105,7 @@ describe('on the wire', () => {
     ;(WIRE[name] ?? WIRE[name.slice(0, 3)])?.(seen, mode)
     await using good = await startFakeProvider({ script: exact() })
     const normal = await ask(good.url, mode)
-    expect(fingerprint(seen), 'a fault that looks like a good answer is none').not.toEqual(fingerprint(normal))
+    expect(fingerprint(seen), 'a fault differs from a good answer').not.toEqual(fingerprint(normal))
     normal.client.reset()
     seen.client.reset()
   })
@@ -126,14 +126,14 @@ describe('on the wire', () => {
   )
 })
 
-interface Seen {
+interface WireRecord {
   readonly client: RawClient
   readonly response: RawResponse | undefined
   readonly error: string | undefined
   readonly closed: string | undefined
 }
 
-async function ask(url: string, mode: FaultMode): Promise<Seen> {
+async function ask(url: string, mode: FaultMode): Promise<WireRecord> {
   const client = await openRaw(url)
   await client.post('/v1/chat/completions', bodyOf(mode)).catch(() => {})
   try {
@@ -146,7 +146,7 @@ async function ask(url: string, mode: FaultMode): Promise<Seen> {
   }
 }
 
-function fingerprint({ response, error, closed }: Seen): unknown {
+function fingerprint({ response, error, closed }: WireRecord): unknown {
   const headers = response?.headers.filter(([name]) => name.toLowerCase() !== 'date')
   return [response?.statusLine, headers, response?.end, response?.body.toString('latin1'), error, closed]
 }

@@ -1,19 +1,19 @@
 /**
  * Everything that a provider can do wrong once it has been reached, as data: F05 to F30 of the list of upstream faults.
- * What happens before (refused, black hole, unknown name, bad TLS: F01 to F04) is in unreachable.ts.
+ * Faults before that (refused, black hole, unknown name, bad TLS: F01 to F04) are in unreachable.ts.
  */
 import { gzipSync } from 'node:zlib'
 import { errorAnswer, sendJsonHead, sendStreamHead } from './answers.ts'
 import type { Behaviour, Call } from './fake-provider.ts'
 import { openAiVoice } from './voices/openai.ts'
-import { countOf, type Said, type SaidUsage, type Say, type Voice } from './voices/voice.ts'
+import { countOf, type Say, type StreamPart, type UsageText, type Voice } from './voices/voice.ts'
 
 export type FaultMode = 'whole' | 'stream'
 
 export interface Fault {
   /** `F05` … `F30`. */
   readonly id: string
-  /** What is special about this one of several with the same id. */
+  /** The difference between several faults with the same id. */
   readonly title: string
   /** Whether such providers can have it; left out: all can. */
   readonly fits?: (voice: Voice) => boolean
@@ -263,7 +263,7 @@ export const FAULTS: readonly Fault[] = [
 ]
 
 /** The rows of F24: the texts of the counts, since some are no JSON that JavaScript would write. */
-function hostileUsages(): [string, SaidUsage][] {
+function hostileUsages(): [string, UsageText][] {
   const both = (prompt: string, completion: string) => ({ prompt, completion })
   return [
     ['absent', null],
@@ -297,7 +297,7 @@ export function speak(voice: Voice, mode: FaultMode, say: Say = {}): Behaviour {
   }
 }
 
-async function write(call: Call, { bytes, kind }: Said): Promise<boolean> {
+async function write(call: Call, { bytes, kind }: StreamPart): Promise<boolean> {
   return call.write(bytes, kind === 'token' ? { tokens: 1 } : {})
 }
 
@@ -311,7 +311,7 @@ function streamBytes(call: Call, voice: Voice, say: Say = {}): Buffer {
 }
 
 /** Of a good stream what comes before its third token, and what comes from there on. */
-export function halves(call: Call, voice: Voice): readonly [readonly Said[], readonly Said[]] {
+export function halves(call: Call, voice: Voice): readonly [readonly StreamPart[], readonly StreamPart[]] {
   const said = voice.stream({}, call.request)
   const third = said.findLastIndex(({ kind }) => kind === 'token')
   return [said.slice(0, third), said.slice(third)]
@@ -376,7 +376,7 @@ function bombPart(): Buffer {
   return bomb
 }
 
-/** A head that Node would not write. `connection: close`, since nobody knows where such an answer ends. */
+/** A head that Node would not write. `connection: close`, since the end of such an answer cannot be determined. */
 async function rawHead(
   call: Call,
   mode: FaultMode,

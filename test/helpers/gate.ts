@@ -1,4 +1,4 @@
-/** A gate: something waits at it until the test says go on. So that tests order events without sleeping. */
+/** A gate: code waits at it until the test opens it, so tests order events without sleeping. */
 export class Gate {
   private credits = 0
   private free = false
@@ -6,7 +6,7 @@ export class Gate {
   private waiting: (() => void)[] = []
   private readonly stepped: { left: number; resolve: () => void }[] = []
 
-  /** Lets the next `count` through. Resolves when they are done, or when nothing will come to this gate any more. */
+  /** Lets the next `count` through. Resolves when they are done, or when nothing more will come to this gate. */
   step(count = 1): Promise<void> {
     if (this.over) return Promise.resolve()
     return new Promise(resolve => {
@@ -22,7 +22,7 @@ export class Gate {
     this.admit()
   }
 
-  /** Waits to be let through. Call `done()` when the thing that was let through has happened. */
+  /** Waits to be let through. Call `done()` after the action that it allows. */
   pass(): Promise<void> {
     return new Promise(resolve => {
       this.waiting.push(resolve)
@@ -38,7 +38,7 @@ export class Gate {
     first.resolve()
   }
 
-  /** Nothing will come any more: whoever waits for a step goes on. */
+  /** Nothing more will come: resolves all who wait for a step. */
   close(): void {
     this.over = true
     this.release()

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { cleanUp, createAccount, startGateway, temporaryDirectory, tollgate } from './gateway.ts'
 import { contentOf, readSse } from './sse.ts'
 
-// A stand-in command tells what it was given: so this tests the running of processes, and not the gateway.
+// A stand-in command prints its arguments: this tests the running of processes, and not the gateway.
 const STAND_IN = `
 import { readFileSync } from 'node:fs'
 const [verb, ...rest] = process.argv.slice(2)
@@ -42,7 +42,7 @@ describe('the gateway as a process', () => {
     await expect(startGateway({ yaml: 'broken: true', entry })).rejects.toThrow(/ended \(2\).*\n.*this is broken/)
   })
 
-  it('starts, tells where, keeps its log, and stops with its exit code', async () => {
+  it('starts, reports its address, keeps its log, and stops with its exit code', async () => {
     const entry = await standIn()
     const gateway = await startGateway({
       yaml: { version: 1 },
@@ -63,7 +63,7 @@ describe('the gateway as a process', () => {
     await draining
   })
 
-  it('is gone after kill9, and can be started again in its directory', async () => {
+  it('has ended after kill9, and can be started again in its directory', async () => {
     const entry = await standIn()
     const first = await startGateway({ yaml: 'a: 1', entry })
     await first.kill9()

@@ -1,6 +1,6 @@
 /**
- * Runs the real gateway as a process of its own, and its commands, as an operator would: files in a directory, a port
- * from the log, signals. Whatever a test forgets to stop is killed when its file is done.
+ * Runs the real gateway and its commands as processes, as an operator would: files in a directory, a port
+ * from the log, signals. Processes that a test does not stop are killed at the end of its file.
  *
  * @example
  * const gateway = await startGateway({ yaml, policies: { standard: 'steps: …' } })
@@ -42,13 +42,13 @@ export interface Gateway {
   readonly pid: number
   /** Sends a signal (default SIGTERM) and resolves with the exit code; null when a signal ended it. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
-  /** SIGKILL; resolves when it is gone. */
+  /** SIGKILL; resolves when the process has ended. */
   kill9(): Promise<void>
-  /** Resolves with the exit code when it ends by itself. */
+  /** Resolves with the exit code when the process ends by itself. */
   readonly exited: Promise<number | null>
-  /** The log so far, a line an element; lines that are no JSON are `{ text }`. */
+  /** The log so far, one element per line; lines that are not JSON are `{ text }`. */
   logs(): LogLine[]
-  /** Resolves with the first log line that fits, also one that was written before. */
+  /** Resolves with the first matching log line, also an earlier one. */
   waitForLog(fits: (line: LogLine) => boolean): Promise<LogLine>
   /** Everything that was written to stderr. */
   stderr(): string
@@ -56,7 +56,7 @@ export interface Gateway {
 
 export type LogLine = Readonly<Record<string, unknown>>
 
-/** What a command did. */
+/** The result of a command. */
 export interface CommandResult {
   readonly code: number | null
   readonly stdout: string
@@ -70,7 +70,7 @@ const ENTRY = join(ROOT, 'src/cli/tollgate.js')
 const running = new Set<ChildProcess>()
 const directories = new Set<string>()
 
-/** Writes the files, starts the process, and resolves when it listens. Rejects with its output when it ends before. */
+/** Writes the files, starts the process, and resolves when it listens. Rejects with the output if it ends before. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const dir = options.dir ?? (await temporaryDirectory())
   const config = await writeConfiguration(dir, options)
@@ -129,7 +129,7 @@ export async function tollgate(
 
 let accounts = 0
 
-/** What a command prints with `--json`: in this process, or by another program's script. Throws when it does not end with 0. */
+/** The `--json` output of a command, run in this process or by another script. Throws unless it exits with 0. */
 export async function answerOf<Answer>(
   args: readonly string[],
   { config }: Pick<Gateway, 'config'>,
@@ -144,7 +144,7 @@ export async function answerOf<Answer>(
   return JSON.parse(stdout)
 }
 
-/** Makes an account with credit (in dollars) and a key for it, by the commands. */
+/** Creates an account with credit (in dollars) and a key for it, by the commands. */
 export async function createAccount(
   gateway: Pick<Gateway, 'config'>,
   options: {
@@ -170,14 +170,14 @@ function text(value: unknown, path: readonly string[]): string {
   return found
 }
 
-/** A directory that is removed when the test file is done. */
+/** A directory that is removed at the end of the test file. */
 export async function temporaryDirectory(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'tollgate-'))
   directories.add(dir)
   return dir
 }
 
-/** Writes gateway.yaml and the policies; gives the path of the former. */
+/** Writes gateway.yaml and the policies; returns the path of the former. */
 export async function writeConfiguration(
   dir: string,
   { yaml, policies = {} }: Pick<GatewayOptions, 'yaml' | 'policies'>,
@@ -192,17 +192,17 @@ export async function writeConfiguration(
   return config
 }
 
-/** Kills what still runs and removes the directories. */
+/** Kills running processes and removes the directories. */
 export async function cleanUp(): Promise<void> {
-  const gone = [...running].map(exitOf)
+  const exits = [...running].map(exitOf)
   for (const child of running) child.kill('SIGKILL')
-  await Promise.all(gone)
+  await Promise.all(exits)
   for (const dir of directories) await rm(dir, { recursive: true, force: true })
   directories.clear()
 }
 
 AT_FILE_END.push(cleanUp)
-// A benchmark has no test files: what is left over ends with its process.
+// A benchmark has no test files: the clean-up runs when its process ends.
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
@@ -214,18 +214,18 @@ function launch(args: readonly string[], cwd: string, env: Readonly<Record<strin
   return child
 }
 
-/** The test runner's own variables must not reach the gateway: it would run with other options than an operator's. */
+/** The test runner's own variables must not reach the gateway: an operator's gateway does not have them. */
 function cleanEnvironment(): NodeJS.ProcessEnv {
   const kept = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ', 'TOLLGATE_TEST_RUN']
   return Object.fromEntries(kept.map(name => [name, process.env[name]]).filter(([, value]) => value !== undefined))
 }
 
-/** 'close', not 'exit': only then has everything that it wrote been read. */
+/** 'close', not 'exit': only then has all its output been read. */
 function exitOf(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve, reject) => child.once('close', resolve).once('error', reject))
 }
 
-/** What a process has written, and who waits for a line of it. */
+/** The output of a process, and the waiters for a line of it. */
 class Output {
   readonly lines: LogLine[] = []
   stdout = ''

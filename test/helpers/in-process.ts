@@ -1,6 +1,6 @@
 /**
- * The whole gateway inside the test's process, with its real listeners, store and pipeline: for tests that bring plugins
- * of their own, look at the store, or make the disk fail. For everything else there is `startGateway`.
+ * The whole gateway inside the test's process, with its real listeners, store and pipeline. For tests with their own
+ * plugins, that read the store, or make the disk fail. All others use `startGateway`.
  *
  * @example
  * await using gateway = await startInProcess({ provider: provider.baseUrl, plugins: [mine], steps: [{ use: 'mine' }] })
@@ -64,7 +64,7 @@ export interface InProcess extends Account, AsyncDisposable {
   stop(): Promise<number>
 }
 
-/** The pipeline of the product in its plainest form. One attempt: what one provider does is what is told. */
+/** The standard pipeline without options. One attempt, so that the client sees what one provider does. */
 export const FIVE_STEPS: readonly object[] = [
   { use: 'api-key' },
   { use: 'schema' },

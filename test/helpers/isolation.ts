@@ -1,7 +1,7 @@
 /** Which test files may share a process, read from their code. */
 import { importsOf, isTestFile, read, withoutComments } from './repository.ts'
 
-/** What changes the process for the next file in it, or measures the process. */
+/** Code that changes the process for the next file in it, or measures the process. */
 const PROCESS_WIDE: readonly RegExp[] = [
   // Mocked modules.
   /\bvi\.(?:do)?(?:[uU]n)?[mM]ock\b|\bvi\.(?:hoisted|resetModules)\b/,

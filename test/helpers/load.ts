@@ -1,6 +1,6 @@
 /**
- * Many clients at once, each with one request under way at any time, until they are stopped or the gateway is gone. What
- * each of them saw is kept: a test compares it with the ledger. Everything happens by event and by a seeded chance.
+ * Concurrent clients, each with one request in progress at any time, until they are stopped or the gateway has ended.
+ * Their answers are kept, so that a test can compare them with the ledger. Driven by events and a seeded random generator.
  *
  * @example
  * const load = startLoad({ url: gateway.url, clients: 40, choose: client => ({ serial, key, body }) })
@@ -18,21 +18,21 @@ export interface Question {
   readonly serial: string
   readonly key: string
   readonly body: Readonly<Record<string, unknown>>
-  /** Leave after so many further answers (of anybody) have ended. Left out: stay. */
+  /** Disconnect after this number of further answers (of any client) have ended. Default: never. */
   readonly leaveAfter?: number
-  /** Read nothing after the first piece until the gateway is gone (or `stop`), and then what is there. */
+  /** Read nothing after the first piece until the gateway has ended (or `stop`), and then the rest. */
   readonly stall?: boolean
 }
 
-/** What became of it, as its client saw it. */
+/** The result of a request, as its client saw it. */
 export interface LoadRequest {
   readonly question: Question
   /** The answer's x-request-id; null when no head came. */
   id: string | null
   status: number | null
   /**
-   * complete: a whole answer, or a stream up to [DONE]. refused: an error in the gateway's words. left: we went.
-   * broken: the connection was gone. Null while it is under way.
+   * complete: a whole answer, or a stream up to [DONE]. refused: an error of the gateway. left: the client disconnected.
+   * broken: the connection was lost. Null while the request is in progress.
    */
   ending: 'complete' | 'refused' | 'left' | 'broken' | null
   /** The code of a refusal. */
@@ -44,20 +44,20 @@ export interface LoadRequest {
   arrived: boolean
   /** Pieces of content that had arrived at its end. */
   pieces: number
-  /** What the connection said when it broke. */
+  /** The error of the connection. */
   error: string | null
 }
 
 export interface Load {
   readonly asked: readonly LoadRequest[]
-  /** How many have ended, however. */
+  /** The number of ended requests, whatever their result. */
   readonly ended: number
   open(): LoadRequest[]
   /** Resolves at the first event after which it is so. Rejects when all clients have given up before. */
   until(isSo: () => boolean): Promise<void>
   /** No further requests. */
   stop(): void
-  /** Resolves when every client is done: after `stop`, or when the gateway is gone. */
+  /** Resolves when every client is done: after `stop`, or when the gateway has ended. */
   readonly over: Promise<void>
 }
 
@@ -132,8 +132,8 @@ export function startLoad({ url, clients, pauseMs = 0, choose, onEnded }: LoadOp
 }
 
 /**
- * Whether the connection was closed under the request's hands, as a server may do with one that is kept alive, and as it
- * does when it dies: another try on a new connection tells which.
+ * Whether the connection was closed during the request. A server does so with an idle connection, and when it dies.
+ * Another attempt on a new connection shows which.
  */
 function wasClosed({ status, error }: LoadRequest): boolean {
   return status === null && error === 'other side closed'
@@ -175,7 +175,7 @@ async function ask({ url, one, signal, stalled, onPiece }: Asking): Promise<Load
   } catch (error) {
     const { message, cause } = error as Error
     one.error = cause instanceof Error ? cause.message : message
-    // What had arrived counts, however the connection ended.
+    // The pieces that arrived count, however the connection ended.
     const ending = text === '' ? null : readStream(one, text)
     return ending ?? (signal.aborted ? 'left' : 'broken')
   }

@@ -1,5 +1,5 @@
 /**
- * Takes OTLP over HTTP, as a collector does, and keeps what came in one plain shape. JSON is read as it is; protobuf by the
+ * Receives OTLP over HTTP, as a collector does, and keeps it in one plain shape. Protobuf is read by the
  * field numbers of the published definitions (opentelemetry-proto: trace.proto, metrics.proto, common.proto), not by the
  * library that writes it.
  */

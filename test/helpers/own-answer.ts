@@ -1,4 +1,4 @@
-/** What steps of the tests answer by themselves, without a provider. */
+/** Answers that steps of the tests give without a provider. */
 import { type ChatCompletion, definePlugin } from '#contract'
 
 /** Says `content`; each call makes a new one, because who sends it may change it. */

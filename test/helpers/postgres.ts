@@ -1,7 +1,7 @@
 /**
- * A PostgreSQL server for tests: the newest one that is installed here, or that of TOLLGATE_POSTGRES, a folder with its programs,
- * on a port of its own, in a temporary folder. The first test file that needs it starts it, the others of the run share it, and a
- * shell beside it stops it when the run has ended, however it ended. It keeps nothing through a power cut, which no test waits for.
+ * A PostgreSQL server for tests: the newest one installed, or that of TOLLGATE_POSTGRES, a folder with its programs. It has
+ * its own port and a temporary folder. The first test file that needs it starts it, and the others of the run share it. A
+ * shell beside it stops it when the run has ended, however it ended. It does not survive a power cut, which no test needs.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -49,7 +49,7 @@ const FOLDER = join(tmpdir(), `tollgate-postgres-${RUN}`)
 const ADDRESS = join(FOLDER, 'address')
 /** The data of a server that has never run: to make them takes a second. */
 const EMPTY = join(FOLDER, 'empty')
-/** With a password; everybody else is trusted. */
+/** With a password; all others are trusted. */
 export const LOCKED = { user: 'locked', password: 'correct horse' } as const
 const STARTS = 3
 
@@ -123,7 +123,7 @@ export interface OwnServer {
   /** SIGSTOP and SIGCONT, to all of its processes. */
   freeze(): void
   thaw(): void
-  /** Ends it as an operator does: whoever is connected is cut. */
+  /** Ends it as an operator does: all connections are cut. */
   stop(): Promise<void>
   /** Starts it again after `kill` or `stop`. */
   start(): Promise<void>
@@ -154,7 +154,7 @@ export async function ownServer(): Promise<OwnServer> {
     const ended = once(child, 'exit')
     child.kill(name)
     await ended
-    // The others see that the first one is gone; a new one must not start before.
+    // The others see that the first one has ended; a new one must not start before.
     while (others.some(pid => existsSync(`/proc/${pid}`))) await wait(10)
   }
   await start()
@@ -182,12 +182,12 @@ let numbered = 0
 
 type End = () => Promise<void>
 
-/** An empty database that is gone after the test. */
+/** An empty database that is dropped after the test. */
 export function testDatabase(like = 'template0'): Promise<TestDatabase> {
   return newDatabase(like, end => void onTestFinished(end))
 }
 
-/** An empty database for several tests of a file, which is gone after the file. */
+/** An empty database for several tests of a file, which is dropped after the file. */
 export function fileDatabase(): Promise<TestDatabase> {
   return newDatabase('template0', end => {
     // The next file of the process has databases of its own.
@@ -306,8 +306,8 @@ async function cut(server: TestServer, name: string): Promise<void> {
 }
 
 /**
- * What is in a database now, as another one: what the next owner finds when its clients are killed. The first one lets nobody
- * in any more, so that whoever has it open cannot go on.
+ * A copy of a database as it is now: what the next owner finds when its clients are killed. The original accepts no
+ * more connections, so that its open clients cannot go on.
  */
 export function copyDatabase(url: string): string {
   const [from, to] = [nameIn(url), `test_${process.pid}_${++numbered}`]
@@ -340,7 +340,7 @@ async function started(): Promise<TestServer> {
   return JSON.parse(readFileSync(ADDRESS, 'utf8'))
 }
 
-/** Null when it has ended: somebody else has taken the port meanwhile. */
+/** Null when it has ended: another process has taken the port in the meantime. */
 async function startServer(as: readonly string[], data: string): Promise<TestServer | null> {
   const port = await freePort()
   const settings = Object.entries({

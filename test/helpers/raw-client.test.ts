@@ -29,7 +29,7 @@ describe('reading', () => {
     expect([response.status, response.end, response.text()]).toEqual([200, end, body])
   })
 
-  it('informational responses are skipped, and two answers on one connection are told apart', async () => {
+  it('informational responses are skipped, and two answers on one connection are kept apart', async () => {
     const answer = (text: string) => `HTTP/1.1 200 OK\r\ncontent-length: 1\r\nX-Twice: 1\r\nx-twice: 2\r\n\r\n${text}`
     const bytes = `HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n${answer('a')}${answer('b')}HTTP/1.1 204 No Content\r\n\r\n`
     const client = await openRaw(await serve(socket => socket.end(bytes)))

@@ -1,10 +1,10 @@
 /**
- * A client that sends exactly the bytes it is given and reads exactly what comes back: for everything that fetch would
- * tidy up, and for leaving in every way there is.
+ * A client that sends the given bytes and reads the answer byte by byte. For what fetch would
+ * normalize, and for every way to disconnect.
  */
 import { connect, type Socket } from 'node:net'
 
-/** An answer as it stood on the wire. */
+/** An answer as received. */
 export interface RawResponse {
   readonly statusLine: string
   readonly status: number

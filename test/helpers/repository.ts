@@ -11,7 +11,7 @@ export function read(file: string): string {
   return readFileSync(join(ROOT, file), 'utf8')
 }
 
-/** What tools make, and nobody commits. */
+/** Output of tools, which is not committed. */
 const MADE = new Set(['.git', 'node_modules', '.tollgate', 'dist', 'coverage', '.DS_Store'])
 
 /** Every file by its path from the top. */
@@ -70,7 +70,7 @@ function targetOf(file: string, specifier: string): string | null {
   return specifier.startsWith('.') ? join(dirname(file), specifier) : null
 }
 
-/** Comments gone, and nothing else: texts with two slashes or a star in them stay as they are. */
+/** Removes comments only: texts with two slashes or a star in them stay. */
 export function withoutComments(code: string): string {
   return code.replace(/(?<=^|\s)\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
 }
@@ -79,7 +79,7 @@ export function withoutComments(code: string): string {
 export function tableOf(text: string, title: string): string[][] {
   const lines = text.split('\n')
   const head = lines.findIndex(line => line.startsWith(`| ${title} |`))
-  if (head < 0) throw new Error(`there is no table with the column "${title}"`)
+  if (head < 0) throw new Error(`no table has the column "${title}"`)
   const end = lines.findIndex((line, index) => index > head && !line.startsWith('|'))
   const rows = lines.slice(head + 2, end < 0 ? undefined : end)
   return rows.map(line =>
@@ -93,7 +93,7 @@ export function tableOf(text: string, title: string): string[][] {
 /** A section from its heading to the next one of the same level. */
 export function sectionOf(text: string, title: string): string {
   const [, section] = text.split(`\n## ${title}\n`)
-  if (section === undefined) throw new Error(`there is no section "${title}"`)
+  if (section === undefined) throw new Error(`the section "${title}" is missing`)
   return section.split('\n## ')[0]!
 }
 

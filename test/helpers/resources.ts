@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Gateway } from './gateway.ts'
 
-/** What a process holds when it is at rest. */
+/** The resources that an idle process holds. */
 export interface Resources {
   /** Bytes of the JavaScript heap after a collection. */
   readonly heap: number

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { WireUsage } from '#contract'
-import type { Call, Ending, Meter, ProviderRequest } from './fake-provider.ts'
+import type { Call, Meter, ProviderRequest, RequestEnd } from './fake-provider.ts'
 import { Gate } from './gate.ts'
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] }
@@ -15,11 +15,11 @@ export class Served implements Call {
   readonly url: string
   readonly gate = new Gate()
   readonly closed: Promise<void>
-  readonly ended: Promise<Ending>
+  readonly ended: Promise<RequestEnd>
   private readonly incoming: IncomingMessage
   private readonly response: ServerResponse
   private readonly startedAt = performance.now()
-  private resolveEnded: (ending: Ending) => void = () => {}
+  private resolveEnded: (ending: RequestEnd) => void = () => {}
   private brokenOff = false
 
   constructor(incoming: IncomingMessage, response: ServerResponse, connection: number, url: string) {
@@ -112,10 +112,10 @@ export class Served implements Call {
     emitted.usage = usage ?? (emitted.usage as WireUsage | null)
   }
 
-  /** Notes the first sign of an end; the order in which Node tells of FIN, RST and close is what is measured here. */
+  /** Records the first sign of an end; the order of FIN, RST and close events in Node is what is measured here. */
   private watch(): Promise<void> {
     const { socket } = this.incoming
-    const end = (how: Ending['how']) => {
+    const end = (how: RequestEnd['how']) => {
       if (this.request.ending) return
       const at = performance.now()
       this.request.ending = { how: this.brokenOff ? 'provider' : how, ms: at - this.startedAt, at }

@@ -1,4 +1,4 @@
-/** What a base name means that several folders of src have; any other name is there once. */
+/** The meaning of base names that several folders of src share; any other name is unique. */
 export const SHARED_NAMES: Readonly<Record<string, string>> = {
   app: 'the application',
   main: 'where a program starts',

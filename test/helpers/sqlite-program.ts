@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { without } from './programs.ts'
 
 export const WITHOUT_SQLITE = without('sqlite3')
-/** Linux tells locks and descriptors of a process. */
+/** Linux lists the locks and descriptors of a process. */
 export const WITHOUT_LOCKS = existsSync('/proc/locks') ? null : 'there is no /proc/locks here'
 
 /** Runs `sqlite3 DATABASE COMMAND` to its end and returns what it printed. */

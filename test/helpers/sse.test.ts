@@ -5,7 +5,7 @@ describe('what is not strict enough', () => {
   it.each([
     ['a carriage return', 'data: {}\r\n\r\n', /carriage return/],
     ['data without a space', 'data:{}\n\n', /unexpected line "data:\{\}"/],
-    ['a line that is no field', '{"choices":[]}\n\n', /unexpected line/],
+    ['a line without a field', '{"choices":[]}\n\n', /unexpected line/],
     ['two data lines', 'data: a\ndata: b\n\n', /unexpected line "data: b"/],
     ['an event without data', 'event: error\n\n', /event "error" has no data/],
     ['an id', 'id: 1\ndata: {}\n\n', /unexpected line "id: 1"/],

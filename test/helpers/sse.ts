@@ -1,6 +1,6 @@
 /**
- * A strict reader of `text/event-stream`, in the form that the gateway promises to send: LF, one `data: ` line an event, in
- * comments a colon and a space. What a browser would forgive is an error here.
+ * A strict parser of `text/event-stream` in the form that the gateway promises: LF, one `data: ` line per event, in
+ * comments a colon and a space. Anything that a browser would tolerate is an error.
  */
 import type { Chunk } from '#contract'
 

@@ -1,5 +1,5 @@
 /**
- * Runs a few steps as the gateway would, without a gateway: settings are checked and parsed as from YAML, the context
+ * Runs steps without a gateway. Settings are checked and parsed as from YAML, the context
  * is Koa's own, the exchange and the runner are the real ones. What would be sent upstream is the test's `next`.
  */
 import type { Context } from 'koa'
@@ -28,7 +28,7 @@ export interface StepRequest {
   readonly bytes?: Buffer
   readonly address?: string
   readonly route?: Partial<RouteView>
-  /** What earlier steps have given. */
+  /** The facts of earlier steps. */
   readonly facts?: Partial<Facts>
   readonly next?: (exchange: Exchange) => void | Promise<void>
 }
@@ -36,7 +36,7 @@ export interface StepRequest {
 export interface StepResult {
   readonly exchange: Exchange
   readonly ctx: Context
-  /** What the client would be told; null when every step let it pass. */
+  /** The error for the client; null when every step let the request pass. */
   readonly refusal: Refusal | null
   /** Whether it went past the last step. */
   readonly passed: boolean

@@ -1,7 +1,7 @@
-/** A connection whose transactions can be made to fail, to be slow, or to be the end of whoever runs them. */
+/** A connection whose transactions can be made to fail, to be slow, or to end their process. */
 import type { Database, Statement } from '../../src/store/engine/database.ts'
 
-/** Each is given what it stands in front of. */
+/** Each receives the function that it wraps. */
 export interface TransactionHooks {
   begin<Result>(run: () => Result): Result
   commit<Result>(run: () => Result): Result

@@ -24,7 +24,7 @@ export const UNREACHABLE: readonly { readonly id: string; readonly title: string
 /** RFC 6761 section 6.4: `.invalid` never exists, and a resolver need not ask anyone to know it. */
 export const UNKNOWN_HOST_URL = 'http://provider.invalid'
 
-/** A loopback port at which nobody listens. One that was free a moment ago may be another test's by now; this is nobody's. */
+/** A loopback port without a listener. A port that was free a moment ago may be another test's by now; this one is reserved. */
 export const REFUSED_URL = 'http://127.0.0.1:2'
 
 /**
@@ -60,7 +60,7 @@ export async function blackHole(): Promise<Unreachable> {
   })
 }
 
-/** A port at which TLS fails: plain HTTP answers, there is no certificate, or one that no authority signed. */
+/** A port at which TLS fails: plain HTTP answers, the certificate is missing, or no authority signed it. */
 export async function badTls(kind: 'plain' | 'no-certificate' | 'self-signed'): Promise<Unreachable> {
   const server: Server =
     kind === 'plain'

@@ -1,6 +1,6 @@
 /**
- * A walk through a page of the documentation: a folder in which Tollgate is installed, a shell in it, and what the page
- * shows beside what came.
+ * Follows a page of the documentation: a folder with Tollgate, a shell in it, and the output of
+ * the page beside the real one.
  */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

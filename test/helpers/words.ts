@@ -40,6 +40,9 @@ const RIGHT: readonly { readonly file: string; readonly word: string; readonly r
   { file: 'src/config/policy/limit-warnings.ts', word: 'everybody', reason: 'a value of `per`' },
   { file: 'src/api/server.ts', word: 'nobody', reason: 'the value of `actor` in the log' },
   { file: 'test/gateway/dropped.test.ts', word: 'tell', reason: 'a value of `on_dropped`' },
+  { file: 'test/api/inputs.test.ts', word: 'nobody', reason: 'the value of `actor` in the log' },
+  { file: 'test/api/journal.test.ts', word: 'nobody', reason: 'the value of `actor` in the log' },
+  { file: 'test/helpers/postgres.ts', word: 'nobody', reason: 'a user of the system' },
   { file: 'src/providers/demo/tools.ts', word: 'tell', reason: 'a word of messages, in a list of common words' },
 ]
 

@@ -1,4 +1,4 @@
-/** The verbs about people and operators' tokens: what they refuse, what they change, and that a secret is told once. */
+/** The verbs for people and operators' tokens: refusals, changes, and secrets that are returned once. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runVerb, VerbError, type VerbName } from '../../../src/api/control/verbs.ts'
 import { openStore } from '../../../src/store/engine/sqlite.ts'
@@ -25,12 +25,12 @@ async function join(token: string, email: string) {
   return store.people.join(token, { email, password: HASH })
 }
 
-async function somebody(email: string, role: 'member' | 'operator' = 'member') {
+async function createPerson(email: string, role: 'member' | 'operator' = 'member') {
   const membership = { name: email, plan: 'default', credit: 0n }
   return store.people.create({ email, password: HASH, role, membership })
 }
 
-describe('what is refused changes nothing', () => {
+describe('a refused verb changes nothing', () => {
   test.each<[VerbName, Record<string, unknown>, string]>([
     ['person.invite', { ...INVITATION, role: undefined }, '"role" is missing'],
     ['person.invite', { ...INVITATION, role: 'owner' }, '"role" must be member or operator'],
@@ -47,7 +47,7 @@ describe('what is refused changes nothing', () => {
     ['token.create', { name: 'payments', actor: 'me', expires_at: 'soon' }, '"expires_at" must be a time'],
   ])('%s %j: %s', async (verb, args, sentence) => {
     await store.createAccount({ name: 'acme' })
-    await somebody('ada@example.com')
+    await createPerson('ada@example.com')
     const call = runVerb(store, verb, args)
     await expect(call).rejects.toThrow(VerbError)
     await expect(call).rejects.toThrow(sentence)
@@ -55,7 +55,7 @@ describe('what is refused changes nothing', () => {
   })
 
   test.each<[VerbName, Record<string, unknown>, string]>([
-    ['person.invite', { ...INVITATION, account: 'nobody' }, 'the account "nobody" does not exist'],
+    ['person.invite', { ...INVITATION, account: 'unknown' }, 'the account "unknown" does not exist'],
     ['person.invite', { ...INVITATION, expires_at: '2001-01-01T00:00:00Z' }, 'not in the future'],
     ['person.invite', { ...INVITATION, email: 'ada' }, 'not an e-mail address'],
     [
@@ -69,7 +69,7 @@ describe('what is refused changes nothing', () => {
     ['person.remove', { person: 'ada@example.com' }, 'is the only operator'],
     ['token.revoke', { token: 'tok_x' }, 'the operators\' token "tok_x" does not exist; give its id or its name'],
   ])('%s %j: %s', async (verb, args, sentence) => {
-    await somebody('ada@example.com', 'operator')
+    await createPerson('ada@example.com', 'operator')
     const call = runVerb(store, verb, args)
     await expect(call).rejects.toThrow(StoreError)
     await expect(call).rejects.toThrow(sentence)
@@ -79,7 +79,7 @@ describe('what is refused changes nothing', () => {
 })
 
 describe('an invitation', () => {
-  test('makes an operator with an account of their own, and says who made it', async () => {
+  test('creates an operator with their own account and names the actor', async () => {
     const args = { ...INVITATION, role: 'operator', email: 'Ada@Example.com', plan: 'gold', credit: '5' }
     const { link, token } = await runVerb(store, 'person.invite', args)
     expect(link).toEqual({
@@ -106,7 +106,7 @@ describe('an invitation', () => {
     await expect(join(token, 'ada@example.com')).rejects.toThrow('does not work')
   })
 
-  test('leads into an account by its name or id', async () => {
+  test('leads into an account named by name or id', async () => {
     const { id } = await store.createAccount({ name: 'acme' })
     for (const [account, email] of [
       ['acme', 'ada@example.com'],
@@ -120,7 +120,7 @@ describe('an invitation', () => {
 })
 
 test('a reset is for one person, named by address or id', async () => {
-  const { id } = await somebody('ada@example.com')
+  const { id } = await createPerson('ada@example.com')
   for (const person of ['ADA@example.com', id]) {
     const { link, token } = await runVerb(store, 'person.reset', { person, expires_at: TOMORROW, actor: 'cli:me' })
     expect(link).toMatchObject({ kind: 'reset', email: 'ada@example.com', account: null })
@@ -128,7 +128,7 @@ test('a reset is for one person, named by address or id', async () => {
   }
 })
 
-test('people are listed by address with their accounts, however many there are', async () => {
+test('people are listed by address with their accounts, without a limit', async () => {
   const { id } = await store.createAccount({ name: 'acme' })
   const many = Array.from({ length: 1001 }, (_, index) => `p${String(index).padStart(4, '0')}@example.com`)
   for (const email of many.toReversed()) {
@@ -146,9 +146,9 @@ test('people are listed by address with their accounts, however many there are',
   })
 })
 
-test('roles and removals are shown with the account, which stays', async () => {
-  await somebody('ada@example.com', 'operator')
-  const { accountId } = await somebody('bo@example.com')
+test('a changed role and a removal are returned with the account, which stays', async () => {
+  await createPerson('ada@example.com', 'operator')
+  const { accountId } = await createPerson('bo@example.com')
   const bo = { email: 'bo@example.com', account_id: accountId, account: 'bo@example.com' }
   const raised = await runVerb(store, 'person.role', { person: 'bo@example.com', role: 'operator', actor: 'cli:me' })
   expect(raised.person).toMatchObject({ ...bo, role: 'operator' })
@@ -159,7 +159,7 @@ test('roles and removals are shown with the account, which stays', async () => {
   expect(store.reads.findAccount(accountId)).toBeDefined()
 })
 
-test('a token is revoked by its name where only one has it; several are told apart by their ids', async () => {
+test('a token is revoked by its name if the name is unique; otherwise the error lists the ids', async () => {
   const make = async (name: string) => (await runVerb(store, 'token.create', { name, actor: 'cli:me' })).token.id
   const [first, second, third] = [await make('ci'), await make('ci'), await make('payments')]
   const revoke = async (token: string) => (await runVerb(store, 'token.revoke', { token, actor: 'cli:me' })).token.id
@@ -168,7 +168,7 @@ test('a token is revoked by its name where only one has it; several are told apa
   await expect(revoke('ci')).rejects.toThrow(
     `2 operators' tokens have the name "ci": revoke one by its id: ${second}, ${first}`,
   )
-  // An id counts before a name.
+  // An id takes precedence over a name.
   const other = await make(first)
   expect(await revoke(first)).toBe(first)
   expect(await revoke(first)).toBe(other)
@@ -176,14 +176,14 @@ test('a token is revoked by its name where only one has it; several are told apa
   expect((await store.people.tokens()).length).toBe(0)
 })
 
-test('a token works from its creation to its revocation; its secret is in the first answer only', async () => {
-  const { id } = await somebody('ada@example.com', 'operator')
+test('a token works from its creation to its revocation; only the first answer has its secret', async () => {
+  const { id } = await createPerson('ada@example.com', 'operator')
   const { token, secret } = await runVerb(store, 'token.create', { name: 'payments', actor: 'cli:me' })
   expect(token).toMatchObject({ name: 'payments', last4: secret.slice(-4), expires_at: null, created_by: 'cli:me' })
   expect(store.reads.people.findToken(secret)?.id).toBe(token.id)
   await runVerb(store, 'token.create', { name: 'script', actor: id, expires_at: TOMORROW })
   const { tokens } = await runVerb(store, 'token.list', {})
-  // Whoever made one at the dashboard is shown by their address, as the dashboard does.
+  // The author of a token made at the dashboard is shown by address, as in the dashboard.
   expect(tokens.map(({ name, created_by }) => [name, created_by])).toEqual([
     ['script', 'ada@example.com'],
     ['payments', 'cli:me'],
@@ -193,11 +193,11 @@ test('a token works from its creation to its revocation; its secret is in the fi
   expect(store.reads.people.findToken(secret)).toBeUndefined()
 })
 
-test('the plan of an account, and what a key has spent of what it may', async () => {
+test('the plan of an account, and what a key has spent of its cap', async () => {
   const { account } = await runVerb(store, 'account.create', { name: 'acme', credit: '1' })
   expect((await runVerb(store, 'account.plan', { account: 'acme', plan: 'gold' })).account.plan).toBe('gold')
-  await expect(runVerb(store, 'account.plan', { account: 'nobody', plan: 'gold' })).rejects.toThrow(
-    'the account "nobody" does not exist',
+  await expect(runVerb(store, 'account.plan', { account: 'unknown', plan: 'gold' })).rejects.toThrow(
+    'the account "unknown" does not exist',
   )
   const { key } = await runVerb(store, 'key.create', { account: 'acme', name: 'k', spending_cap: '0.5' })
   expect(key).toMatchObject({

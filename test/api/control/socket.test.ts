@@ -39,12 +39,12 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-describe('when nobody can answer', () => {
-  test('no socket is NoGateway', async () => {
+describe('without a gateway at the socket', () => {
+  test('a missing socket is NoGateway', async () => {
     await expect(callControl(path, 'account.list', {})).rejects.toThrow(NoGateway)
   })
 
-  test('a socket that a dead process left is NoGateway, and a new gateway replaces it', async () => {
+  test('the socket of a dead process is NoGateway, and a new gateway replaces it', async () => {
     await leaveSocket(path)
     expect(existsSync(path)).toBe(true)
     await expect(callControl(path, 'account.list', {})).rejects.toThrow(NoGateway)
@@ -52,7 +52,7 @@ describe('when nobody can answer', () => {
     expect(await callControl(path, 'account.list', {})).toEqual({ accounts: [] })
   })
 
-  test('a gateway that goes away in mid-call is told apart: the verb may have been done', async () => {
+  test('a gateway that disconnects in mid-call has its own error: the verb may have been done', async () => {
     const server = await listen(path, socket => socket.once('data', () => socket.destroy()))
     const call = callControl(path, 'account.create', { name: 'acme' })
     await expect(call).rejects.toThrow(ControlError)
@@ -60,7 +60,7 @@ describe('when nobody can answer', () => {
     server.close()
   })
 
-  test('somebody else who listens there is not believed', async () => {
+  test('an answer from another program is refused', async () => {
     const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi'
     const server = await listen(path, socket => socket.once('data', () => socket.end(answer)))
     await expect(callControl(path, 'account.list', {})).rejects.toThrow('is not a gateway')
@@ -74,19 +74,19 @@ describe('when nobody can answer', () => {
   })
 })
 
-describe('what is refused', () => {
+describe('refused calls', () => {
   beforeEach(async () => {
     control = await startControl(store, path)
   })
 
-  test('a mistake in the arguments comes back with its sentence', async () => {
+  test('a mistake in the arguments is returned as a sentence', async () => {
     const call = callControl(path, 'account.create', { name: 'acme', credit: '1e9' })
     await expect(call).rejects.toThrow(VerbError)
     await expect(call).rejects.toThrow('account.create: "credit" is wrong: "1e9" is not an amount of dollars')
     expect(store.reads.listAccounts()).toEqual([])
   })
 
-  test("the store's own sentence passes through", async () => {
+  test('an error of the store is passed on unchanged', async () => {
     await callControl(path, 'account.create', { name: 'acme' })
     await expect(callControl(path, 'account.create', { name: 'acme' })).rejects.toThrow(
       'The name "acme" is taken by another account',
@@ -109,7 +109,7 @@ describe('what is refused', () => {
     expect(JSON.parse(answer.text).error.message).toContain(sentence)
   })
 
-  test('a verb that this gateway does not do is refused with the reason; the others are done', async () => {
+  test('a verb that this gateway does not support is refused with the reason; the others work', async () => {
     await control!.close()
     Object.assign(store, { verify: () => expect.unreachable('the whole ledger was read') })
     control = await startControl(store, path, { refused: REFUSED_WITH_DATABASE })
@@ -119,7 +119,7 @@ describe('what is refused', () => {
     expect(await callControl(path, 'account.list', {})).toEqual({ accounts: [] })
   })
 
-  test('what was done of a verb that fails in the middle is told as it is', async () => {
+  test('a verb that fails in the middle reports what it has done', async () => {
     const credit = () => Promise.reject(new StoreUnavailable('not_written', new Error('disk full')))
     Object.assign(store, { credit })
     const call = callControl(path, 'account.create', { name: 'acme', credit: '5' })
@@ -154,13 +154,13 @@ describe('the socket', () => {
     }
   })
 
-  test('is gone after close', async () => {
+  test('is removed by close', async () => {
     control = await startControl(store, path)
     await control.close()
     expect(existsSync(path)).toBe(false)
   })
 
-  test('close waits for a call under way', async () => {
+  test('close waits for a call in progress', async () => {
     const began = Promise.withResolvers<void>()
     const disk = Promise.withResolvers<void>()
     const slow: LocalStore = {
@@ -181,7 +181,7 @@ describe('the socket', () => {
     await closed
   })
 
-  test('many calls at once: the same credit from all of them is given once', async () => {
+  test('of many concurrent calls with the same credit, one gives it', async () => {
     control = await startControl(store, path)
     await callControl(path, 'account.create', { name: 'acme' })
     const args = { account: 'acme', amount: '2.5', reference: 'invoice-1' }
@@ -203,7 +203,7 @@ describe('the socket', () => {
     const machine = await callControl(path, 'token.create', { name: 'payments', actor: 'cli:me' })
     await callControl(path, 'token.revoke', { token: machine.token.id })
     await expect(callControl(path, 'person.role', { person: 'bo@example.com', role: 'member' })).rejects.toThrow('bo@')
-    await expect(callControl(path, 'account.show', { account: 'nobody' })).rejects.toThrow('nobody')
+    await expect(callControl(path, 'account.show', { account: 'unknown' })).rejects.toThrow('unknown')
     expect(lines).toMatchObject([
       { verb: 'account.create', message: 'operator command' },
       { verb: 'key.create', about: 'acme', message: 'operator command' },
@@ -217,8 +217,8 @@ describe('the socket', () => {
   })
 })
 
-describe('where the socket is', () => {
-  test('beside the database, under its name, so that two databases in a folder are two gateways', () => {
+describe('the path of the socket', () => {
+  test('is beside the database, with its name, so that two databases in a folder have two sockets', () => {
     expect(controlPath('sqlite:/var/lib/tollgate/tollgate.db', '/etc/gateway.yaml')).toBe(
       '/var/lib/tollgate/tollgate.sock',
     )
@@ -226,7 +226,7 @@ describe('where the socket is', () => {
     expect(new Set(others).size).toBe(3)
   })
 
-  test('a path too long for a socket gets a short one in a private folder, and works', async () => {
+  test('that is too long is replaced by a short one in a private folder, which works', async () => {
     const database = `/${'long/'.repeat(30)}tollgate.db`
     const short = controlPath(`sqlite:${database}`, '/etc/gateway.yaml')
     expect(short.startsWith(tmpdir())).toBe(true)
@@ -254,19 +254,19 @@ describe('where the socket is', () => {
     }
   })
 
-  test('a store in memory is found by its configuration', () => {
+  test('a store in memory has a socket named by its configuration', () => {
     const a = controlPath('memory', '/a/gateway.yaml')
     expect(a).not.toBe(controlPath('memory', '/b/gateway.yaml'))
     expect(a).toBe(controlPath('memory', '/a/gateway.yaml'))
   })
 })
 
-/** A socket file at which nobody listens any more, as kill -9 leaves it. */
+/** A socket file without a listener, as kill -9 leaves it. */
 async function leaveSocket(at: string): Promise<void> {
   const server = await listen(`${at}.moved`, socket => socket.destroy())
   renameSync(`${at}.moved`, at)
   await new Promise(resolve => server.close(resolve))
-  // Closing removes a socket by the name it was made under.
+  // Closing removes a socket by the name under which it was created.
   writeFileSync(`${at}.moved`, '')
 }
 

@@ -20,7 +20,7 @@ beforeEach(async () => {
 })
 afterEach(() => store.close())
 
-test('an account whose first credit fails: what was made, and the reference to give it by', async () => {
+test('an account whose first credit fails: the error names the account and the reference to retry', async () => {
   const credit = () => Promise.reject(new StoreUnavailable('not_written', new Error('disk full')))
   const failing = new Proxy(store, { get: (own, name) => (name === 'credit' ? credit : Reflect.get(own, name)) })
   const made = runVerb(failing, 'account.create', { name: 'acme', credit: '5' })
@@ -28,7 +28,7 @@ test('an account whose first credit fails: what was made, and the reference to g
   expect(store.reads.findAccount('acme')).toBeDefined()
 })
 
-describe('arguments that are refused, before anything is changed', () => {
+describe('refused arguments change nothing', () => {
   const long = 'x'.repeat(201)
   test.each<[VerbName, Record<string, unknown>, string]>([
     ['account.create', {}, '"name" is missing'],
@@ -86,28 +86,28 @@ describe('arguments that are refused, before anything is changed', () => {
     expect(store.reads.listKeys()).toEqual([])
   })
 
-  test('a verb that does not exist', async () => {
+  test('an unknown verb is refused', async () => {
     await expect(runVerb(store, 'constructor' as VerbName, {})).rejects.toThrow('there are: account.create')
   })
 
   test.each<[VerbName, Record<string, unknown>]>([
-    ['account.show', { account: 'nobody' }],
-    ['account.freeze', { account: 'nobody' }],
+    ['account.show', { account: 'unknown' }],
+    ['account.freeze', { account: 'unknown' }],
     ['account.unfreeze', { account: 'acc_0' }],
-    ['account.credit', { account: 'nobody', amount: '1', reference: 'r' }],
-    ['key.create', { account: 'nobody', name: 'k' }],
-    ['key.list', { account: 'nobody' }],
+    ['account.credit', { account: 'unknown', amount: '1', reference: 'r' }],
+    ['key.create', { account: 'unknown', name: 'k' }],
+    ['key.list', { account: 'unknown' }],
     ['key.rotate', { key: 'key_0', grace_ms: 0 }],
     ['key.update', { key: 'key_0', spending_cap: null }],
     ['key.revoke', { key: 'key_0' }],
     ['account.budget', { account: 'acc_0' }],
     ['key.budget', { key: 'key_0', every: 'day', amount: '5' }],
-  ])('%s of something that is not there', async (verb, args) => {
+  ])('%s refuses what does not exist', async (verb, args) => {
     await expect(runVerb(store, verb, args)).rejects.toThrow(StoreError)
   })
 })
 
-test('an account from its creation to a freeze', async () => {
+test('an account from creation to freeze', async () => {
   const created = await runVerb(store, 'account.create', { name: 'acme', plan: 'free', credit: '10', actor: 'cli:me' })
   expect(created.account).toEqual({
     id: expect.stringMatching(/^acc_/),
@@ -145,7 +145,7 @@ test('an account from its creation to a freeze', async () => {
   expect(await runVerb(store, 'ledger.verify', {})).toEqual({ accounts: 1, events: 3, open_holds: 0, violations: [] })
 })
 
-test('a key from its creation to its revocation; the secret is in the first answer only', async () => {
+test('a key from creation to revocation; only the first answer has the secret', async () => {
   await runVerb(store, 'account.create', { name: 'acme' })
   const args = { account: 'acme', name: 'laptop', models: ['chat-small'], expires_at: '2027-01-01T00:00:00.000Z' }
   const { key, token } = await runVerb(store, 'key.create', args)
@@ -177,7 +177,7 @@ test('keys of all accounts, each with its owner', async () => {
   expect(keys.map(({ account }) => account)).toEqual(['acme', 'umbrella'])
 })
 
-test('an account that is also held shows what is available', async () => {
+test('an account with holds shows what is available', async () => {
   const { account } = await runVerb(store, 'account.create', { name: 'acme', credit: '1' })
   const { key } = await runVerb(store, 'key.create', { account: 'acme', name: 'k' })
   await store.ledger.hold({
@@ -197,7 +197,7 @@ test('an account that is also held shows what is available', async () => {
   })
 })
 
-test('budgets of an account and of a key: set, listed with those of the plan, changed, removed', async () => {
+test('budgets of an account and of a key are set, listed with those of the plan, changed and removed', async () => {
   const plan = { per: 'account', amount: 3_000_000_000n, every: 'week' } as const
   const running = { clock: { now: () => now }, budgetRules: () => new Map([['plan free', [plan]]]) }
   const { account } = await runVerb(store, 'account.create', { name: 'acme', plan: 'free' })

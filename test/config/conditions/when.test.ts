@@ -130,7 +130,7 @@ test('a condition that throws says so', () => {
   const { evaluate } = compile('int(header("x-count")) > 1')
   expect(evaluate(whenFacts(context({ headers: { 'x-count': '2' } })))).toBe(true)
   expect(() => evaluate(whenFacts(context({ headers: { 'x-count': 'two' } })))).toThrow()
-  // And the next one is none the worse for it.
+  // The next condition is not affected.
   expect(compile('header("x") == ""').evaluate(whenFacts(context()))).toBe(true)
 })
 
@@ -138,7 +138,7 @@ describe('what is not given cannot be named', () => {
   test.each([
     ['account.plan == ""', [], '0: account is missing'],
     ['true || chat.stream', ['key', 'account'], '8: chat is missing'],
-    ['nobody', FACTS, '0: the name "nobody" is unknown here'],
+    ['stranger', FACTS, '0: the name "stranger" is unknown here'],
     ['', FACTS, '0: the condition has an error here'],
     ['('.repeat(200), FACTS, 'the condition has an error here: exceeded maxDepth'],
     [`${'1 + '.repeat(2000)}1 > 0`, FACTS, 'the condition has an error here: exceeded max'],

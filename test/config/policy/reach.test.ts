@@ -1,4 +1,4 @@
-/** Steps and routes that nothing can reach, and conditions that say nothing. The mark ▸ stands where it must be said. */
+/** Unreachable steps and routes, and conditions without effect. The mark ▸ shows where the problem must be reported. */
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
@@ -258,7 +258,7 @@ function reader(standard: string) {
   const files = Object.entries(textsOf({ standard }))
   return async (path: string) => {
     const text = files.find(([name]) => path.endsWith(name))?.[1]
-    if (text === undefined) throw Object.assign(new Error('gone'), { code: 'ENOENT' })
+    if (text === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' })
     return text.replaceAll(HERE, '')
   }
 }

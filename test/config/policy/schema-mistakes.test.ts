@@ -13,7 +13,7 @@ const withSetting = (most: object, more: object = {}) => ({
 
 const SIZES = { $defs: { size: { type: 'integer', minimum: 1 } } }
 
-describe('a schema that is none, or not what was meant', () => {
+describe('a schema that is invalid, or not what was meant', () => {
   test.each<[string, object, string[]]>([
     [
       'a type',
@@ -28,7 +28,7 @@ describe('a schema that is none, or not what was meant', () => {
       ['/properties/most: unknown keyword "minimun"; did you mean "minimum"?'],
     ],
     [
-      'a keyword of nobody',
+      'an unknown keyword',
       withSetting({ type: 'integer', 'x-note': 1 }),
       ['/properties/most: unknown keyword "x-note"'],
     ],

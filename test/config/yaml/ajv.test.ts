@@ -1,4 +1,4 @@
-/** That the schemas which a start takes on trust are schemas; what the keywords of our own do stands in the problems' tests. */
+/** The schemas that a start does not check are valid; tests of the problems cover our own keywords. */
 import { Ajv2020, type AnySchema } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { UNIT_SCHEMAS } from '#contract'

@@ -1,4 +1,4 @@
-/** Where a character of a parsed text stands in the file, however the text is written down. */
+/** Maps a character of a parsed text to its position in the file, for every YAML notation. */
 import { describe, expect, test } from 'vitest'
 import { parseDocument, type Scalar } from 'yaml'
 import { indexInFile } from '../../../src/config/yaml/scalar-offset.ts'

@@ -15,9 +15,9 @@ import {
   jsonOf,
   leakyMessage,
   renumber,
-  type Said,
   type SaidError,
   type Say,
+  type StreamPart,
   TOKENS,
   usageMember,
   type Voice,
@@ -28,7 +28,7 @@ const FRAMES = {
   types: { whole: 'application/json', stream: 'application/vnd.amazon.eventstream' },
   error: awsError,
   errorEvent: (status: number, message = leakyMessage(status)) => exception(exceptionOf(status), message),
-  // An error that is no exception: headers alone.
+  // An error that is not an exception: headers alone.
   namedErrorEvent: (status: number) =>
     frame({ ':message-type': 'error', ':error-code': 'internalFailure', ':error-message': leakyMessage(status) }),
   endless: frameOf100Mebibytes(),
@@ -68,7 +68,7 @@ export function converseVoice(): Voice {
 }
 
 export function invokeVoice(): Voice {
-  const framed = ({ kind, json }: MessageEvent): Said => ({ kind, bytes: chunk(json) })
+  const framed = ({ kind, json }: MessageEvent): StreamPart => ({ kind, bytes: chunk(json) })
   return {
     ...FRAMES,
     dialect: 'bedrock-invoke',
@@ -93,8 +93,8 @@ function chunk(json: Buffer): Buffer {
   return event('chunk', { bytes: json.toString('base64'), p: 'abcdefgh' })
 }
 
-function converseEvents(say: Say, used: object): Said[] {
-  const said = (kind: Said['kind'], type: string, value: object): Said => ({
+function converseEvents(say: Say, used: object): StreamPart[] {
+  const said = (kind: StreamPart['kind'], type: string, value: object): StreamPart => ({
     kind,
     bytes: frame(headersOf(type), jsonOf({ ...value, p: 'abcdefghijkl' }, say)),
   })

@@ -4,8 +4,8 @@ import {
   jsonOf,
   leakyMessage,
   renumber,
-  type Said,
   type Say,
+  type StreamPart,
   sseEvent,
   TOKENS,
   usageMember,
@@ -26,7 +26,7 @@ export function cohereVoice(): Voice {
     capOf: messagesCap,
     whole,
     stream,
-    // Of a type that nobody knows: the one that may say usage is the last one.
+    // Of an unknown type: the event that may carry usage is the last one.
     usageEvent: (prompt, completion) => sseEvent(`{"type":"usage","delta":{"usage":${usage(prompt, completion)}}}`),
     error,
     errorEvent: (status, message) => sseEvent(JSON.stringify(error(status, message).body), 'error'),
@@ -62,8 +62,8 @@ function whole(say: Say): Buffer {
   return jsonOf({ id: 'msg_1', message, ...reasonOf(say), ...usageMember(MEMBER, say) }, say)
 }
 
-function stream(say: Say): Said[] {
-  const event = (kind: Said['kind'], type: string, value: object): Said => ({
+function stream(say: Say): StreamPart[] {
+  const event = (kind: StreamPart['kind'], type: string, value: object): StreamPart => ({
     kind,
     bytes: sseEvent(jsonOf({ type, ...value }, say), type),
   })

@@ -1,7 +1,7 @@
 /** `generateContent` of Google, at the Gemini API and on Vertex AI. Nothing but the body's end says that a stream is over. */
 import type { ProviderRequest } from '../fake-provider.ts'
 import { googleError } from './messages.ts'
-import { jsonOf, renumber, type Said, type Say, sseEvent, TOKENS, usageMember, type Voice } from './voice.ts'
+import { jsonOf, renumber, type Say, type StreamPart, sseEvent, TOKENS, usageMember, type Voice } from './voice.ts'
 
 const MEMBER = { usageName: 'usageMetadata', usage }
 
@@ -59,8 +59,8 @@ function whole(say: Say): Buffer {
   return jsonOf({ candidates: [candidate(parts, say.finish !== false)], ...usageMember(MEMBER, say), ...HEAD }, say)
 }
 
-function stream(say: Say, counts: boolean): Said[] {
-  const piece = (parts: readonly object[], tokens: number, kind: Said['kind']): Said => {
+function stream(say: Say, counts: boolean): StreamPart[] {
+  const piece = (parts: readonly object[], tokens: number, kind: StreamPart['kind']): StreamPart => {
     const used = counts || kind === 'finish' ? usageMember(MEMBER, say, tokens) : NO_COUNT
     const finish = kind === 'finish' && say.finish !== false
     return { kind, bytes: sseEvent(jsonOf({ candidates: [candidate(parts, finish)], ...used, ...HEAD }, say)) }

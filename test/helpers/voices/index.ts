@@ -8,7 +8,7 @@ import { openAiVoice } from './openai.ts'
 import { RELATIVES } from './relatives.ts'
 import type { Voice } from './voice.ts'
 
-export type { Said, SaidError, SaidUsage, Say, Voice } from './voice.ts'
+export type { SaidError, Say, StreamPart, UsageText, Voice } from './voice.ts'
 export { NO_MODEL, TOO_LONG } from './voice.ts'
 
 /** By the dialect's name. */

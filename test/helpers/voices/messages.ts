@@ -39,7 +39,7 @@ export function messagesVoice(dialect: 'anthropic' | 'vertex-anthropic'): Voice 
       event('message_delta', { delta: {}, usage: JSON.parse(messagesUsage(prompt, completion)) }),
     error: dialect === 'anthropic' ? anthropicError : googleError,
     errorEvent: (status, message) => sseEvent(JSON.stringify(anthropicError(status, message).body), 'error'),
-    // From something in between that does not know the format: the name stands outside only.
+    // From an intermediary that does not know the format: only the outer name is set.
     namedErrorEvent: status => sseEvent(JSON.stringify({ error: { message: leakyMessage(status) } }), 'error'),
     badEvent: () => sseEvent('{"type":"content_block_delta","index":0,', 'content_block_delta'),
     endless: Buffer.from('event: content_block_delta\ndata: {"x": "'),
@@ -168,7 +168,7 @@ const STATUSES: Readonly<Record<number, string>> = {
   504: 'DEADLINE_EXCEEDED',
 }
 
-/** Google's form, which stands in front of whatever Google hosts. */
+/** Google's form, which precedes all models that Google hosts. */
 export function googleError(status: number, message = leakyMessage(status)): SaidError {
   return { body: { error: { code: status, message, status: STATUSES[status] ?? 'UNKNOWN' } }, headers: {} }
 }

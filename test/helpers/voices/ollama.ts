@@ -1,6 +1,6 @@
 /** Ollama's own chat API: a stream is lines of JSON, and the last of them says that it is the last. */
 import type { ProviderRequest } from '../fake-provider.ts'
-import { jsonOf, leakyMessage, type Said, type Say, TOKENS, usageMember, type Voice } from './voice.ts'
+import { jsonOf, leakyMessage, type Say, type StreamPart, TOKENS, usageMember, type Voice } from './voice.ts'
 
 /** The counts are two members of the answer itself; the second one rides on the text of the first. */
 const MEMBER = { usageName: 'prompt_eval_count', usage }
@@ -30,7 +30,7 @@ export function ollamaVoice(): Voice {
       mode === 'stream'
         ? Buffer.concat(stream({}).flatMap(({ bytes, kind }) => (kind === 'finish' ? [bytes, bytes] : [bytes])))
         : Buffer.from(String(whole({})).replace('"done_reason":"stop"', '$&,$&')),
-    // Its calls have an index that nobody needs.
+    // Its calls have an index that is not needed.
     reindex: (json, indexes) => json.replace(/("index":)(\d)/g, (_all, start, at) => start + indexes[Number(at)]),
   }
 }
@@ -64,8 +64,8 @@ function whole(say: Say): Buffer {
   return jsonOf({ ...HEAD, message: { role: 'assistant', ...content }, ...last(say) }, say)
 }
 
-function stream(say: Say): Said[] {
-  const said = (kind: Said['kind'], message: object, more: object): Said => ({
+function stream(say: Say): StreamPart[] {
+  const said = (kind: StreamPart['kind'], message: object, more: object): StreamPart => ({
     kind,
     bytes: line(jsonOf({ ...HEAD, message: { role: 'assistant', content: '', ...message }, ...more }, say)),
   })

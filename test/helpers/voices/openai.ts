@@ -2,7 +2,7 @@
 import type { Chunk, WireUsage } from '#contract'
 import { capOf, errorBody, type Part, streamParts, wholePart } from '../answers.ts'
 import type { ProviderRequest } from '../fake-provider.ts'
-import { countOf, leakyMessage, renumber, type Said, type Say, sseEvent, type Voice } from './voice.ts'
+import { countOf, leakyMessage, renumber, type Say, type StreamPart, sseEvent, type Voice } from './voice.ts'
 
 /** How a relative differs. */
 export interface Relative {
@@ -12,12 +12,12 @@ export interface Relative {
   readonly done?: false
   /** In place of `stop`. */
   readonly finish?: string
-  /** What comes before the first chunk. */
+  /** Sent before the first chunk. */
   readonly before?: string
   error?(status: number, message: string): object
 }
 
-/** Stands where the text of the usage is to be. */
+/** Placeholder for the text of the usage. */
 const MARK: WireUsage = { prompt_tokens: 10, completion_tokens: 3, total_tokens: 13, marker: true }
 
 export function openAiVoice(dialect: string, relative: Relative = {}): Voice {
@@ -72,7 +72,7 @@ function typed(status: number, message?: string): object {
   return { error: status === 503 || status === 529 ? { ...error, type: 'overloaded_error' } : error }
 }
 
-function streamOf(say: Say, request: ProviderRequest, relative: Relative): Said[] {
+function streamOf(say: Say, request: ProviderRequest, relative: Relative): StreamPart[] {
   const parts = streamParts(request, { ...optionsOf(say, relative), includeUsage: true })
   const said = parts.flatMap((part, index) => {
     const kind = kindOf(part, index)
@@ -85,7 +85,7 @@ function streamOf(say: Say, request: ProviderRequest, relative: Relative): Said[
 }
 
 interface Text {
-  readonly kind: Said['kind']
+  readonly kind: StreamPart['kind']
   readonly text: string
 }
 
@@ -105,7 +105,7 @@ function withUsage(said: readonly Text[], say: Say, { usageIn }: Relative): Text
   })
 }
 
-function kindOf({ text, meter }: Part, index: number): Said['kind'] {
+function kindOf({ text, meter }: Part, index: number): StreamPart['kind'] {
   if (index === 0) return 'open'
   if (meter.tokens) return 'token'
   return text.includes('"finish_reason":"') ? 'finish' : 'end'

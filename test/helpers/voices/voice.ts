@@ -1,29 +1,29 @@
 /**
- * A voice is how the providers of one dialect write: a good answer, whole and as separate events, an error of each kind,
- * and what they write when something is wrong with them. The faults say what goes wrong, the voices how that looks.
+ * A voice writes as the providers of one dialect do: good answers, whole and as events, errors of each kind,
+ * and their broken answers. The faults define what goes wrong, the voices how it looks on the wire.
  */
 import type { ProviderRequest } from '../fake-provider.ts'
 
-/** What stands where the provider counts tokens: JSON texts for the counts, a text for the whole object, or nothing. */
-export type SaidUsage = { readonly prompt: string; readonly completion: string | null } | string | null
+/** The usage that the provider reports: JSON texts for the counts, a text for the whole object, or nothing. */
+export type UsageText = { readonly prompt: string; readonly completion: string | null } | string | null
 
-/** What a provider is to say; left out: three tokens, 10 tokens of prompt, a finish and an end as they should be. */
+/** The answer of a provider; default: three tokens, 10 prompt tokens, a proper finish and end. */
 export interface Say {
   /** The content, a token an element. */
   readonly tokens?: readonly string[]
   /** Names of tools that are called without arguments, in place of content: two tokens each. */
   readonly calls?: readonly string[]
-  readonly usage?: SaidUsage
-  /** False: the answer does not say why it is over. */
+  readonly usage?: UsageText
+  /** False: the answer has no finish reason. */
   readonly finish?: false
-  /** False: the stream is not ended by the provider's own word for it. */
+  /** False: the stream lacks the provider's end marker. */
   readonly end?: false
-  /** Is given each JSON text before it is framed. */
+  /** Transforms each JSON text before it is framed. */
   readonly spoil?: (json: string) => string | Buffer
 }
 
-/** One event of a stream as it stands on the wire, and what it is there for. */
-export interface Said {
+/** One event of a stream as it is on the wire, and its purpose. */
+export interface StreamPart {
   readonly bytes: Buffer
   readonly kind: 'open' | 'token' | 'finish' | 'end'
 }
@@ -40,7 +40,7 @@ export interface Voice {
   readonly framing: 'sse' | 'lines' | 'frames'
   /** The content types of a whole answer and of a stream. */
   readonly types: { readonly whole: string; readonly stream: string }
-  /** What is known of the usage before the answer is over: nothing, the prompt's tokens, or all until then. */
+  /** The usage sent before the answer ends: nothing, the prompt's tokens, or all so far. */
   readonly early: 'nothing' | 'prompt' | 'all'
   /** Whether a stream has a last event that says so, behind the reason for its end. */
   readonly ends: boolean
@@ -49,7 +49,7 @@ export interface Voice {
   /** The cap of a request, under the provider's own name for it; null without one. */
   capOf(request: ProviderRequest): number | null
   whole(say: Say, request: ProviderRequest): Buffer
-  stream(say: Say, request: ProviderRequest): readonly Said[]
+  stream(say: Say, request: ProviderRequest): readonly StreamPart[]
   /** The usage object as JSON text. */
   usage(prompt: string, completion: string | null): string
   /** An event that says usage and little else. */
@@ -61,7 +61,7 @@ export interface Voice {
   errorEvent(status: number, message?: string): Buffer
   /** The same in the other form that it may have. */
   namedErrorEvent(status: number): Buffer
-  /** An event whose content is no JSON. */
+  /** An event whose content is not JSON. */
   badEvent(): Buffer
   /** How an event begins that never ends. */
   readonly endless: Buffer
@@ -77,7 +77,7 @@ export const TOO_LONG = 'prompt is too long: 9000 tokens > 8192 maximum context 
 /** The words of a 404 about a model. */
 export const NO_MODEL = "model 'claude-upstream-model' not found at https://user:hunter2@provider.internal/v1"
 
-/** What a provider may say of itself, and no client may read. */
+/** An error text that contains the provider's secrets, which no client may read. */
 export function leakyMessage(status: number): string {
   return `status ${status} at https://user:hunter2@provider.internal/v1, key sk-provider-canary-0123456789abcdef`
 }
