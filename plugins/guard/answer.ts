@@ -1,15 +1,15 @@
 /**
- * The answer after the rules. Each text of each choice (content, reasoning, a refusal, the arguments of a call) passes the rules piece by
- * piece. A withheld part is sent when its text ends: with the finish, or before another text of the choice.
+ * Applies the rules to an answer. Each text of each choice (content, reasoning, a refusal, the arguments of a call) passes the
+ * rules piece by piece. Withheld text is sent when the text ends: with the finish, or when the choice continues with another text.
  */
 import type { Chunk, Delta, Sliced } from '#contract'
 import { costOf, type Findings, MAX_IN_ONE_GO, type Rule } from './rules.ts'
 import type { Sieves } from './sieve.ts'
-import { isArguments, isSilent, lengthOf, mapTexts, objectWith, type Step, wordsOf } from './texts.ts'
+import { isArguments, isSilent, lengthOf, mapTexts, objectWith, pathText, type Step } from './texts.ts'
 
 type Choice = Chunk['choices'][number]
 
-/** A text of which pieces may follow. */
+/** An unfinished text. */
 interface Running {
   readonly name: string
   readonly path: readonly Step[]
@@ -24,7 +24,7 @@ export class AnswerGuard {
   readonly #rules: readonly Rule[]
   readonly #findings: Findings
   readonly #contentIsJson: boolean
-  /** By the choice's index, by the text's place. */
+  /** By index of the choice, then by path of the text. */
   readonly #running = new Map<number, Map<string, Running>>()
 
   /** @param contentIsJson whether the client has asked for JSON */
@@ -34,21 +34,21 @@ export class AnswerGuard {
     this.#contentIsJson = contentIsJson
   }
 
-  /** Whether a chunk is too long to be looked at in one go. */
+  /** Whether a chunk is too long to be checked without yielding. */
   isLong({ choices }: Chunk): boolean {
     let cost = 0
     for (const { delta } of choices) cost += costOf(lengthOf(delta), this.#rules)
     return cost > MAX_IN_ONE_GO
   }
 
-  /** The part of a chunk that can be sent now. Throws the refusal of a rule that refuses. */
+  /** Returns the chunks that may be sent now. Throws the refusal of a rule that refuses. */
   chunk(chunk: Chunk): readonly Chunk[] {
     const before: Choice[] = []
     const now = chunk.choices.map(choice => this.#choice(choice, before, push))
     return this.#leaving(chunk, before, now)
   }
 
-  /** The same of a long one: yields between parts of its texts. */
+  /** `chunk` for a long chunk: yields between parts of its texts. */
   *chunkInSlices(chunk: Chunk): Sliced<readonly Chunk[]> {
     const before: Choice[] = []
     const now: Choice[] = []
@@ -68,15 +68,15 @@ export class AnswerGuard {
     return this.#leaving(chunk, before, now)
   }
 
-  /** @param before what leaves in front of the chunk's own choices, as they are `now` */
+  /** @param before withheld text, sent ahead of the chunk's own choices (`now`) */
   #leaving(chunk: Chunk, before: Choice[], now: readonly Choice[]): readonly Chunk[] {
     const { choices, usage, ...head } = chunk
-    // Behind the last choice comes the usage: a text that is not over by now is over all the same.
+    // The usage follows the last choice, so it ends every unfinished text.
     if (choices.length === 0)
       for (const index of this.#running.keys()) before.push(...this.#restOfOthers(index, new Set()))
     const rest = before.map(choice => ({ ...head, choices: [choice] }))
-    const heard = now.filter(choice => choice.finish_reason || !isSilent(choice.delta))
-    return heard.length > 0 || choices.length === 0 || usage ? [...rest, { ...chunk, choices: heard }] : rest
+    const audible = now.filter(choice => choice.finish_reason || !isSilent(choice.delta))
+    return audible.length > 0 || choices.length === 0 || usage ? [...rest, { ...chunk, choices: audible }] : rest
   }
 
   #choice(choice: Choice, before: Choice[], pushed: typeof push): Choice {
@@ -89,13 +89,13 @@ export class AnswerGuard {
       return isOver ? passed + running.sieves.end() : passed
     }) as Delta
     if (seen.size > 0 || isOver) before.push(...this.#restOfOthers(choice.index, seen))
-    // `logprobs` repeats the text, token by token.
+    // logprobs repeat the text, token by token.
     return choice['logprobs'] ? { ...choice, delta, logprobs: null } : { ...choice, delta }
   }
 
   #runningAt(index: number, path: readonly Step[]): Running {
     const texts = this.#textsOf(index)
-    const name = wordsOf(path)
+    const name = pathText(path)
     let running = texts.get(name)
     if (!running) {
       const isJson = isArguments(path) || (this.#contentIsJson && path[0] === 'content')
@@ -105,7 +105,7 @@ export class AnswerGuard {
     return running
   }
 
-  /** The rest of the texts that do not go on here. */
+  /** Ends the texts that this chunk does not continue, and returns their withheld parts. */
   #restOfOthers(index: number, seen: ReadonlySet<string>): Choice[] {
     const rests: Choice[] = []
     for (const [name, { path, sieves }] of this.#textsOf(index)) {

@@ -1,25 +1,25 @@
 /**
- * A pattern as an automaton. It reads a text once, from left to right, and is in one state at a time. So its cost grows only with the
- * length of the text: it never backtracks. States are computed on first use, and dropped when there are too many.
+ * A lazy DFA of a pattern. It reads a text once, from left to right, without backtracking, so its cost is linear in the text.
+ * States are computed when they are first reached, and dropped when there are too many.
  *
- * Only the next character shows whether a match has ended, because it decides whether a word boundary is there.
+ * The character after a match decides whether a word boundary is there. A match is therefore reported once that character is read.
  *
- * `re2js` (2.10.0) was measured and does not replace this. It does not report whether the end of a text may still become a match, which
- * decides what a stream withholds. Its `test` reads 7 ns a character, but does not return the place. Its `find` does, with an NFA.
- * Nine rules over 4 MB (plain words, digits, addresses) take it 1.1 to 3.3 s, and 0.05 to 0.2 s here. `a{1,200}c` takes 7,000 ns a
- * character instead of 2. It refuses `\p{Script=Greek}`, and its `\s`, `.` and `\uD83D\uDE00` differ from JavaScript. In its favour:
- * nine rules need 60 kB of memory instead of 1.9 MB.
+ * `re2js` (2.10.0) was measured and does not replace this. It does not report whether the end of a text may still become a
+ * match, which decides what a stream withholds. Its `test` takes 7 ns a character and returns only whether there is a match.
+ * Its `find` uses an NFA: nine rules over 4 MB take 1.1 to 3.3 s (plain words, digits, addresses), and 0.05 to 0.2 s here.
+ * For `a{1,200}c` it takes 7,000 ns a character instead of 2. It refuses `\p{Script=Greek}`, and `\s`, `.` and `\uD83D\uDE00` match
+ * other characters than in JavaScript. In its favour: nine rules need 60 kB of memory instead of 1.9 MB.
  */
 import type { Node, Pattern } from './pattern.ts'
 import { isFirstHalf, isWordCode, NONE, type Search } from './search.ts'
 
-/** The result of a step: the next state, times two, plus one if a match ends before the character that was read. */
+/** The next state times two, plus one if a match ends before the character that was read. */
 export type Step = number
 
-/** From here no match can come any more. */
+/** The state from which no match is possible. */
 export const DEAD = 0
 
-/** More states than this are not remembered. */
+/** The most states that are cached. */
 const MAX_STATES = 2_000
 
 const CHARACTER = 0
@@ -28,7 +28,7 @@ const EDGE = 2
 const WRONG_EDGE = 3
 const MATCH = 4
 
-/** The pattern's characters written out, each with what may come behind it. */
+/** The NFA: each place of the pattern with the places that may follow it. */
 interface Places {
   readonly kinds: number[]
   readonly atoms: number[]
@@ -36,20 +36,20 @@ interface Places {
   readonly first: number
 }
 
-/** The cost of reading by one pattern so far, in steps of a few nanoseconds. */
+/** The cost of reading with one pattern so far, in steps of a few nanoseconds. */
 export interface Effort {
   steps: number
 }
 
-/** The matches that begin at one place. */
+/** The ends of the matches that begin at one place. */
 export interface Ends {
   readonly ends: readonly number[]
-  /** Whether there may be more. */
+  /** Whether more text may add ends. */
   readonly isOpen: boolean
 }
 
 const NOTHING: Ends = { ends: [], isOpen: false }
-/** To work out a step costs so many steps for each place that it looks at. */
+/** The cost of computing a transition, in steps for each place that is visited. */
 const WORK = 8
 
 interface State {
@@ -59,7 +59,7 @@ interface State {
 }
 
 export class Automaton {
-  /** Whether its states have become too many to be remembered: then reading is dear. */
+  /** Whether there are too many states to cache, which makes reading expensive. */
   isTooLarge = false
   readonly #effort: Effort
   readonly #alphabet: Alphabet
@@ -68,12 +68,12 @@ export class Automaton {
   #states: State[] = []
   #byName = new Map<string, number>()
   #starts: [number, number] = [-1, -1]
-  /** By state and kind of character: a step, or `NONE` before it was worked out. One flat table reads several times as fast. */
+  /** Steps by state and kind of character; `NONE` until computed. One flat table is several times faster to read than nested ones. */
   #steps = new Int32Array(0)
-  /** Kinds for which a state has room. */
+  /** Columns of the table: the kinds of characters that it can hold. */
   #width = 16
 
-  /** @param anywhere whether a match may begin behind any character, or at the first one only */
+  /** @param anywhere whether a match may begin at any character, or only at the first */
   constructor(pattern: Pattern, alphabet: Alphabet, anywhere: boolean) {
     this.#alphabet = alphabet
     this.#effort = alphabet.effort
@@ -82,22 +82,21 @@ export class Automaton {
     this.#forget()
   }
 
-  /** Before the first character. */
+  /** Returns the state before the first character. */
   start(afterWord: boolean): number {
     const which = afterWord ? 1 : 0
     if (this.#starts[which] < 0) this.#starts[which] = this.#name([this.#places.first], afterWord)
     return this.#starts[which]
   }
 
-  /** Reads one character. */
   #step(state: number, kind: number): Step {
     const known = kind < this.#width ? this.#steps[state * this.#width + kind]! : NONE
     return known >= 0 ? known : this.#work(state, kind)
   }
 
   /**
-   * Reads on until a match ends, and returns where: before a character, or at the text's end when nothing comes behind it.
-   * Otherwise `NONE`: at `to`, or earlier because the effort has reached `stopAt`, or because it is too large.
+   * Reads until a match ends, and returns that index: before a character, or the end of the last text.
+   * Returns `NONE` at `to`, or earlier if the effort reaches `stopAt` or the automaton becomes too large.
    */
   firstEnd(search: Search, to: number, stopAt: number): number {
     const { text, until } = search
@@ -110,7 +109,7 @@ export class Automaton {
       let kind = known[text.charCodeAt(at)]!
       let size = 1
       if (kind < 0) {
-        // Met for the first time, or half of a character.
+        // A new character, or half of a surrogate pair.
         const character = text.codePointAt(at)!
         kind = this.#alphabet.kindOf(character)
         if (character > 0xffff) size = 2
@@ -134,7 +133,7 @@ export class Automaton {
     return end === NONE && at === until && search.isLast && !this.isTooLarge && this.#endsAt(state) ? until : end
   }
 
-  /** Where matches that begin at `start` end, and whether there may be more. */
+  /** Returns the ends of the matches that begin at `start`. */
   endsFrom(search: Search, start: number): Ends {
     const { text, until, isLast } = search
     let ends: number[] | null = null
@@ -154,7 +153,7 @@ export class Automaton {
     return { ends: ends ?? [], isOpen: !isLast }
   }
 
-  /** Works out every state that texts of these characters can lead to, up to so many. Returns whether these are all. */
+  /** Computes every state that texts of these characters can reach, up to `most`. Returns whether these are all. */
   unfold(characters: readonly number[], most: number): boolean {
     for (const character of characters) this.#alphabet.kindOf(character)
     this.start(false)
@@ -166,7 +165,7 @@ export class Automaton {
     return true
   }
 
-  /** Whether a match ends where the text does. */
+  /** Whether a match ends at the end of the text. */
   #endsAt(state: number): boolean {
     const from = this.#states[state]!
     from.atEnd ??= this.#reach(from, false).matched
@@ -211,7 +210,7 @@ export class Automaton {
     this.#width = 2 * width
   }
 
-  /** The characters that may come now, and whether a match ends here. */
+  /** Returns the places of the next character, and whether a match ends here. */
   #reach({ places, afterWord }: State, beforeWord: boolean): { reached: number[]; matched: boolean } {
     const { kinds, next } = this.#places
     const isEdge = afterWord !== beforeWord
@@ -231,6 +230,7 @@ export class Automaton {
   }
 
   #name(places: readonly number[], afterWord: boolean): number {
+    // A state without places is dead, whatever character came before it.
     if (places.length === 0) return DEAD
     const name = `${afterWord ? 'w' : ''}${places.join()}`
     let state = this.#byName.get(name)
@@ -254,14 +254,14 @@ export class Automaton {
   }
 }
 
-/** Characters by what the pattern's tests say of them: those that all tests treat alike are of one kind. */
+/** The character classes of a pattern: characters that pass the same tests are of one kind. */
 export class Alphabet {
   readonly kinds: { readonly fits: readonly boolean[]; readonly isWord: boolean }[] = []
   readonly effort: Effort = { steps: 0 }
   readonly #atoms: readonly RegExp[]
-  /** By unit of a string; negative: not known yet, or the first half of a character. */
+  /** Kinds by UTF-16 unit; negative: not computed yet, or the first half of a surrogate pair. */
   readonly known = new Int16Array(0x10000).fill(NONE)
-  /** Of characters beyond 16 bits, and of halves without their other one: by 256 of them, as they are met. */
+  /** Kinds of characters beyond 16 bits and of lone surrogates, in pages of 256 that are allocated on demand. */
   readonly #others: (Int16Array | undefined)[] = []
   readonly #byName = new Map<string, number>()
 
@@ -295,7 +295,7 @@ export class Alphabet {
   }
 }
 
-/** Lists a pattern's places from its end to its beginning, so that each knows its successors. */
+/** Builds the NFA from the end of the pattern to its beginning, because each place refers to the places after it. */
 function writeOut(root: Node): Places {
   const kinds: number[] = [MATCH]
   const atoms: number[] = [-1]

@@ -1,4 +1,4 @@
-/** A client pays only for the part of a stopped answer that it received. With the real guard and the real ledger. */
+/** A client pays only for the received part of an answer that a step stops. With the real guard and ledger. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { definePlugin, type Outcome, refuse } from '#contract'
 import {
@@ -127,7 +127,7 @@ test.each<Row>([
     ...(isCharged ? {} : { source: 'released', usage: {} }),
   })
   const line = await gateway.exchangeLine(answer.headers.get('x-request-id')!)
-  // The usage at the provider is known even so: the operator pays for it.
+  // The log still has the usage: the operator pays the provider for it.
   expect(line).toMatchObject({ outcome, usage_source: expect.stringMatching(/reported|estimated/) })
   expect(gateway.balance().held).toBe(0n)
   expect(gateway.running.store.reads.verify()).toMatchObject({ violations: [], openHolds: 0 })

@@ -1,29 +1,28 @@
-/** The built-in detectors: their patterns, and their checksums if they have one. */
+/** The built-in detectors: a pattern for each name, and a checksum where the format has one. */
 
-/** A built-in pattern. */
 export interface Detector {
   readonly pattern: string
-  /** A further condition of a match. */
+  /** A further test of a match: its checksum. */
   readonly check?: (match: string) => boolean
 }
 
 const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 
-// RFC 5321, 4.5.3.1 and RFC 6531: also in the letters of other languages. All its characters have one class: with another class for the
-// first one, an automaton would have to remember each of the last 64.
+// RFC 5321, 4.5.3.1 and RFC 6531: also in the letters of other languages. All characters are of one class: with another class
+// for the first one, the automaton would have to track each of the last 64.
 const LOCAL = String.raw`[\p{L}\p{N}._%+\-]{1,64}`
 const LABEL = String.raw`[\p{L}\p{N}\-]`
 const TOP = String.raw`(?:\p{L}{2,18}|xn--[a-z0-9]{1,12})`
 
-/** By the name that policies say in `detect`. */
+/** By their names in `detect`. */
 export const DETECTORS: Readonly<Record<string, Detector>> = {
-  // All of it has to fit the standard window.
+  // The longest match has to fit the default `window`.
   email: { pattern: `${LOCAL}@(?:${LABEL}{1,40}\\.){1,2}(?:${LABEL}{1,20}\\.){0,3}${TOP}` },
-  // With a country, however it is written; or as in North America, with its separators.
+  // With a country code in any notation, or the North American notation with separators.
   phone: {
     pattern: String.raw`(?:\+[1-9](?:[ .\-()]{0,2}[0-9]){6,14}|(?:\(|\b)[2-9][0-9]{2}\)?[ .\-][0-9]{3}[ .\-][0-9]{4})\b`,
   },
-  // All digits, or in fours, or as American Express and Diners write them.
+  // Digits only, groups of four, or the groups of American Express and Diners.
   'credit-card': {
     pattern: String.raw`\b(?:[0-9]{13,19}|[0-9]{4}(?:[ \-][0-9]{4}){2}[ \-][0-9]{1,4}(?:[ \-][0-9]{1,3})?|[0-9]{4}[ \-][0-9]{6}[ \-][0-9]{4,5})\b`,
     check: isCardNumber,
@@ -34,27 +33,27 @@ export const DETECTORS: Readonly<Record<string, Detector>> = {
   },
   ipv4: { pattern: String.raw`\b(?:${OCTET}\.){3}${OCTET}\b` },
   'aws-key': { pattern: String.raw`\b(?:AKIA|ASIA|AROA|AIDA|AGPA)[A-Z2-7]{16}\b` },
-  // With or without a further prefix for a project or a service. Other vendors use the same form.
+  // With any prefix after the first dash (projects, service accounts). Other vendors use this form too.
   'openai-key': { pattern: String.raw`\bsk-[A-Za-z0-9_\-]{20,200}` },
   'github-token': { pattern: String.raw`\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{22,100})\b` },
 }
 
-/** Thirteen digits or more, with Luhn's sum: every second digit from the right counts twice. */
+/** At least 13 digits with a valid Luhn sum: every second digit from the right counts twice. */
 function isCardNumber(match: string): boolean {
   let sum = 0
   let digits = 0
   for (let at = match.length - 1; at >= 0; at--) {
     const digit = match.charCodeAt(at) - 48
-    // A separator.
+    // A space or a dash.
     if (digit < 0) continue
     const twice = digits++ % 2 === 1 ? digit * 2 : digit
     sum += twice > 9 ? twice - 9 : twice
   }
-  // All zeros have a good sum too.
+  // The Luhn sum of zeros is valid too.
   return digits >= 13 && sum > 0 && sum % 10 === 0
 }
 
-/** How many characters the account numbers of a country have (ISO 13616). */
+/** The length of IBANs by country, in characters (ISO 13616). */
 const IBAN_LENGTHS: ReadonlyMap<string, number> = new Map(
   (
     'AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 EE20 EG29 ES24 FI18 FO18 ' +
@@ -66,7 +65,7 @@ const IBAN_LENGTHS: ReadonlyMap<string, number> = new Map(
     .map(word => [word.slice(0, 2), Number(word.slice(2))]),
 )
 
-/** The country's length, and the remainder by 97 with the first four characters at the end and letters as numbers. */
+/** Checks the length of the country, and ISO 7064: with the first four characters at the end and letters as numbers, mod 97 is 1. */
 function isIban(match: string): boolean {
   const text = match.replaceAll(' ', '')
   if (IBAN_LENGTHS.get(text.slice(0, 2)) !== text.length) return false

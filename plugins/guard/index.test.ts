@@ -17,7 +17,7 @@ import { chunksOf, contentOf, readSse } from '../../test/helpers/sse.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import { AnswerGuard } from './answer.ts'
 import guard from './index.ts'
-import { complaintsAbout, Findings, type RuleText, readRules } from './rules.ts'
+import { Findings, problemsOf, type RuleText, readRules } from './rules.ts'
 
 const counts = countsOf('corpus')
 
@@ -72,10 +72,10 @@ describe('settings', () => {
     ['a rule that looks for two things', { rules: [{ name: 'a', pattern: 'a', detect: 'email' }] }],
     ['the same without a name', { rules: [{ pattern: 'a', detect: 'email' }] }],
     ['a pattern without a name', { rules: [{ pattern: 'a' }] }],
-    ['something that is not known', { rules: [{ detect: 'passport' }] }],
+    ['an unknown detector', { rules: [{ detect: 'passport' }] }],
     ['an unknown action', { rules: [{ detect: 'email', action: 'delete' }] }],
     ['a replacement that breaks JSON', { rules: [{ detect: 'email', replace: '"' }] }],
-    ['an invalid window', { rules: [{ detect: 'email' }], window: 3 }],
+    ['a window that is too small', { rules: [{ detect: 'email' }], window: 3 }],
     ['an unknown name', { rules: [{ detect: 'email', colour: 1 }] }],
   ])('%s: refused', (_name, settings) => {
     expect(() => readSettings(guard, settings as Record<string, unknown>)).toThrow('guard:')
@@ -83,26 +83,26 @@ describe('settings', () => {
 
   test.each<[string, object, string]>([
     [
-      'a pattern without end',
+      'a pattern without an upper bound',
       { name: 'a', pattern: 'a+' },
-      '/rules/0/pattern: the pattern of "a" says "a+", which has no end',
+      '/rules/0/pattern: the pattern of "a" contains "a+", which has no upper bound',
     ],
     [
       'a match longer than the window',
       { name: 'a', pattern: 'a{300}' },
-      '/rules/0/pattern: the pattern of "a" may match 300 characters, and the window has 256',
+      '/rules/0/pattern: the pattern of "a" may match 300 characters, but "window" is 256',
     ],
   ])('%s: refused at load', (_name, rule, message) => {
     const settings = readSettings(guard, { rules: [rule] })
     expect(() => guard.create(settings as never, {} as never, { policy: 'p', id: 'guard' })).toThrow(message)
   })
 
-  test('rules that were checked are not read once more, unless the window is another one', () => {
+  test('rules are compiled once for the same window', () => {
     const { rules } = readSettings(guard, { rules: [{ name: 'a', pattern: 'a{300}' }] }) as { rules: RuleText[] }
-    expect(complaintsAbout(rules, 256)).toEqual([
+    expect(problemsOf(rules, 256)).toEqual([
       { at: '/rules/0/pattern', message: expect.stringContaining('may match 300 characters') },
     ])
-    expect(complaintsAbout(rules, 512)).toEqual([])
+    expect(problemsOf(rules, 512)).toEqual([])
     expect(readRules(rules, 512)[0]).toBe(readRules(rules, 512)[0])
   })
 
@@ -126,7 +126,7 @@ describe('settings', () => {
     else await (await opened).close()
   })
 
-  test('two rules of one name: refused at load', () => {
+  test('two rules with one name are refused at load', () => {
     const settings = readSettings(guard, {
       rules: [
         { detect: 'email', on: 'answer' },
@@ -134,13 +134,13 @@ describe('settings', () => {
       ],
     })
     expect(() => guard.create(settings as never, {} as never, { policy: 'p', id: 'guard' })).toThrow(
-      '/rules/1/detect: there are two rules of the name "email"',
+      '/rules/1/detect: two rules have the name "email"',
     )
   })
 })
 
 describe('requests', () => {
-  test('a rule that refuses: nothing is sent or charged, and the match appears nowhere', async () => {
+  test('a refused request is neither sent nor charged, and its match is not reported', async () => {
     const gateway = await start([
       { name: 'project', pattern: 'project (?:x|zeus)', ignore_case: true, action: 'refuse' },
     ])
@@ -167,7 +167,7 @@ describe('requests', () => {
     expect(gateway.balance()).toMatchObject({ held: 0n, posted: 10n ** 10n })
   })
 
-  test('redacted text does not reach the provider, at any place; flagged text does', async () => {
+  test('redacted text does not reach the provider, whatever its place; flagged text does', async () => {
     const gateway = await start([
       { detect: 'email', replace: '<mail>' },
       { name: 'shout', pattern: '[A-Z]{4,9}', action: 'flag' },
@@ -204,7 +204,7 @@ describe('requests', () => {
     expect(JSON.stringify([gateway.receipt(answer)!.trail, gateway.log])).not.toContain('ada@')
   })
 
-  test('a request without a match is sent unchanged', async () => {
+  test('a request without matches is sent unchanged', async () => {
     const gateway = await start([{ detect: 'email' }, { detect: 'credit-card', on: 'answer' }])
     const messages = [{ role: 'user', content: '4111 1111 1111 1111' }]
     await gateway.chat({ messages })
@@ -234,7 +234,7 @@ describe('answers', () => {
       const kinds = events.map(({ choices: [choice] }) =>
         choice?.delta.content ? 'c' : choice?.delta.reasoning_content ? 'r' : '',
       )
-      // Reasoning ends before the content begins.
+      // The reasoning is sent to its end before the content begins.
       expect(kinds.join('')).toMatch(/^r+c+$/)
       expect(events.filter(({ choices: [choice] }) => choice?.finish_reason).length).toBe(1)
     } else {
@@ -275,7 +275,7 @@ describe('answers', () => {
     expect(calls).toEqual(['{"to":"[email]"}', '{"at":"[email]"}', '{"to":"[email]"}', '{"at":"[email]"}'])
   })
 
-  test('behind credits the receipt says what was found in the answer, and a refused whole answer costs nothing', async () => {
+  test('after credits the receipt has the matches of the answer, and a refused whole answer costs nothing', async () => {
     const gateway = await start(
       [
         { detect: 'email', on: 'answer' },
@@ -343,7 +343,7 @@ describe('answers', () => {
     },
   )
 
-  test('a rule that refuses: a whole answer is an error', async () => {
+  test('a refused whole answer is an error', async () => {
     const gateway = await start([{ detect: 'email', action: 'refuse' }], { tokens })
     const answer = await gateway.chat()
     expect(answer.status).toBe(400)
@@ -354,7 +354,7 @@ describe('answers', () => {
     expect(JSON.stringify(gateway.log)).not.toContain('ada@')
   })
 
-  test('a rule that refuses: a stream ends with an error, and nothing of what was found has left', async () => {
+  test('a refused stream ends with an error, and no part of the match was sent', async () => {
     const gateway = await start([{ detect: 'email', action: 'refuse' }], { tokens })
     const answer = await gateway.chat({ stream: true })
     const text = await answer.text().catch(error => String(error))
@@ -381,7 +381,7 @@ describe('a stream, chunk by chunk', () => {
   })
   const EMAIL = rulesOf({ detect: 'email' }, { name: 'word', pattern: 'secret' })
 
-  test('in slices a chunk becomes what it becomes at once', () => {
+  test('slices of a chunk give the same result as the whole', () => {
     const text = fc
       .array(fc.constantFrom(MAIL, 'secret', 'sec', 'ret', ' ', 'x', '😀'), { minLength: 1, maxLength: 6 })
       .map(parts => parts.join(''))
@@ -403,14 +403,14 @@ describe('a stream, chunk by chunk', () => {
           while (!step.done) step = work.next()
           expect(step.value).toEqual(atOnce.chunk(each))
         }
-        const reported = (findings: Findings) => findings.report('answer')?.split(/: |, /).toSorted()
-        expect(reported(other)).toEqual(reported(one))
+        const summary = (findings: Findings) => findings.takeSummary('answer')?.split(/: |, /).toSorted()
+        expect(summary(other)).toEqual(summary(one))
       }),
       { numRuns: counts(75, 10_000) },
     )
   })
 
-  test('however it is cut: what leaves is the whole text, redacted, and nothing that is found leaves early', () => {
+  test('however the text is cut, the whole redacted text is sent, and no part of a match is sent early', () => {
     const words = [MAIL, 'secret', 'sec', ' ', 'a', '@', '😀', 'ret', '. ', 'x.y@z.de']
     fc.assert(
       fc.property(
@@ -436,7 +436,7 @@ describe('a stream, chunk by chunk', () => {
             }
           }
           const expected = new Map<string, string>()
-          // Each choice's thinking before its content, as providers send them.
+          // The reasoning of each choice before its content, as providers send them.
           const sorted = [
             ...new Map(
               texts.map(([index, name, parts]) => [`${index}${name}`, { index, name, text: parts.join('') }]),
@@ -460,7 +460,7 @@ describe('a stream, chunk by chunk', () => {
     )
   })
 
-  test('letter by letter, choices and calls among each other: not a letter of a match leaves', () => {
+  test('no letter of a match is sent, letter by letter and with interleaved choices and calls', () => {
     const texts = fc.array(fc.constantFrom(MAIL, 'secret', 'sec', 'x', ' ', '😀', '"}'), { minLength: 1, maxLength: 5 })
     const places = ['0 content', '1 content', '0 call 0', '1 call 0', '2 call 0'] as const
     fc.assert(
@@ -469,7 +469,7 @@ describe('a stream, chunk by chunk', () => {
         fc.infiniteStream(fc.nat(4)),
         fc.integer({ min: 1, max: 3 }),
         (all, turns, size) => {
-          // Each choice goes on with one text; the choices come in any order.
+          // Each choice continues one text; the choices arrive in any order.
           const rest = new Map<string, string>(places.map((place, i) => [place, all[i]!.join('')]))
           const expected = new Map(
             [...rest].map(([place, text]) => [place, new Findings().sieves(EMAIL, null).all(text)]),
@@ -492,7 +492,7 @@ describe('a stream, chunk by chunk', () => {
           for (const turn of turns) {
             const open = [...rest].filter(([, text]) => text !== '')
             if (open.length === 0) break
-            // The content of a choice is over before its call begins.
+            // The content of a choice ends before its call begins.
             const [place, text] =
               open.filter(([name]) => !name.includes('call') || !rest.get(`${name[0]} content`))[turn % 3] ?? open[0]!
             const [index, kind] = place.split(' ')
@@ -543,7 +543,7 @@ describe('a stream, chunk by chunk', () => {
     }
   })
 
-  test('a rule that refuses does so across a gap', () => {
+  test('a rule refuses a match across a gap', () => {
     const one = new AnswerGuard(rulesOf({ name: 'word', pattern: 'secret', action: 'refuse' }), new Findings())
     const say = (delta: Chunk['choices'][number]['delta']) =>
       one.chunk(chunk([{ index: 0, delta, finish_reason: null }]))
@@ -552,7 +552,7 @@ describe('a stream, chunk by chunk', () => {
     expect(() => say({ content: 'ret!' })).toThrow('by the rule "word"')
   })
 
-  test('two names for one text do not let each other go', () => {
+  test('two names of one text do not end each other', () => {
     const one = new AnswerGuard(EMAIL, new Findings())
     const out = ['se', 'cr', 'et!'].flatMap(text =>
       one.chunk(chunk([{ index: 0, delta: { reasoning: text, reasoning_content: text }, finish_reason: null }])),
@@ -562,7 +562,7 @@ describe('a stream, chunk by chunk', () => {
     ])
   })
 
-  test('an unfinished text is sent before the usage; logprobs, which repeat it, are not', () => {
+  test('an unfinished text is sent before the usage; logprobs, which repeat it, are removed', () => {
     const one = new AnswerGuard(EMAIL, new Findings())
     const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
     const out = [
@@ -587,7 +587,7 @@ describe('a stream, chunk by chunk', () => {
     ])
   })
 
-  test('lists of parts go on where they say they do', () => {
+  test('parts of lists continue the element that their index names', () => {
     const one = new AnswerGuard(EMAIL, new Findings())
     const part = (index: number, text: string) =>
       chunk([

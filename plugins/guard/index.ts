@@ -1,13 +1,13 @@
 /**
- * Searches requests and answers for patterns of the policy and for built-in ones (e-mail addresses, card numbers, keys). A match is
- * replaced, refused or only counted. A stream withholds text that may still become a match. Matched text is never written: not to the
- * trail, the log or an error.
+ * Searches requests and answers for patterns of the policy and for built-in ones (e-mail addresses, card numbers, keys). A match
+ * is replaced, refused or only noted. A stream withholds text that may still become a match. Matches are never written
+ * to the trail, the log or an error.
  */
 import { addressGroup, type Chat, type Chunk, definePlugin, type Exchange, type ExchangeWith, slices } from '#contract'
 import { AnswerGuard } from './answer.ts'
 import { DETECTORS } from './detectors.ts'
 import { changesWith, guardTexts, textsOf } from './request.ts'
-import { complaintsAbout, costOf, Findings, type RuleText, readRules } from './rules.ts'
+import { costOf, Findings, problemsOf, type RuleText, readRules } from './rules.ts'
 import { guardThread, THREAD_FROM } from './thread.ts'
 
 interface Settings {
@@ -17,10 +17,10 @@ interface Settings {
 
 export default definePlugin({
   name: 'guard',
-  description: 'Replaces, refuses or notes what must not pass, in requests and in answers.',
+  description: 'Replaces, refuses or notes matches of patterns in requests and answers.',
   dryRun: true,
   needs: ['chat'],
-  // A replacement may be longer than the match: the hold is for the request that is sent.
+  // A replacement may be longer than its match, and the hold must cover the request that is sent.
   before: ({ rules }: Settings) =>
     rules.some(({ on, action }) => on !== 'answer' && action === 'redact') ? ['hold'] : [],
   settings: {
@@ -32,7 +32,7 @@ export default definePlugin({
         type: 'array',
         minItems: 1,
         maxItems: 50,
-        description: 'What to look for and what to do, in their order: each looks at what the one before has left.',
+        description: 'The rules, in their order: each searches the text that the one before has left.',
         items: {
           type: 'object',
           additionalProperties: false,
@@ -42,29 +42,34 @@ export default definePlugin({
             name: {
               type: 'string',
               pattern: '^[a-z0-9][a-z0-9_-]{0,39}$',
-              description: 'What the trail calls it. Default: what it detects.',
+              description: 'The name of the rule in the trail. Default: the value of detect.',
             },
-            detect: { enum: Object.keys(DETECTORS), description: 'Something known by name.' },
+            detect: { enum: Object.keys(DETECTORS), description: 'A built-in pattern.' },
             pattern: {
               type: 'string',
               minLength: 1,
               maxLength: 1000,
               description:
-                'A regular expression without end, look-around and back-references: "Project [A-Z]{2,8}". Write it in single quotes: in double quotes YAML turns "\\b" into a control character.',
+                'A regular expression with an upper bound, and without look-around or back-references: "Project [A-Z]{2,8}". Write it in single quotes: in double quotes YAML turns "\\b" into a control character.',
             },
-            ignore_case: { type: 'boolean', default: false, description: 'Whether capitals do not matter.' },
-            on: { enum: ['request', 'answer', 'both'], default: 'both', description: 'Where it looks.' },
+            ignore_case: {
+              type: 'boolean',
+              default: false,
+              description: 'Whether upper and lower case match each other.',
+            },
+            on: { enum: ['request', 'answer', 'both'], default: 'both', description: 'The texts that are searched.' },
             action: {
               enum: ['redact', 'refuse', 'flag'],
               default: 'redact',
-              description: 'redact: replace it; refuse: end the exchange with content_filter; flag: only note it.',
+              description:
+                'redact: replace the match; refuse: end the exchange with content_filter; flag: only note the match.',
             },
             replace: {
               type: 'string',
               maxLength: 64,
-              // It may be put into the JSON of a call's arguments.
+              // The replacement may be placed in the JSON of a call's arguments.
               pattern: '^[^"\\\\\\u0000-\\u001f]*$',
-              description: 'What takes its place. Default: the name in brackets.',
+              description: 'The replacement of a match. Default: the name in brackets.',
             },
           },
         },
@@ -74,11 +79,11 @@ export default definePlugin({
         minimum: 16,
         maximum: 4096,
         default: 256,
-        description: 'The longest match, in characters: so much of a stream may have to wait.',
+        description: 'The longest match, in characters. A stream withholds at most as much.',
       },
     },
   },
-  check: ({ rules, window }: Settings) => complaintsAbout(rules, window),
+  check: ({ rules, window }: Settings) => problemsOf(rules, window),
   create({ rules: texts, window }: Settings) {
     const rules = readRules(texts, window)
     const onRequest = rules.filter(({ on }) => on !== 'answer')
@@ -91,7 +96,7 @@ export default definePlugin({
       exchange.edit(chunk => {
         if (!guard.isLong(chunk)) return guard.chunk(chunk)
         const guarded = slices.run(guard.chunkInSlices(chunk), exchange.signal)
-        // Without a result the client has disconnected.
+        // Undefined: the client has disconnected.
         return guarded instanceof Promise ? guarded.then(orNone) : orNone(guarded)
       })
       return findings
@@ -112,7 +117,7 @@ export default definePlugin({
                   exchange.signal,
                 )
           const guarded = guarding instanceof Promise ? await guarding : guarding
-          // Undefined: the client has disconnected. The request continues, but nothing is sent for it any more.
+          // Undefined: the client has disconnected. The request continues, but nothing is sent to the provider.
           if (guarded) exchange.rewrite(changesWith(exchange.chat, guarded))
         } catch (error) {
           note(exchange, findings, 'request')
@@ -127,9 +132,9 @@ export default definePlugin({
   },
 })
 
-/** Says in the trail how often each rule has found something. */
+/** Notes the number of matches of each rule in the trail. */
 function note(exchange: Exchange, findings: Findings, side: 'request' | 'answer'): void {
-  const text = findings.report(side)
+  const text = findings.takeSummary(side)
   if (text !== null) exchange.note(text)
 }
 
@@ -137,7 +142,7 @@ function orNone(chunks: readonly Chunk[] | undefined): readonly Chunk[] {
   return chunks ?? []
 }
 
-/** Whether the answer's text is to be JSON. */
+/** Whether the client requires a JSON answer. */
 function wantsJson({ body }: Chat): boolean {
   const type = (body['response_format'] as { readonly type?: unknown } | null | undefined)?.type
   return type === 'json_object' || type === 'json_schema'

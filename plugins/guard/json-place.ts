@@ -1,14 +1,14 @@
-/** The place of a match in a JSON text: its replacement must leave the text valid JSON. */
+/** Tracks whether a match is inside a string of a JSON text: its replacement must leave valid JSON. */
 
 const QUOTE = 34
 const BACKSLASH = 92
 
-/** Follows a JSON text that comes in pieces. */
+/** Scans a JSON text that arrives in pieces. */
 export class JsonPlace {
   #inString = false
   #escaped = false
 
-  /** Whether the text is outside of a string. */
+  /** Whether the position is outside of strings. */
   get isBare(): boolean {
     return !this.#inString
   }
@@ -26,8 +26,8 @@ export class JsonPlace {
 const NUMBER = /^[0-9.eE+-]*[0-9][0-9.eE+-]*$/
 
 /**
- * The replacement of a match outside of a string. In a number each digit becomes a 1 (JSON allows no leading 0), so that it stays a
- * number. Any other text cannot be a JSON value, and gets the replacement as it is.
+ * Returns the replacement of a match outside of strings. In a number each digit becomes 1, because a leading 0 is not valid JSON.
+ * Anything else is not a JSON value by itself, and gets the replacement.
  */
 export function bareReplacement(match: string, replacement: string): string {
   return NUMBER.test(match) ? match.replace(/[0-9]/g, '1') : replacement

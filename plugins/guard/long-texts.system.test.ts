@@ -25,7 +25,7 @@ function start(rules: readonly object[], tokens: readonly string[], mode = 'enfo
     steps: [
       { use: 'api-key' },
       { use: 'schema' },
-      // The receipt has what was found in an answer only where the step is behind the money.
+      // The receipt has the matches of an answer only if the step is after credits.
       ...(mode === 'shadow' ? [{ use: 'credits' }, guard] : [guard, { use: 'credits' }]),
       { use: 'route', with: { attempts: 1 } },
     ],
@@ -71,7 +71,7 @@ describe('texts that take longer than a slice', () => {
     },
   )
 
-  test('in shadow mode the matches in a long answer are reported, and nothing is changed', async () => {
+  test('in shadow mode the matches of a long answer are noted, and nothing is changed', async () => {
     await using gateway = await start([{ detect: 'email', on: 'answer' }], [found], 'shadow')
     for (const isStream of [false, true]) {
       const answer = await gateway.chat({ stream: isStream })
@@ -82,7 +82,7 @@ describe('texts that take longer than a slice', () => {
     }
   })
 
-  test('a rule that refuses says its place in a long request', async () => {
+  test('the refusal of a long request names the place of the match', async () => {
     await using gateway = await start([{ detect: 'email', action: 'refuse' }], ['Hello'])
     const before = provider.requests.length
     const messages = ['Hello', found.repeat(2)].map(content => ({ role: 'user', content }))
@@ -132,7 +132,7 @@ describe('texts that take longer than a slice', () => {
       await guardThread.guard(question, owner, new Findings(), signal)
       order.push(name)
     }
-    // The thread gets the first one when all others wait.
+    // The thread gets the first request once all others wait.
     const { postMessage } = Worker.prototype
     const post = vi.spyOn(Worker.prototype, 'postMessage').mockImplementationOnce(async function (this: Worker, first) {
       while (guardThread.waiting < 6) await new Promise(resolve => setImmediate(resolve))
@@ -143,7 +143,7 @@ describe('texts that take longer than a slice', () => {
     expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
   })
 
-  test('the work stops when the client leaves', async () => {
+  test('the work stops when the client disconnects', async () => {
     await using gateway = await start([{ detect: 'email' }, { detect: 'phone' }, { detect: 'iban' }], [])
     const before = provider.requests.length
     const abort = new AbortController()

@@ -1,13 +1,12 @@
-/** Finds the matches of a pattern in a text of which more may come: the leftmost, then the longest, as far as it is known. */
+/** Finds the matches of a pattern in a text that may continue: the leftmost, then the longest. */
 import { Alphabet, Automaton, type Effort } from './automaton.ts'
 import { type Pattern, PatternError } from './pattern.ts'
 import { isFirstHalf, isSecondHalf, NONE, type Search } from './search.ts'
 
-/** The result of a search from a place on. */
-export type Match =
-  /** A match, and nothing that may still come changes that. */
+export type MatchResult =
+  /** A match that more text cannot change. */
   | { readonly what: 'match'; readonly start: number; readonly end: number }
-  /** No match before this place; from it on there may be one. */
+  /** No match begins before `from`; one may begin there. */
   | { readonly what: 'open'; readonly from: number }
 
 export class Matcher {
@@ -19,33 +18,33 @@ export class Matcher {
   readonly #check: (match: string) => boolean
 
   /**
-   * Throws `PatternError` for a pattern that would be dear.
-   * @param check what a match must be beside matching: a checksum
+   * Throws `PatternError` for a pattern that would be expensive.
+   * @param check a further test of a match: its checksum
    */
   constructor(pattern: Pattern, check: (match: string) => boolean = () => true) {
     this.#alphabet = new Alphabet(pattern)
     this.#here = new Automaton(pattern, this.#alphabet, false)
     this.#anywhere = new Automaton(pattern, this.#alphabet, true)
-    // A character is one or two units of a string.
+    // A character has one or two UTF-16 units.
     this.#reach = 2 * pattern.longest
     this.#needed = pattern.needed
     this.#check = check
     if (this.#here.unfold(SAMPLE, MAX_STATES)) return
-    throw new PatternError('can be read in too many ways at once: let its repetitions differ in how they begin')
+    throw new PatternError('can be read in too many ways at once: make its repetitions begin with different characters')
   }
 
-  /** The cost of reading so far. Callers add their own work for a match. */
+  /** The cost of reading so far. The caller adds its own work for a match. */
   get effort(): Effort {
     return this.#alphabet.effort
   }
 
   /**
-   * Two passes: the first finds the end of the first match, at one step a character for any text. The second tries the few places from
-   * which a match can reach that end. If the first pass would be expensive for a pattern, the search starts at every place. A character
-   * then costs at most the longest match.
-   * @param stopAt the effort at which the search is interrupted: it returns null, and continues at the next call
+   * Finds the next match in two passes. The first finds where it ends, at one step a character. The second finds its start among the
+   * few places from which a match can reach that end. If the first would be expensive, the second tries every place: each costs at
+   * most the length of the longest match.
+   * @param stopAt the effort at which the search pauses: it returns null, and continues when it is called again
    */
-  find(search: Search, stopAt = Number.POSITIVE_INFINITY): Match | null {
+  find(search: Search, stopAt = Number.POSITIVE_INFINITY): MatchResult | null {
     const { text, until, isLast } = search
     for (;;) {
       if (search.last === NONE) {
@@ -61,7 +60,7 @@ export class Matcher {
         if (this.effort.steps >= stopAt) return null
         const { start } = search
         const { ends, isOpen } = this.#here.endsFrom(search, start)
-        // Also when there is a match: it may become longer.
+        // Even if there is a match: it may become longer.
         if (isOpen) return { what: 'open', from: start }
         for (let i = ends.length - 1; i >= 0; i--) {
           const end = ends[i]!
@@ -70,17 +69,17 @@ export class Matcher {
         }
       }
       if (search.last === until) return { what: 'open', from: until }
-      // Those that end here were none by their checksum.
+      // The matches that end here failed the check.
       search.goOnFrom(search.last)
     }
   }
 
-  /** Where the first match ends, `NONE` when none does; `until` when the automaton is too large to decide; null when interrupted. */
+  /** Returns the end of the first match, `NONE` without one, `until` if the automaton is too large, null if interrupted. */
   #firstEnd(search: Search, stopAt: number): number | null {
     const { until } = search
     const anywhere = this.#anywhere
     for (;;) {
-      // The states of one that has become too large are forgotten, also those of a search that was interrupted.
+      // An automaton that is too large has dropped its states, including those of a paused search.
       if (anywhere.isTooLarge) return until
       const to = this.#readTo(search)
       if (search.state === NONE) search.state = anywhere.start(search.isAfterWord(search.at))
@@ -92,8 +91,8 @@ export class Matcher {
   }
 
   /**
-   * How far to read next. Skips what cannot be part of a match: a match has a character that is needed, and reaches only so
-   * far from it.
+   * Returns how far to read next. Skips text that cannot be part of a match: a match contains a needed character, within the length
+   * of the longest match.
    */
   #readTo(search: Search): number {
     const { text, until, at, isLast } = search
@@ -103,7 +102,7 @@ export class Matcher {
     needed.lastIndex = Math.max(search.from, at - this.#reach)
     const next = needed.exec(text)?.index ?? until
     this.effort.steps += (Math.max(next, at) - at) >> SEARCH_SHIFT
-    // At the end of a text that goes on, a match may have begun.
+    // At the end of a text that continues, a match may have begun.
     const begin = next >= until && isLast ? until : next - this.#reach
     if (begin > at) search.skipTo(whole(text, begin, at))
     search.readTo = Math.min(until, search.at + BLOCK + this.#reach)
@@ -111,22 +110,22 @@ export class Matcher {
   }
 }
 
-/** Read at least so much before the next search: a search costs some hundred steps, whatever it finds. */
+/** Characters to read before the next search for a needed one: each search costs some hundred steps. */
 const BLOCK = 256
-/** A search reads so many characters, as a power of two, in the time of a step. */
+/** The characters that such a search reads in the time of a step, as a power of two. */
 const SEARCH_SHIFT = 2
 
-/** A match is looked at once more: in steps of an automaton. */
+/** The cost of checking a match, in steps. */
 const CHECK = 32
 
-/** The usual characters and a sample of the others: nearly always at least one of each class that patterns distinguish. */
+/** The usual characters and some of all others: nearly always one of each kind that patterns distinguish. */
 const SAMPLE: readonly number[] = Array.from({ length: 0x180 + 650 }, (_, i) =>
   i < 0x180 ? i : (i - 0x180) * 97 + 0x180,
 )
-/** A pattern that may be in more states than this is dear on some text. */
+/** A pattern with more states is expensive on some texts. */
 const MAX_STATES = 1_000
 
-/** The place itself, or the one before when it is in the middle of a character. */
+/** Returns `at`, or the index before if `at` is in the middle of a surrogate pair. */
 function whole(text: string, at: number, least: number): number {
   const isMiddle = at > least && isSecondHalf(text.charCodeAt(at)) && isFirstHalf(text.charCodeAt(at - 1))
   return isMiddle ? at - 1 : at

@@ -1,9 +1,9 @@
 /**
- * Reads a pattern: JavaScript's regular expressions (with its flag `u`), without the parts that need backtracking. It becomes an automaton
- * (see automaton.ts), so that no pattern is slow on any text. It has a longest match, which limits the part of a stream that is withheld.
+ * Parses patterns: JavaScript's regular expressions with the flag `u`, without features that need backtracking. The result is compiled
+ * into an automaton (automaton.ts), so no text is slow. Each pattern has a longest match, which limits what a stream withholds.
  */
 
-/** A pattern as a tree. `atom` is the place of a test for one character in `Pattern.atoms`. */
+/** The syntax tree of a pattern. `atom` is an index of `Pattern.atoms`. */
 export type Node =
   | { readonly kind: 'character'; readonly atom: number }
   | { readonly kind: 'edge'; readonly isNegated: boolean }
@@ -13,23 +13,23 @@ export type Node =
 
 export interface Pattern {
   readonly root: Node
-  /** One for each kind of character that the pattern names; each is asked about one character at a time. */
+  /** Tests of one character: one for each class of characters in the pattern. */
   readonly atoms: readonly RegExp[]
-  /** The characters of the longest match. */
+  /** The length of the longest match, in characters. */
   readonly longest: number
-  /** Finds the next of the characters of which each match has at least one; null where these are frequent ones. */
+  /** Finds characters of which each match has at least one. Null if they are too frequent to help. */
   readonly needed: RegExp | null
 }
 
-/** The reason why a pattern is refused, for its author. */
+/** Why a pattern cannot be used: a sentence for its author. */
 export class PatternError extends Error {
   override readonly name = 'PatternError'
 }
 
-/** Maximum number of characters in a pattern; repetitions count one by one. */
+/** The most characters of a pattern, with repetitions written out. */
 const MAX_PLACES = 10_000
 
-/** Reads a pattern. Throws `PatternError` if it is invalid, has no longest match, or can match an empty text. */
+/** Parses a pattern. Throws `PatternError` if it is invalid, has no longest match, or matches the empty text. */
 export function readPattern(text: string, ignoreCase = false): Pattern {
   const control = CONTROL.exec(text)?.[0]
   if (control !== undefined) throw new PatternError(controlMessage(control))
@@ -42,15 +42,18 @@ export function readPattern(text: string, ignoreCase = false): Pattern {
   const root = reader.choice()
   const { least, most, places } = measure(root)
   if (least === 0) throw new PatternError('matches an empty text, so it would match everywhere')
-  if (places > MAX_PLACES) throw new PatternError(`is too large: ${places} characters, repetitions counted`)
+  if (places > MAX_PLACES)
+    throw new PatternError(
+      `is too large: ${places} characters with its repetitions written out, at most ${MAX_PLACES} are allowed`,
+    )
   const { atoms } = reader
   return { root, atoms, longest: most, needed: finder(neededBy(root, atoms), atoms) }
 }
 
-/** Those that no editor shows, and line ends. A pattern that means one of them names it by an escape. */
+/** Invisible characters and line ends. A pattern writes them as escapes. */
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u
 
-/** The characters that YAML 1.2 (5.7) writes in double quotes as a backslash and the letter at the same index. */
+/** Escapes of YAML 1.2 (5.7) in double quotes: the characters, and at the same index the letter after the backslash. */
 const ESCAPED = '\0\u0007\b\t\n\v\f\r\u001b\u0085\u2028\u2029'
 const LETTERS = '0abtnvfreNLP'
 
@@ -63,7 +66,7 @@ function controlMessage(control: string): string {
   return `has the control character U+${code}: in double quotes YAML reads "${written}" as that character. Write the pattern in single quotes, where a backslash stays one`
 }
 
-/** A backslash and what belongs to it; a character beyond 16 bits may be written as two. */
+/** A whole escape; a character beyond 16 bits may be written as two. */
 const ESCAPE = /^\\(?:[pP]\{[^}]*\}|u\{[^}]*\}|u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u.{4}|x..|c.|.)/su
 
 class Reader {
@@ -100,13 +103,13 @@ class Reader {
     if (!found) return item
     const [all, sign, low, comma, high, lazy] = found
     this.#at += all.length
-    const said = this.#text.slice(from, this.#at)
-    if (lazy) throw new PatternError(`says "${said}", but the longest match counts always: leave out the last "?"`)
+    const written = this.#text.slice(from, this.#at)
+    if (lazy) throw new PatternError(`contains "${written}", but the longest match always counts: remove the last "?"`)
     if (sign === '?') return { kind: 'repeat', item, least: 0, most: 1 }
     const least = sign === undefined ? Number(low) : sign === '+' ? 1 : 0
     if (sign !== undefined || (comma && high === '')) {
       const bounded = `${this.#text.slice(from, this.#at - all.length)}{${least},64}`
-      throw new PatternError(`says "${said}", which has no end: say how many at most, as in "${bounded}"`)
+      throw new PatternError(`contains "${written}", which has no upper bound: write one, as in "${bounded}"`)
     }
     return { kind: 'repeat', item, least, most: comma ? Number(high) : least }
   }
@@ -115,12 +118,14 @@ class Reader {
     const rest = this.#text.slice(this.#at)
     if (rest[0] === '(') return this.#group(rest)
     if (rest[0] === '^' || rest[0] === '$') {
-      throw new PatternError(`says "${rest[0]}": a text has no beginning and no end here; "\\b" is the edge of a word`)
+      throw new PatternError(`contains "${rest[0]}", but anchors are not supported: use "\\b" for the edge of a word`)
     }
     if (rest[0] === '[') return this.#atom(/^\[(?:\\.|[^\]\\])*\]/su.exec(rest)![0])
     if (rest[0] !== '\\') return this.#atom(String.fromCodePoint(rest.codePointAt(0)!))
     if (/^\\[1-9k]/.test(rest))
-      throw new PatternError(`says "${rest.slice(0, 2)}": it cannot look back at what was matched`)
+      throw new PatternError(
+        `contains "${rest.slice(0, 2)}", but back-references are not supported: write the text again`,
+      )
     const [escaped] = ESCAPE.exec(rest)!
     if (escaped === '\\b' || escaped === '\\B') {
       this.#at += 2
@@ -132,7 +137,9 @@ class Reader {
   #group(rest: string): Node {
     const [start] = /^\((?:\?:|\?<[^=!>][^>]*>)?/.exec(rest)!
     if (rest[start.length] === '?') {
-      throw new PatternError(`says "${rest.slice(0, 4)}": groups are "(…)" or "(?:…)", it cannot look around`)
+      throw new PatternError(
+        `contains "${rest.slice(0, 4)}", but look-around is not supported: write groups as "(…)" or "(?:…)"`,
+      )
     }
     this.#at += start.length
     const inside = this.choice()
@@ -152,10 +159,10 @@ class Reader {
 }
 
 interface Measure {
-  /** Characters of the shortest and of the longest match. */
+  /** The lengths of the shortest and the longest match, in characters. */
   readonly least: number
   readonly most: number
-  /** Characters of the pattern, repetitions written out. */
+  /** Characters of the pattern with repetitions written out. */
   readonly places: number
 }
 
@@ -176,7 +183,7 @@ function measure(node: Node): Measure {
   }
 }
 
-/** Characters as they are frequent in prose, code and data: to estimate how often a test succeeds. */
+/** Prose, code and data with typical frequencies of characters, to estimate how often a test succeeds. */
 const SAMPLE =
   'The quick answer is that most of it can be done in one pass, and that the rest was written down by 12 people in 2024. ' +
   "Going through it again doesn't matter (or only slightly): what they have in common is a list, a name and a number such as 37. " +
@@ -184,11 +191,11 @@ const SAMPLE =
 
 interface Needed {
   readonly atoms: ReadonlySet<number>
-  /** How many characters of the sample are among them. */
+  /** The number of characters of the sample that pass one of the tests. */
   readonly weight: number
 }
 
-/** The rarest set of characters of which each match has at least one. Null if no set exists. */
+/** Returns the rarest set of characters of which each match has at least one. Null without such a set. */
 function neededBy(node: Node, tests: readonly RegExp[]): Needed | null {
   const weighed = (atoms: ReadonlySet<number>): Needed => ({
     atoms,
@@ -204,7 +211,7 @@ function neededBy(node: Node, tests: readonly RegExp[]): Needed | null {
   return items.reduce((least, item) => (item && (!least || item.weight < least.weight) ? item : least), null)
 }
 
-/** Looking for what is frequent saves nothing. */
+/** Above this weight, a search for needed characters saves nothing. */
 const RARE = SAMPLE.length / 8
 
 function finder(needed: Needed | null, tests: readonly RegExp[]): RegExp | null {

@@ -1,20 +1,19 @@
-/** The request as the provider may see it: its texts through the rules. */
+/** Applies the rules to the texts of a request. */
 import type { Chat, ChatChanges, Sliced } from '#contract'
 import { costOf, type Findings, MAX_IN_ONE_GO, type Rule } from './rules.ts'
 import { isArguments, mapTexts, type Step } from './texts.ts'
 
-/** The parts that people write. Tools and schemas are the developer's. */
-const PEOPLES = ['messages', 'prediction', 'user', 'safety_identifier', 'prompt_cache_key', 'metadata'] as const
+/** Members that people write. Tools, schemas and the like are written by developers. */
+const MEMBERS = ['messages', 'prediction', 'user', 'safety_identifier', 'prompt_cache_key', 'metadata'] as const
 
-/** A text of a request and its place. */
-export interface Place {
+export interface PlacedText {
   readonly text: string
   readonly path: readonly Step[]
 }
 
-/** The texts of a request that rules look at, in their order. */
-export function textsOf(chat: Chat): Place[] {
-  const texts: Place[] = []
+/** Returns the texts of a request that rules search, in their order. */
+export function textsOf(chat: Chat): PlacedText[] {
+  const texts: PlacedText[] = []
   changesOf(chat, (text, path) => {
     texts.push({ text, path })
     return text
@@ -22,14 +21,18 @@ export function textsOf(chat: Chat): Place[] {
   return texts
 }
 
-/** The replacements of a request's texts, in their order; null for a text that stays. Null if all stay. */
-export type Guarded = readonly (string | null)[] | null
+/** The new texts of a request, in their order; null for an unchanged text. Null if no text changed. */
+export type NewTexts = readonly (string | null)[] | null
 
 /**
- * Puts texts through the rules. Throws the refusal of a rule that refuses. Yields between parts of a long text, and between
- * texts when there are many.
+ * Applies the rules to texts. Throws the refusal of a rule that refuses. Yields between parts of a long text, and between
+ * texts if there are many.
  */
-export function* guardTexts(texts: readonly Place[], rules: readonly Rule[], findings: Findings): Sliced<Guarded> {
+export function* guardTexts(
+  texts: readonly PlacedText[],
+  rules: readonly Rule[],
+  findings: Findings,
+): Sliced<NewTexts> {
   const guarded: (string | null)[] = []
   let hasChanged = false
   let sinceYield = 0
@@ -47,16 +50,16 @@ export function* guardTexts(texts: readonly Place[], rules: readonly Rule[], fin
   return hasChanged ? guarded : null
 }
 
-/** The request's members with these texts in place of `textsOf(chat)`. */
+/** Returns the members of the request with these texts in place of `textsOf(chat)`. */
 export function changesWith(chat: Chat, guarded: readonly (string | null)[]): ChatChanges {
   let at = 0
   return changesOf(chat, text => guarded[at++] ?? text)
 }
 
-/** The members with texts that change, changed. */
+/** Returns the members with changed texts. */
 function changesOf({ body }: Chat, change: (text: string, path: readonly Step[]) => string): ChatChanges {
   const changes: Record<string, unknown> = {}
-  for (const name of PEOPLES) {
+  for (const name of MEMBERS) {
     const value = body[name]
     const changed = name === 'metadata' ? mapMembers(value, change) : mapTexts(value, change, [name])
     if (changed !== value) changes[name] = changed
@@ -64,7 +67,7 @@ function changesOf({ body }: Chat, change: (text: string, path: readonly Step[])
   return changes
 }
 
-/** The client chooses the names of metadata, so that any of its values can be a text. */
+/** The client chooses the names of metadata, so each of its values may be text, whatever its name. */
 function mapMembers(value: unknown, change: (text: string, path: readonly Step[]) => string): unknown {
   if (typeof value !== 'object' || value === null) return value
   const members = Object.entries(value)

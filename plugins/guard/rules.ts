@@ -1,16 +1,15 @@
-/** The rules of a step, made ready at load: each a matcher with its name and what to do. */
+/** The compiled rules of a step, and the matches of one exchange. */
 import { type Refusal, refuse, type SettingsProblem } from '#contract'
 import { DETECTORS } from './detectors.ts'
 import { bareReplacement } from './json-place.ts'
 import { Matcher } from './matcher.ts'
 import { PatternError, readPattern } from './pattern.ts'
 import { Sieve, Sieves } from './sieve.ts'
-import { type Step, wordsOf } from './texts.ts'
+import { pathText, type Step } from './texts.ts'
 
-/** Where a rule looks. */
 export type Side = 'request' | 'answer'
 
-/** A rule as a policy says it. */
+/** A rule as written in a policy. */
 export interface RuleText {
   readonly name?: string
   readonly detect?: string
@@ -29,12 +28,12 @@ export interface Rule {
   readonly replacement: string
 }
 
-/** All problems of the rules, each with its place below `with`. */
-export function complaintsAbout(texts: readonly RuleText[], window: number): SettingsProblem[] {
+/** Returns all problems of the rules, each with its path below `with`. */
+export function problemsOf(texts: readonly RuleText[], window: number): SettingsProblem[] {
   return read(texts, window).complaints
 }
 
-/** Reads the rules. Throws an Error that says which of them is wrong, and why. */
+/** Compiles the rules. Throws an Error with the first problem. */
 export function readRules(texts: readonly RuleText[], window: number): readonly Rule[] {
   const { rules, complaints } = read(texts, window)
   const [first] = complaints
@@ -48,16 +47,16 @@ interface Read {
   readonly complaints: SettingsProblem[]
 }
 
-/** Reading patterns takes tens of milliseconds: those that were looked at are not read once more for the step. */
-const known = new WeakMap<readonly RuleText[], Read>()
+/** Compiled rules. Compiling takes tens of milliseconds, so `create` reuses the rules that `check` compiled. */
+const compiled = new WeakMap<readonly RuleText[], Read>()
 
 function read(texts: readonly RuleText[], window: number): Read {
-  let found = known.get(texts)
-  if (found?.window !== window) known.set(texts, (found = readAnew(texts, window)))
-  return found
+  let result = compiled.get(texts)
+  if (result?.window !== window) compiled.set(texts, (result = compile(texts, window)))
+  return result
 }
 
-function readAnew(texts: readonly RuleText[], window: number): Read {
+function compile(texts: readonly RuleText[], window: number): Read {
   const rules: Rule[] = []
   const complaints: SettingsProblem[] = []
   const names = new Set<string>()
@@ -65,7 +64,7 @@ function readAnew(texts: readonly RuleText[], window: number): Read {
     const name = text.name ?? text.detect!
     if (names.has(name)) {
       const at = `/rules/${i}/${text.name === undefined ? 'detect' : 'name'}`
-      complaints.push({ at, message: `there are two rules of the name "${name}"; give one another "name"` })
+      complaints.push({ at, message: `two rules have the name "${name}"; give one of them a different "name"` })
     }
     names.add(name)
     try {
@@ -84,66 +83,65 @@ function readRule({ detect, pattern, ignore_case, on, action, replace }: RuleTex
   const read = readPattern(detector?.pattern ?? pattern!, ignore_case)
   if (read.longest > window) {
     throw new PatternError(
-      `may match ${read.longest} characters, and the window has ${window}; raise "window", or bound it`,
+      `may match ${read.longest} characters, but "window" is ${window}; raise "window" or shorten the pattern`,
     )
   }
   return { name, matcher: new Matcher(read, detector?.check), on, action, replacement: replace ?? `[${name}]` }
 }
 
-/** The cost of a text of so many characters, in characters read by one rule, with a fixed part for each text. */
+/** Returns the cost of a text of `length` characters, in characters read by one rule. Each text has a fixed cost of 16. */
 export function costOf(length: number, rules: readonly Rule[]): number {
   return (length + 16) * rules.length
 }
 
-/** So much is read in one go: about a millisecond. */
+/** The most cost without a yield: about a millisecond. */
 export const MAX_IN_ONE_GO = 65_536
 
-/** A rule that has refused, and the place of the text: in the request, or null for an answer. */
-export interface Refused {
+/** The rule that refused, and the path of the text in the request; null for an answer. */
+export interface RuleRefusal {
   readonly rule: string
   readonly place: readonly Step[] | null
 }
 
-/** The findings of one exchange: the number of matches of each rule, and the rule that has refused. */
+/** The results of one exchange: matches by rule, and the rule that refused. */
 export class Findings {
   #counts = new Map<string, number>()
-  /** The rule that has refused, if one has. */
-  refused: Refused | null = null
+  refused: RuleRefusal | null = null
 
-  /** The rules of one side for one text. `place`: its place in the request; null in an answer. `isJson`: it is JSON and must stay valid. */
+  /** Returns the sieves for one text. `place`: its path in the request; null in an answer. `isJson`: the text must remain JSON. */
   sieves(rules: readonly Rule[], place: readonly Step[] | null, isJson = false): Sieves {
     return new Sieves(
       rules.map(rule => new Sieve(rule.matcher, (match, isBare) => this.#found(rule, match, place, isBare), isJson)),
     )
   }
 
-  /** How often each rule has found something. */
+  /** The number of matches by rule. */
   get counts(): ReadonlyMap<string, number> {
     return this.#counts
   }
 
-  /** Adds what was found elsewhere. */
+  /** Adds the matches that the thread counted. */
   add(counts: ReadonlyMap<string, number>): void {
     for (const [name, count] of counts) this.#counts.set(name, (this.#counts.get(name) ?? 0) + count)
   }
 
-  /** The refusal by a rule that refuses. */
-  refusal(refused: Refused): Refusal {
+  /** Records and returns the refusal of a rule. */
+  refusal(refused: RuleRefusal): Refusal {
     this.refused = refused
     const { rule, place } = refused
-    const param = place && wordsOf(place)
+    const param = place && pathText(place)
     const what = param === null ? 'The answer was stopped' : 'The request was refused'
     return refuse('content_filter', { message: `${what} by the rule "${rule}" of this gateway.`, param })
   }
 
-  /** For the trail: rules and counts, never the matched text. Resets the counts; null if there are none. */
-  report(side: Side): string | null {
+  /** Returns a line for the trail (rules and numbers, never a match) and resets the counts. Null if there is nothing to report. */
+  takeSummary(side: Side): string | null {
     const counts = [...this.#counts].map(([name, count]) => `${name} ${count}`)
     const refused = this.refused === null ? [] : [`refused by ${this.refused.rule}`]
     this.#counts = new Map()
     this.refused = null
-    const said = [...counts, ...refused]
-    return said.length > 0 ? `in the ${side}: ${said.join(', ')}` : null
+    const parts = [...counts, ...refused]
+    return parts.length > 0 ? `in the ${side}: ${parts.join(', ')}` : null
   }
 
   #found({ name, action, replacement }: Rule, match: string, place: readonly Step[] | null, isBare: boolean): string {

@@ -1,28 +1,28 @@
-/** No place. */
+/** No index. */
 export const NONE = -1
 
-/** A search for matches in a text of which more may come. It can be interrupted. */
+/** The state of a search in a text that may continue. It can be paused. */
 export class Search {
   readonly text: string
   readonly isLast: boolean
-  /** Half a character at the end waits for its other half. */
+  /** The end of the search: excludes half of a surrogate pair at the end until its other half arrives. */
   readonly until: number
-  /** Matches are looked for from here on. */
+  /** The first index at which a match may begin. */
   from = 0
-  /** How far the automaton has read, and its state there; `NONE` before it starts. */
+  /** The index up to which the automaton has read, and its state there; `NONE` before it starts. */
   at = 0
   state = NONE
-  /** Up to here the automaton has to read before it is known whether it can skip something. */
+  /** The automaton reads to this index before it can skip again. */
   readTo = NONE
-  /** Where the first match ends, `until` when there may be one or when it is not known; `NONE` while that is looked for. */
+  /** The end of the first match; `until` if unknown or if the match may continue; `NONE` while searching. */
   last = NONE
-  /** Where a match may begin that ends there. */
+  /** The next index at which a match that ends at `last` may begin. */
   start = 0
   readonly #afterWord: boolean
 
   /**
-   * @param afterWord whether the character before the text is one of a word
-   * @param isLast whether nothing more will come
+   * @param afterWord whether the character before the text is a word character
+   * @param isLast whether the text is complete
    */
   constructor(text: string, afterWord: boolean, isLast: boolean) {
     this.text = text
@@ -31,7 +31,7 @@ export class Search {
     this.until = !isLast && isFirstHalf(text.charCodeAt(text.length - 1)) ? text.length - 1 : text.length
   }
 
-  /** Begins anew from a place on. */
+  /** Restarts the search at an index. */
   goOnFrom(from: number): void {
     this.from = from
     this.skipTo(from)
@@ -39,7 +39,7 @@ export class Search {
     this.last = NONE
   }
 
-  /** Goes on from a place before which no match has begun that goes on behind it. */
+  /** Continues at an index that no match crosses. */
   skipTo(at: number): void {
     this.at = at
     this.state = NONE
@@ -56,12 +56,12 @@ export function isWordCode(code: number): boolean {
   return code <= 57 || (code >= 65 && code <= 90) || code === 95 || code >= 97
 }
 
-/** Whether a unit of a string is the first of the two of a character beyond 16 bits. */
+/** Whether a UTF-16 unit is a high surrogate. */
 export function isFirstHalf(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff
 }
 
-/** Whether it is the second of the two. */
+/** Whether a UTF-16 unit is a low surrogate. */
 export function isSecondHalf(unit: number): boolean {
   return unit >= 0xdc00 && unit <= 0xdfff
 }

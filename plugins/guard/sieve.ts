@@ -1,41 +1,41 @@
 /**
- * Applies a rule to a text that arrives in pieces. Matches are replaced, text that may still become a match is withheld, and the rest
- * passes at once. The result does not depend on the division into pieces.
+ * Applies a rule to a text that arrives in pieces. Matches are replaced, text that may still become a match is withheld, and all
+ * other text passes at once. The output does not depend on how the text is cut.
  */
 import type { Sliced } from '#contract'
 import { JsonPlace } from './json-place.ts'
 import type { Matcher } from './matcher.ts'
 import { isWordCode, Search } from './search.ts'
 
-/** The steps of an automaton that a rule may take before others have their turn: some tenths of a millisecond. */
+/** The most effort of a rule between two yields, in steps of an automaton: some tenths of a millisecond. */
 const EFFORT = 32_768
 /** The cost of replacing a match, in such steps. */
 const REPLACE = 64
 
-/** A text on its way through a rule. */
+/** A text that a rule is reading. */
 interface Sifting {
   readonly search: Search
-  /** So much of it has left before. */
+  /** Characters at its beginning that were already sent. */
   readonly left: number
-  /** Up to here it is through. */
+  /** The text before this index is done. */
   from: number
   out: string
 }
 
 export class Sieve {
-  /** Whether anything was replaced by something else. */
+  /** Whether a replacement differed from its match. */
   hasChanged = false
   readonly #matcher: Matcher
   readonly #replace: (match: string, isBare: boolean) => string
   readonly #place: JsonPlace | null
   #held = ''
-  /** So much at the begin of what is held has left already. */
+  /** Characters at the beginning of `#held` that were already sent. */
   #left = 0
   #afterWord = false
 
   /**
-   * @param replace returns the replacement of a match, and may throw to refuse the whole text. `isBare`: the match is outside of every
-   * string of a JSON text
+   * @param replace returns the replacement of a match; throws to refuse the whole text. `isBare`: the match is in a JSON text, outside
+   * of its strings
    */
   constructor(matcher: Matcher, replace: (match: string, isBare: boolean) => string, isJson = false) {
     this.#matcher = matcher
@@ -43,12 +43,12 @@ export class Sieve {
     this.#place = isJson ? new JsonPlace() : null
   }
 
-  /** Takes a piece; returns what may leave now. */
+  /** Adds a piece; returns the text that may be sent now. */
   push(piece: string): string {
     return this.#sift(this.#held + piece, false)
   }
 
-  /** The same, with yields between, so that a piece may be long. */
+  /** `push` for a long piece: yields in between. */
   *pushInSlices(piece: string, effort = EFFORT): Sliced<string> {
     const text = this.#held + piece
     if (text === '') return ''
@@ -58,8 +58,8 @@ export class Sieve {
   }
 
   /**
-   * Nothing follows for now: returns what waits. If the text goes on all the same, behind something else, a match that has
-   * begun before is found. Of such a one the begin has left; the rest does not.
+   * Ends the text for now: returns the withheld text. If the text continues later, a match that began before is still found. Its
+   * beginning was already sent; the rest is not.
    */
   end(): string {
     return this.#sift(this.#held, true)
@@ -76,7 +76,7 @@ export class Sieve {
     return { search: new Search(text, this.#afterWord, isLast), left: this.#left, from: 0, out: '' }
   }
 
-  /** Goes on until the effort reaches `stopAt`. Returns whether the text is through. */
+  /** Continues until the effort reaches `stopAt`. Returns whether the text is done. */
   #goOn(sifting: Sifting, stopAt: number): boolean {
     const { search, left } = sifting
     const { text, isLast } = search
@@ -106,15 +106,15 @@ export class Sieve {
   }
 }
 
-/** The part of a text that was not sent before. */
+/** Returns the part of a range that was not sent before. */
 function fresh(text: string, from: number, to: number, left: number): string {
   return text.slice(Math.max(from, left), Math.max(to, left))
 }
 
-/** Characters of a long text that go through all rules before the next ones do. To follow so much JSON takes 0.3 ms. */
+/** Characters of a long text that pass all rules before the next ones do. Scanning as much JSON takes 0.3 ms. */
 const PIECE = 65_536
 
-/** Several rules, each search at what the one before has left. */
+/** Several rules; each reads the output of the one before. */
 export class Sieves {
   readonly #sieves: readonly Sieve[]
 
@@ -122,7 +122,6 @@ export class Sieves {
     this.#sieves = sieves
   }
 
-  /** Whether a rule has replaced anything. */
   get hasChanged(): boolean {
     return this.#sieves.some(sieve => sieve.hasChanged)
   }
@@ -132,9 +131,9 @@ export class Sieves {
   }
 
   /**
-   * The same for a text of any length: yields often enough.
-   * @param size characters that go through all rules before the next ones do
-   * @param effort what a rule may spend between two yields
+   * `push` for a text of any length: yields in between.
+   * @param size characters that pass all rules before the next ones do
+   * @param effort the most effort of a rule between two yields, in steps
    */
   *pushInSlices(text: string, size: number = PIECE, effort?: number): Sliced<string> {
     let out = ''
@@ -149,12 +148,12 @@ export class Sieves {
     return out
   }
 
-  /** Nothing follows for now: what waits. */
+  /** Ends the text for now: returns the withheld text. */
   end(): string {
     return this.#sieves.reduce((text, sieve) => (text === '' ? '' : sieve.push(text)) + sieve.end(), '')
   }
 
-  /** A whole text. */
+  /** Applies the rules to a whole text. */
   all(text: string): string {
     return this.push(text) + this.end()
   }

@@ -4,7 +4,7 @@ import { mapTexts } from './texts.ts'
 
 const shout = (value: unknown) => mapTexts(value, text => text.toUpperCase())
 
-test('of an earlier search of the web all but what only its provider can read', () => {
+test('an earlier web search is searched, except data that only its provider can read', () => {
   const found = { type: 'web_search_tool_result', content: [{ title: 'a', encrypted_content: 'EqQ' }] }
   const citations = [{ type: 'web_search_result_location', cited_text: 'a', encrypted_index: 'Eo8' }]
   expect(
@@ -21,7 +21,7 @@ test('of an earlier search of the web all but what only its provider can read', 
   ])
 })
 
-test('of an answer with searches the words, and not what was found', () => {
+test('in an answer with web searches the text is searched, and the results are not', () => {
   const anthropic_content = [{ type: 'server_tool_use', input: { query: 'a' } }]
   expect(shout({ content: 'a', anthropic_content })).toEqual({ content: 'A', anthropic_content })
 })

@@ -1,4 +1,4 @@
-/** Which texts of a request or an answer are looked at: all but those that are names, kinds, numbers, or no text at all. */
+/** Selects the texts of a request or an answer that rules search: not names, kinds or numbers. */
 
 const NO_TEXT: ReadonlySet<string> = new Set([
   'role',
@@ -11,28 +11,28 @@ const NO_TEXT: ReadonlySet<string> = new Set([
   'finish_reason',
   'cache_control',
   'signature',
-  // Of a search of the web: what only its provider can read, and in an answer all that was found.
+  // Web search: data that only the provider can read, and in an answer the search results.
   'encrypted_content',
   'encrypted_index',
   'anthropic_content',
   'url',
-  // Pictures, sound and files, as they are or where they lie.
+  // Images, audio and files: their data or addresses.
   'data',
   'image_url',
   'input_audio',
   'file',
 ])
 
-/** One step of the way to a text: a member's name, or an element of a list. */
+/** One step of a path to a text: the name of a member, or an element of a list. */
 export type Step = string | Element
 
 export interface Element {
   readonly place: number
-  /** The members of an element that are copied when another one is made like it. */
+  /** `index` and `type` of an element, to build another one like it. */
   readonly likeness: Readonly<Record<string, unknown>>
 }
 
-/** The same value with its texts replaced; the value itself when none has changed. */
+/** Returns a copy of the value with its texts changed; the value itself if no text changed. */
 export function mapTexts(
   value: unknown,
   change: (text: string, path: readonly Step[]) => string,
@@ -53,7 +53,7 @@ export function mapTexts(
   return changed ?? value
 }
 
-/** How many characters are in it, all texts together. */
+/** Returns the length of all strings in a value, in UTF-16 units. */
 export function lengthOf(value: unknown): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 0
@@ -62,20 +62,20 @@ export function lengthOf(value: unknown): number {
   return length
 }
 
-/** `content[1].text`, as errors say it. */
-export function wordsOf(path: readonly Step[]): string {
+/** Returns a path as errors write it: `content[1].text`. */
+export function pathText(path: readonly Step[]): string {
   return path.reduce<string>((words, step) => {
     if (typeof step !== 'string') return `${words}[${step.place}]`
     return words === '' ? step : `${words}.${step}`
   }, '')
 }
 
-/** Whether it is the arguments of a call, which are JSON. */
+/** Whether the text is the arguments of a call, which are JSON. */
 export function isArguments(path: readonly Step[]): boolean {
   return path.at(-1) === 'arguments'
 }
 
-/** An object with nothing but this text, at this place. */
+/** Returns an object that has only this text, at this path. */
 export function objectWith(path: readonly Step[], text: string): Record<string, unknown> {
   const built = path.reduceRight<unknown>((value, step) => {
     if (typeof step === 'string') return { [step]: value }
@@ -84,7 +84,7 @@ export function objectWith(path: readonly Step[], text: string): Record<string, 
   return built as Record<string, unknown>
 }
 
-/** Whether nothing in it says anything. */
+/** Whether a value has no content. `index` and `type` do not count. */
 export function isSilent(value: unknown): boolean {
   if (value === null || value === undefined || value === '') return true
   if (Array.isArray(value)) return value.every(isSilent)
@@ -92,7 +92,7 @@ export function isSilent(value: unknown): boolean {
   return Object.entries(value).every(([name, each]) => name === 'index' || name === 'type' || isSilent(each))
 }
 
-/** In a stream a list's elements come again and again, and say by `index` which one they go on with. */
+/** In a stream, elements of a list repeat; their `index` names the element that they continue. */
 function elementOf(value: unknown, place: number): Element {
   if (typeof value !== 'object' || value === null) return { place, likeness: {} }
   const { index, type } = value as { readonly index?: unknown; readonly type?: unknown }

@@ -1,25 +1,25 @@
-/** The guard's thread: it reads long requests. Started by thread.ts. */
+/** The entry of the guard's thread, which reads long requests. Started by thread.ts. */
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { atOnce } from '#contract'
-import { type Guarded, guardTexts } from './request.ts'
+import { guardTexts, type NewTexts } from './request.ts'
 import { Findings, type Rule, type RuleText, readRules } from './rules.ts'
-import type { Answer, Question } from './thread.ts'
+import type { ThreadRequest, ThreadResult } from './thread.ts'
 
-/** Reading patterns takes tens of milliseconds. There are as many entries as steps, until reloads have changed them often. */
+/** Compiled rules by their text: compiling takes tens of milliseconds. One entry per step; reloads add more. */
 const known = new Map<string, readonly Rule[]>()
 const MAX_KNOWN = 64
-/** Of 19, the lowest. */
+/** A nice value; 19 is the lowest priority. */
 const LOWER_PRIORITY = 10
 
-// It has time, and on a small machine the event loop needs its core. Linux knows a thread's own priority; elsewhere it is the process's.
+// On a small machine the event loop needs the core. On Linux the priority is the thread's own; elsewhere it is that of the process.
 if (process.platform === 'linux') setPriority(0, LOWER_PRIORITY)
 
-parentPort!.on('message', (question: Question) => parentPort!.postMessage(answerTo(question)))
+parentPort!.on('message', (question: ThreadRequest) => parentPort!.postMessage(answerTo(question)))
 
-function answerTo({ texts, rules }: Question): Answer {
+function answerTo({ texts, rules }: ThreadRequest): ThreadResult {
   const findings = new Findings()
-  let guarded: Guarded = null
+  let guarded: NewTexts = null
   try {
     guarded = atOnce(guardTexts(texts, rulesOf(rules), findings))
   } catch (error) {
@@ -33,7 +33,7 @@ function rulesOf(texts: readonly RuleText[]): readonly Rule[] {
   let rules = known.get(name)
   if (rules === undefined) {
     if (known.size >= MAX_KNOWN) known.clear()
-    // The step has checked that their matches fit its window.
+    // The step has already checked the window.
     rules = readRules(texts, Number.POSITIVE_INFINITY)
     known.set(name, rules)
   }

@@ -1,71 +1,69 @@
 /**
- * Applies the rules to long requests on a thread: four megabytes and nine rules take tenths of a second, which would block the event loop.
- * The thread starts with the first long request and handles one at a time; accounts take turns.
+ * The guard's thread, for long requests: four megabytes and nine rules take tenths of a second, which would block the event loop.
+ * It starts with the first long request and reads one request at a time; accounts take turns.
  */
 import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { slices, uncut } from '#contract'
-import type { Guarded, Place } from './request.ts'
-import type { Findings, Refused, RuleText } from './rules.ts'
+import type { NewTexts, PlacedText } from './request.ts'
+import type { Findings, RuleRefusal, RuleText } from './rules.ts'
 
 /** Requests of at least this cost (see `costOf`) go to the thread: some milliseconds of reading. */
 export const THREAD_FROM: number = 1 << 20
 
-/** A message to the thread. */
-export interface Question {
-  readonly texts: readonly Place[]
+export interface ThreadRequest {
+  readonly texts: readonly PlacedText[]
   readonly rules: readonly RuleText[]
 }
 
-/** A reply of the thread. */
-export interface Answer {
-  readonly guarded: Guarded
-  /** How often each rule has found something. */
+export interface ThreadResult {
+  readonly guarded: NewTexts
+  /** The number of matches by rule. */
   readonly counts: ReadonlyMap<string, number>
-  readonly refused: Refused | null
+  readonly refused: RuleRefusal | null
 }
 
 interface Task {
-  readonly question: Question
-  /** Whose it is: the account, or a group of addresses. */
+  readonly question: ThreadRequest
+  /** The account of the client, or its group of addresses. */
   readonly owner: string
   readonly signal: AbortSignal
-  resolve(answer: Answer): void
+  resolve(answer: ThreadResult): void
   reject(error: Error): void
 }
 
-/** For strings in memory twice or three times; beyond this the thread ends, and not the process. */
+/** Room for two or three copies of the strings. Above it, the thread ends instead of the process. */
 const MAX_MEMORY_MB = 1024
 
 class GuardThread {
   #worker: Worker | null = null
-  /** The one that the thread reads. */
+  /** The task that the thread is reading. */
   #current: Task | null = null
   readonly #waiting: Task[] = []
-  /** Whose tasks were given to the thread since it last had none; the longest ago first. */
+  /** Owners that were served since the thread was last idle; the least recent first. */
   readonly #served = new Set<string>()
 
-  /** How many requests wait for the thread or are with it. */
+  /** The number of requests that wait for the thread or are being read. */
   get waiting(): number {
     return this.#waiting.length + (this.#current === null ? 0 : 1)
   }
 
   /**
-   * The same as `guardTexts`, on the thread. Resolves with undefined when `signal` aborts before the end. Rejects when the
-   * thread ends before it answers, and when none can be started.
-   * @param owner whose request it is: owners take turns
+   * `guardTexts` on the thread. Resolves with undefined if `signal` aborts before the end. Rejects if the thread ends before it
+   * answers, or if it cannot be started.
+   * @param owner the account of the client, or its group of addresses: owners take turns
    */
   async guard(
-    question: Question,
+    question: ThreadRequest,
     owner: string,
     findings: Findings,
     signal: AbortSignal,
-  ): Promise<Guarded | undefined> {
-    let asking: Promise<Answer | undefined> | undefined
+  ): Promise<NewTexts | undefined> {
+    let asking: Promise<ThreadResult | undefined> | undefined
     const ask = () => {
       asking = this.#ask(question, owner, signal)
-      // It is waited for a turn later, and may have failed by then.
+      // It is awaited a turn later, so an earlier rejection would be unhandled.
       asking.catch(() => {})
     }
     await slices.run(uncut(ask), signal)
@@ -76,8 +74,8 @@ class GuardThread {
     return answer.guarded
   }
 
-  #ask(question: Question, owner: string, signal: AbortSignal): Promise<Answer | undefined> {
-    const { promise, resolve, reject } = Promise.withResolvers<Answer | undefined>()
+  #ask(question: ThreadRequest, owner: string, signal: AbortSignal): Promise<ThreadResult | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<ThreadResult | undefined>()
     if (signal.aborted) return Promise.resolve(undefined)
     signal.addEventListener('abort', () => resolve(undefined), { once: true })
     this.#waiting.push({ question, owner, signal, resolve, reject })
@@ -85,7 +83,7 @@ class GuardThread {
     return promise
   }
 
-  /** Gives the thread a task whose client is still connected, of the account that was served the longest ago. */
+  /** Gives the thread the next task of a connected client: of the owner that was served least recently. */
   #next(): void {
     while (this.#current === null && this.#waiting.length > 0) {
       const task = this.#waiting.splice(this.#fairest(), 1)[0]!
@@ -95,7 +93,7 @@ class GuardThread {
         this.#worker.ref()
         this.#worker.postMessage(task.question)
       } catch (error) {
-        // No thread could be started, or the text could not be copied. Other tasks may succeed.
+        // The thread cannot be started, or the text cannot be copied. Other tasks may succeed.
         task.reject(error as Error)
         continue
       }
@@ -105,11 +103,11 @@ class GuardThread {
     }
     if (this.#current !== null) return
     this.#served.clear()
-    // A thread without work keeps no process alive.
+    // An idle thread must not keep the process alive.
     this.#worker?.unref()
   }
 
-  /** The place of the first task of the owner whose turn it is: of one not served yet, else of the one served longest ago. */
+  /** Returns the index of the next task: of an owner that was not served yet, else of the one served least recently. */
   #fairest(): number {
     const fresh = this.#waiting.findIndex(({ owner }) => !this.#served.has(owner))
     if (fresh >= 0) return fresh
@@ -122,17 +120,17 @@ class GuardThread {
 
   #start(): Worker {
     const cache = getCompileCacheDir()
-    // Where types are not stripped, both files are compiled ones.
+    // Without type stripping, both files are compiled ones.
     const worker = new Worker(new URL(`./thread-entry${extname(import.meta.url)}`, import.meta.url), {
       name: 'tollgate-guard',
       stdout: true,
       stderr: true,
-      // Nothing of the process's environment is its affair.
+      // The thread needs no environment, and secrets stay out of it.
       env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
       resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
     })
     let failure: Error | null = null
-    worker.on('message', (answer: Answer) => {
+    worker.on('message', (answer: ThreadResult) => {
       this.#current!.resolve(answer)
       this.#current = null
       this.#next()
@@ -143,7 +141,7 @@ class GuardThread {
     worker.once('exit', code => {
       this.#worker = null
       const cause = failure ?? new Error(`it ended with code ${code}`)
-      this.#current?.reject(new Error('the thread of the guard has ended', { cause }))
+      this.#current?.reject(new Error('the thread of the guard ended before it answered', { cause }))
       this.#current = null
       this.#next()
     })
@@ -151,5 +149,5 @@ class GuardThread {
   }
 }
 
-/** The thread of this process, for all steps. */
+/** One thread per process, for all steps. */
 export const guardThread: GuardThread = new GuardThread()

@@ -1,8 +1,7 @@
-/** Counts exchanges. Each counts several times, so a route, model and target has its series at hand. */
-import type { Counter, Histogram, MoneyCounter, MoneySum, Series, Sum, Traced } from './metric-registry.ts'
+/** Counts exchanges. One exchange updates several series, so these are cached by route, model and target. */
+import type { Counter, Histogram, MoneyCounter, MoneySum, Series, Sum, TraceReference } from './metric-registry.ts'
 import type { ExchangeSummary } from './summary.ts'
 
-/** The part of an exchange that is counted. */
 export type ExchangeMeasures = Pick<
   ExchangeSummary,
   | 'route'
@@ -22,7 +21,6 @@ export type ExchangeMeasures = Pick<
   | 'attempts'
 >
 
-/** The metrics of exchanges. */
 export interface ExchangeMetrics {
   readonly exchanges: Counter
   readonly durations: Histogram
@@ -34,7 +32,6 @@ export interface ExchangeMetrics {
   readonly overruns: MoneyCounter
 }
 
-/** The metrics of attempts. */
 export interface AttemptMetrics {
   readonly tries: Counter
   readonly durations: Histogram
@@ -43,18 +40,18 @@ export interface AttemptMetrics {
 }
 
 const NONE = 'none'
-/** Groups at hand. Reloads change routes, models and targets, so those of the past are forgotten some day. */
+/** The most cached groups. Reloads change routes, models and targets, so the cache is cleared when it is full. */
 const MAX_GROUPS = 1000
 
 /** The series of one outcome. */
-interface ExchangeEnd {
+interface OutcomeSeries {
   readonly durations: Series
   readonly exchanges: Map<string, Sum>
 }
 
-/** The series of a route, model and target. Each is found when it is needed first: it shows from then on. */
+/** The series of a route, model and target. Each is created on first use, because the page shows it from then on. */
 interface Group {
-  readonly endings: Map<string, ExchangeEnd>
+  readonly endings: Map<string, OutcomeSeries>
   firstTokens: Series | null
   perToken: Series | null
   costs: MoneySum | null
@@ -85,7 +82,7 @@ export class ExchangeCounts {
       ending.exchanges.set(code, exchanges)
     }
     exchanges.add(1)
-    const traced: Traced | null = isSampled && traceId !== null ? { traceId, at: at + ms } : null
+    const traced: TraceReference | null = isSampled && traceId !== null ? { traceId, at: at + ms } : null
     ending.durations.observe(ms / 1000, traced)
     if (firstTokenMs !== null) {
       group.firstTokens ??= metrics.firstTokens.of(model, provider)
@@ -104,7 +101,7 @@ export class ExchangeCounts {
       group.money.charged.add(charge.amount)
       group.money.overruns.add(charge.overrun)
     }
-    // A raw route's tokens may be of any model.
+    // The model of a raw route's tokens is unknown.
     if (summary.model === null || usage === null) return
     group.tokens ??= {
       input: metrics.tokens.of(route, model, provider, 'input'),
@@ -134,7 +131,7 @@ export class ExchangeCounts {
     return group
   }
 
-  #endingOf(group: Group, summary: ExchangeMeasures, provider: string): ExchangeEnd {
+  #endingOf(group: Group, summary: ExchangeMeasures, provider: string): OutcomeSeries {
     const outcome = summary.outcome ?? NONE
     let ending = group.endings.get(outcome)
     if (ending === undefined) {
@@ -187,7 +184,7 @@ export class AttemptCounts {
   }
 }
 
-/** A target is called PROVIDER/MODEL; of a raw route it is the provider. */
+/** Returns the provider of a target: PROVIDER/MODEL, or PROVIDER on raw routes. */
 export function providerOf(target: string): string {
   const end = target.indexOf('/')
   return end < 0 ? target : target.slice(0, end)

@@ -1,37 +1,37 @@
-/** The one line that the log has of an exchange: who asked for what, how it ended, how long it took. */
+/** The log line of an exchange: its client, request, outcome and duration. */
 import { formatMoney, visibleJson } from '#contract'
 import type { ExchangeSummary } from './summary.ts'
 
-/** Texts that were written before; most lines are made of them. */
+/** The most cached texts; most lines consist of them. */
 const MAX_KNOWN = 4096
 
-/** The text of several fields, found from one field's value to the next one's. */
+/** A node of the cache: a path of field values leads to the text of these fields. */
 class Piece {
   next: Map<string | number | boolean | null, Piece> | null = null
-  /** Of the fields up to this one; empty until it is needed. */
+  /** The text of the fields up to this one; empty until first used. */
   text = ''
 }
 
 /**
- * Writes lines of one shape, without a general serializer: this line is written for each exchange. What is null is left out.
- * Every text but the exchange's own id may come from outside: secrets are taken out of it.
+ * Formats lines without a general serializer, because each exchange has one. Fields that are null are omitted.
+ * Every text except the id of the exchange may come from outside, so secrets are removed from it.
  */
 export class ExchangeLines {
   readonly #clean: (text: string) => string
-  /** The three parts of a line that most exchanges share. */
+  /** The caches of the three parts that most lines share. */
   #asked = new Piece()
   #clients = new Piece()
   #ends = new Piece()
-  /** As JSON, with its quotes. */
+  /** Texts as JSON, with quotes. */
   readonly #texts = new Map<string, string>()
   #size = 0
 
-  /** @param clean takes secrets out of a text */
+  /** @param clean removes secrets from a text */
   constructor(clean: (text: string) => string) {
     this.#clean = clean
   }
 
-  /** The secrets have changed. */
+  /** Clears the caches after the secrets changed. */
   forget(): void {
     this.#asked = new Piece()
     this.#clients = new Piece()
@@ -117,12 +117,12 @@ export class ExchangeLines {
   }
 }
 
-/** Tenths of a millisecond: more is noise. */
+/** Rounds to tenths of a millisecond: further digits are noise. */
 function rounded(ms: number): number | null {
   return number(Math.round(ms * 10) / 10)
 }
 
-/** As JSON writes it: a provider's count may be larger than any number. */
+/** Null for Infinity, as JSON writes it: a count of a provider may exceed all numbers. */
 function number(value: number): number | null {
   return Number.isFinite(value) ? value : null
 }

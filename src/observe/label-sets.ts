@@ -2,31 +2,30 @@
 
 /** Distinct label sets of one metric; the next goes to `other`. */
 export const MAX_LABEL_SETS = 1000
-/** Characters of a label value; the rest is cut. */
+/** Characters of a label value; longer ones are cut. */
 const MAX_LABEL_LENGTH = 200
 
-/** Whose they are. */
 interface Named {
   readonly name: string
-  /** In the order in which values are given. */
+  /** In the order of the values. */
   readonly labels: readonly string[]
 }
 
 interface LabelSet<Values> {
-  /** As the page shows them. */
+  /** As text on the metrics page. */
   readonly labels: string
   readonly values: Values
 }
 
-/** From one label's value to the next label's; after the last one, to the set. */
+/** A node of the tree of label values; the last label's node has the set. */
 interface Branch<Values> {
   readonly next: Map<string, Branch<Values>>
   set: LabelSet<Values> | null
 }
 
 /**
- * The label sets of one metric, each with its values; bounded. Found label by label: building one key of all labels would
- * cost more than the counting.
+ * The label sets of one metric with their values, at most `MAX_LABEL_SETS`. Looked up label by label: joining all labels into
+ * one key would cost more than the counting.
  */
 export class LabelSets<Values> {
   readonly #definition: Named
@@ -38,7 +37,7 @@ export class LabelSets<Values> {
   constructor(definition: Named, create: () => Values) {
     this.#definition = definition
     this.#create = create
-    // Without labels there is one set, and it is there from the start: a counter at 0 says more than none.
+    // A metric without labels has its one set from the start, so its counter shows 0.
     if (definition.labels.length === 0) this.#root.set = this.#add('')
   }
 
@@ -50,7 +49,7 @@ export class LabelSets<Values> {
     return (branch?.set ?? this.#new(values.map(shortened))).values
   }
 
-  /** In the order in which they came. */
+  /** In the order of creation. */
   all(): (readonly [labels: string, values: Values])[] {
     return this.#all.map(({ labels, values }) => [labels, values] as const)
   }
@@ -84,7 +83,7 @@ function shortened(value: string): string {
   return value.length > MAX_LABEL_LENGTH ? value.slice(0, MAX_LABEL_LENGTH) : value
 }
 
-/** As the page shows them. */
+/** Returns labels as text on the metrics page. */
 export function labelText(names: readonly string[], values: readonly string[]): string {
   return names.map((name, index) => `${name}="${escapeLabel(shortened(values[index]!))}"`).join(',')
 }

@@ -1,6 +1,6 @@
 /**
- * The log: one JSON object a line on stdout, also on a terminal. No line contains a secret. JSON escapes line feeds, so no outsider can
- * forge a line.
+ * The log: one JSON object per line on stdout, also on a terminal, without secrets. JSON escapes line feeds, so logged text
+ * cannot forge a line.
  */
 import fs from 'node:fs'
 import { type DestinationStream, destination as openDestination, pino } from 'pino'
@@ -10,49 +10,49 @@ import { PlainWriter } from './plain.ts'
 import { createRedactor } from './redact.ts'
 import type { ExchangeSummary } from './summary.ts'
 
-/** From which level on lines are written. */
+/** The lowest level that is written. */
 export const LOG_LEVELS = ['info', 'warn', 'error', 'silent'] as const
 
 export interface LogOptions {
   /** One of `LOG_LEVELS`. */
   readonly level: string
-  /** Never written, wherever they turn up. Those of fewer than 8 characters are ignored: they are parts of words. */
+  /** Replaced wherever they occur. Secrets of fewer than 8 characters are ignored, because they are parts of words. */
   readonly secrets: readonly string[]
-  /** Where lines go; default: stdout. Each `write` gets one line with its line feed, or several where it says so. */
+  /** Default: stdout. Each `write` gets one line with its line feed, or several with `takesBatches`. */
   readonly destination?: { write(lines: string): unknown; readonly takesBatches?: boolean }
   /** Milliseconds since the epoch; default: the system's clock. */
   readonly now?: () => number
 }
 
 export interface Logger {
-  /** The gateway's own. */
+  /** The log of the gateway. */
   readonly log: Log
-  /** The log that a step gets: its id is in every line. */
+  /** Returns the log of a step, with its id in every line. */
   forStep(id: string): Log
-  /** The line of an exchange that is over. */
+  /** Logs a completed exchange. */
   exchange(summary: ExchangeSummary): void
-  /** A log with these fields in every line. */
+  /** Returns a log with these fields in every line. */
   child(fields: Readonly<Record<string, unknown>>): Log
-  /** Secrets of a configuration that was loaded later; the old ones stay secret. */
+  /** Adds the secrets of a new configuration; the old ones stay secret. */
   learn(secrets: readonly string[]): void
-  /** A text without the secrets: for what leaves the gateway by another way than the log. */
+  /** Removes secrets from a text that leaves the gateway outside the log. */
   redact(text: string, isBroken?: boolean): string
-  /** Takes lines that another thread's log has made. */
+  /** Writes lines of another thread's log. */
   write(lines: string): void
-  /** Writes out what waits, at once: for the end of the process. Does nothing with a destination of the caller's own. */
+  /** Writes buffered lines synchronously, for the end of the process. Does nothing with a custom destination. */
   flush(): void
 }
 
 /** Fields of every line. */
 const RESERVED = ['level', 'time', 'msg']
-/** The most bytes of lines that wait for a reader of stdout. Above that, new lines are dropped. */
+/** The most buffered bytes while stdout is not read. Above it, new lines are dropped, to limit memory. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
 
-/** A batch of lines is written when it is so long, or its first line has waited so long. */
+/** A batch is written at this length, or when its first line has waited this long. */
 const BATCH_CHARACTERS = 15 * 1024
 const BATCH_MS = 100
 
-/** Throws for an unknown level. */
+/** Creates the log. Throws if the level is unknown. */
 export function createLog({ level, secrets, destination, now = Date.now }: LogOptions): Logger {
   if (!(LOG_LEVELS as readonly string[]).includes(level)) {
     throw new Error(`the log level "${level}" is not one of ${LOG_LEVELS.join(', ')}`)
@@ -77,7 +77,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
       base: null,
       timestamp: () => timestamp(),
       formatters: { level: label => ({ level: label }) },
-      // Errors are plain already; pino would look at them again.
+      // Errors are already plain data; pino would serialize them again.
       serializers: { err: error => error },
       hooks: { streamWrite: redactor.line },
     },
@@ -106,7 +106,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
   }
 }
 
-/** Lines come in bursts: one millisecond is written as a date once. */
+/** Caches the text of the last millisecond, because lines come in bursts. */
 function timestamps(now: () => number): (nowMs?: number) => string {
   let atMs = Number.NaN
   let text = ''
@@ -119,13 +119,13 @@ function timestamps(now: () => number): (nowMs?: number) => string {
   }
 }
 
-/** Exactly the contract's methods: what pino offers beyond them would be a way around this module. */
+/** Exposes only the methods of the contract: others of pino would bypass this module. */
 function createLines(to: pino.Logger, plain: PlainWriter): Log {
   const line =
     (level: 'info' | 'warn' | 'error') =>
     (fields: Readonly<Record<string, unknown>>, message: string): void => {
       if (!to.isLevelEnabled(level)) return
-      // A plugin in plain JavaScript may pass an error, or nothing but the message.
+      // A plugin in plain JavaScript may pass an error, or only the message.
       const given: unknown = fields
       if (given instanceof Error)
         to[level](plain.fields({ error: given }), plain.text(String(message ?? given.message)))
@@ -136,8 +136,8 @@ function createLines(to: pino.Logger, plain: PlainWriter): Log {
 }
 
 /**
- * Writes the waiting lines now. After any error but a full pipe, sonic-boom (4.2.1) tries again for ever, and a process without a reader
- * would never end. Here such an error counts as written.
+ * Writes buffered lines synchronously. After any error but a full pipe, sonic-boom (4.2.1) retries forever, so a process with a closed
+ * stdout would never end. Here such an error counts as written.
  */
 function flushNow(standardOut: ReturnType<typeof openDestination>): void {
   const { writeSync } = fs
@@ -151,21 +151,20 @@ function flushNow(standardOut: ReturnType<typeof openDestination>): void {
       return Buffer.byteLength(text)
     }
   }
-  // Nothing else runs before the flush is over, and it takes the function from here.
+  // The flush is synchronous, so no other code sees the replaced function.
   fs.writeSync = writeOnce as typeof writeSync
   try {
     standardOut.flushSync()
   } catch {
-    // Not open yet, or closed already.
+    // Not open yet, or already closed.
   } finally {
     fs.writeSync = writeSync
   }
 }
 
-/** The batches of stdout. */
 function ofStandardOut(): Batches {
   const standardOut = openStandardOut()
-  // The stream looks at the length of all that it has at each write, so it gets a batch at a time.
+  // The stream checks the length of its whole buffer at each write, so it gets batches.
   return new Batches(
     text => void standardOut.write(text),
     () => flushNow(standardOut),
@@ -173,8 +172,8 @@ function ofStandardOut(): Batches {
 }
 
 /**
- * Lines of exchanges are written together: a system call for each costs more than the line. Any other line is written at
- * once, behind those that wait: it may be the last one.
+ * Batches the lines of exchanges: a system call for each would cost more than the line. Other lines are written at once,
+ * after the batched ones, because each may be the last one.
  */
 class Batches {
   readonly #out: (text: string) => void
@@ -182,7 +181,7 @@ class Batches {
   #text = ''
   #timer: NodeJS.Timeout | null = null
 
-  /** @param flushed writes out what `out` has been given, at once */
+  /** @param flushed writes the text given to `out` synchronously */
   constructor(out: (text: string) => void, flushed: () => void) {
     this.#out = out
     this.#flushed = flushed
@@ -191,26 +190,26 @@ class Batches {
 
   write(line: string): void {
     this.#text += line
-    this.#hand()
+    this.#send()
   }
 
-  /** The line of an exchange. */
+  /** Adds the line of an exchange. */
   add(line: string): void {
     this.#text += line
-    if (this.#text.length >= BATCH_CHARACTERS) this.#hand()
+    if (this.#text.length >= BATCH_CHARACTERS) this.#send()
     else if (this.#timer === null) {
-      this.#timer = setTimeout(() => this.#hand(), BATCH_MS)
+      this.#timer = setTimeout(() => this.#send(), BATCH_MS)
       this.#timer.unref()
     }
   }
 
-  /** Writes out all that waits, now. */
+  /** Writes all batched lines synchronously. */
   flush(): void {
-    this.#hand()
+    this.#send()
     this.#flushed()
   }
 
-  #hand(): void {
+  #send(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
     if (this.#text === '') return
@@ -219,19 +218,19 @@ class Batches {
   }
 }
 
-/** Written in the background: a reader that is slow or stuck must not hold up the streams of all clients. */
+/** Opens stdout for asynchronous writes: a slow reader of the log must not block the streams of clients. */
 function openStandardOut(): ReturnType<typeof openDestination> {
   const standardOut = openDestination({
     dest: 1,
     sync: false,
     maxLength: MAX_WAITING_BYTES,
   })
-  let reported = false
+  let hasReported = false
   const report = (text: string) => {
-    if (!reported) process.stderr.write(`tollgate: ${text}\n`)
-    reported = true
+    if (!hasReported) process.stderr.write(`tollgate: ${text}\n`)
+    hasReported = true
   }
-  standardOut.on('error', (error: Error) => report(`the log cannot be written any more: ${error.message}`))
+  standardOut.on('error', (error: Error) => report(`the log can no longer be written: ${error.message}`))
   standardOut.on('drop', () => report('the log is not read fast enough; lines are being dropped'))
   return standardOut
 }

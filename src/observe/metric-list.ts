@@ -3,19 +3,18 @@ import type { MetricDefinition } from './metric-registry.ts'
 
 const WHERE = ['route', 'model', 'provider'] as const
 
-/** Metrics of events, counted as they happen. */
 const EXCHANGES = [
   {
     name: 'tollgate_exchanges_total',
     type: 'counter',
     labels: [...WHERE, 'outcome', 'code'],
-    help: 'Finished exchanges. code is that of the error, or none.',
+    help: 'Completed exchanges. code is the code of the error, or none.',
   },
   {
     name: 'tollgate_requests_refused_total',
     type: 'counter',
     labels: ['code'],
-    help: 'Requests that never became an exchange: an unknown path, a bad head, an overloaded event loop.',
+    help: 'Requests refused before an exchange began: an unknown path, a bad head, an overloaded event loop.',
   },
   {
     name: 'tollgate_exchange_duration_seconds',
@@ -33,55 +32,50 @@ const EXCHANGES = [
     name: 'tollgate_time_per_output_token_seconds',
     type: 'histogram',
     labels: ['model', 'provider'],
-    help: 'Of each complete streamed answer: the time from the first content to the end, for each output token after the first.',
+    help: 'For each complete streamed answer: the time from the first content to the end, per output token after the first.',
   },
   {
     name: 'tollgate_tokens_total',
     type: 'counter',
     labels: [...WHERE, 'type'],
-    help: 'Tokens by the price they have: input (not cached), cached_input, cache_write, output (reasoning included). They add up.',
+    help: 'Tokens by price: input (not cached), cached_input, cache_write, output (with reasoning). No token is counted twice.',
   },
-  {
-    name: 'tollgate_charged_dollars_total',
-    type: 'counter',
-    labels: WHERE,
-    help: 'The amounts that customers were charged.',
-  },
+  { name: 'tollgate_charged_dollars_total', type: 'counter', labels: WHERE, help: 'Amounts charged to customers.' },
   {
     name: 'tollgate_cost_dollars_total',
     type: 'counter',
     labels: [...WHERE, 'target'],
-    help: "The cost of answers for the operator, by the target's own cost. Targets without one are not counted.",
+    help: 'Costs of answers to the operator, by the cost of the target. Targets without one are not counted.',
   },
   {
     name: 'tollgate_overrun_dollars_total',
     type: 'counter',
     labels: WHERE,
-    help: "The price of usage beyond its hold: the operator's loss.",
+    help: "Usage beyond its hold, which is not charged: the operator's loss.",
   },
   {
     name: 'tollgate_steps_failed_total',
     type: 'counter',
     labels: ['policy', 'step'],
-    help: 'Errors of steps: each is a bug of a plugin.',
+    help: 'Errors thrown by steps: each is a bug in a plugin.',
   },
   {
     name: 'tollgate_shadow_runs_total',
     type: 'counter',
     labels: ['policy', 'step'],
-    help: 'Exchanges in which a step in shadow mode ran.',
+    help: 'Exchanges in which a step ran in shadow mode.',
   },
   {
     name: 'tollgate_shadow_refusals_total',
     type: 'counter',
     labels: ['policy', 'step', 'code'],
-    help: 'Those that the step would have refused. code is that of the error, or answered: it would have answered itself.',
+    help: 'Exchanges that a step in shadow mode would have refused. code is the code of the error, or answered: the step would have answered itself.',
   },
   {
     name: 'tollgate_unhandled_rejections_total',
     type: 'counter',
     labels: [],
-    help: 'Unhandled promise rejections: each is a bug, mostly of a plugin.',
+    help: 'Unhandled promise rejections: each is a bug, mostly in a plugin.',
   },
   {
     name: 'tollgate_reloads_total',
@@ -99,23 +93,22 @@ const EXCHANGES = [
     name: 'tollgate_alert_deliveries_total',
     type: 'counter',
     labels: ['receiver', 'result'],
-    help: 'Attempts to send an alert to a webhook: delivered, failed (it is tried again) or given_up.',
+    help: 'Deliveries of alerts to webhooks: delivered, failed (will be retried) or given_up.',
   },
 ] as const satisfies readonly MetricDefinition[]
 
-/** Tries at targets. */
 const ATTEMPTS = [
   {
     name: 'tollgate_attempts_total',
     type: 'counter',
     labels: ['provider', 'target', 'code'],
-    help: 'Attempts at a target. code is that of the failure, or none.',
+    help: 'Attempts at a target. code is the code of the failure, or none.',
   },
   {
     name: 'tollgate_attempt_duration_seconds',
     type: 'histogram',
     labels: ['provider', 'target'],
-    help: 'Of each attempt: from its request to the head of the answer, or to its failure.',
+    help: 'For each attempt: from its request to the head of the answer, or to its failure.',
   },
   {
     name: 'tollgate_retries_total',
@@ -127,45 +120,45 @@ const ATTEMPTS = [
     name: 'tollgate_fallbacks_total',
     type: 'counter',
     labels: ['provider', 'target'],
-    help: 'Attempts at another target; the labels are those of the one that had just failed.',
+    help: 'Attempts at another target. The labels name the target that had just failed.',
   },
 ] as const satisfies readonly MetricDefinition[]
 
-/** How each thread that serves does. */
+/** The figures of each serving thread. */
 const SERVING = [
   {
     name: 'tollgate_held_dollars',
     type: 'gauge',
     labels: [],
-    help: 'Credit that is held for exchanges in progress.',
+    help: 'Credit held for exchanges in progress.',
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_target_state',
     type: 'gauge',
     labels: ['provider', 'target', 'state'],
-    help: 'How many serving threads see the target in this state: well, half_open, limited, ejected.',
+    help: 'The number of serving threads that see the target in this state: well, half_open, limited, ejected.',
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_target_ejections_total',
     type: 'counter',
     labels: ['provider', 'target'],
-    help: 'How often the target was put after the others because it failed.',
+    help: 'Ejections of the target: it is tried after the others because it failed.',
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_target_inflight_attempts',
     type: 'gauge',
     labels: ['provider', 'target'],
-    help: 'Attempts at the target that are in progress.',
+    help: 'Attempts at the target in progress.',
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_provider_credentials_out',
     type: 'gauge',
     labels: ['provider'],
-    help: 'Credentials that are not used now because the provider refuses or limits them, in the serving thread with the most.',
+    help: 'Credentials that are unused because the provider refuses or limits them, in the serving thread with the most.',
     ofThreads: 'largest',
   },
   {
@@ -191,77 +184,72 @@ const GATEWAY = [
     name: 'tollgate_serving_threads',
     type: 'gauge',
     labels: ['state'],
-    help: 'Serving threads: answering, or silent: this page has their last values. The main thread counts where it serves.',
+    help: 'Serving threads: answering, or silent (this page has their last values). The main thread counts if it serves.',
   },
   {
     name: 'tollgate_serving_thread_deaths_total',
     type: 'counter',
     labels: [],
-    help: 'Serving threads that have ended because of an error.',
+    help: 'Serving threads that an error ended.',
   },
   {
     name: 'tollgate_config_last_reload_successful',
     type: 'gauge',
     labels: [],
-    help: '0 while the files differ from the serving configuration because the last reload was refused, else 1.',
+    help: '0 after a refused reload, until the files match the running configuration; else 1.',
   },
   {
     name: 'tollgate_config_last_reload_success_timestamp_seconds',
     type: 'gauge',
     labels: [],
-    help: 'When the configuration that serves was loaded, since the epoch.',
+    help: 'The time when the running configuration was loaded, since the epoch.',
   },
   { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
   {
     name: 'tollgate_config_info',
     type: 'gauge',
     labels: ['hash'],
-    help: 'Always 1; the label is a hash of the files of the configuration that serves.',
+    help: 'Always 1; the label is a hash of the files of the running configuration.',
   },
 ] as const satisfies readonly MetricDefinition[]
 
 /** The ledger, and the state that replicas share. */
 const STORE = [
-  { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
+  { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 if the ledger can be written, else 0.' },
   { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
   {
     name: 'tollgate_settles_spooled',
     type: 'gauge',
     labels: [],
-    help: 'Settles that could not be written in time, are on disk in the spool, and are tried again.',
+    help: 'Settles that could not be written in time. They are in the spool on disk and are retried.',
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_settles_waiting',
     type: 'gauge',
     labels: [],
-    help: 'Settles that neither the store nor the disk accepted: they are in memory only, and are tried again.',
+    help: 'Settles that could not be written to disk either. They are only in memory and are retried.',
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_settles_corrected_total',
     type: 'counter',
     labels: [],
-    help: 'Settles that came after another replica had settled the exchange at its last checkpoint: each corrected that charge.',
+    help: 'Late settles: another replica had settled the exchange at its last checkpoint, and each corrected that charge.',
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_store_commit_duration_seconds',
     type: 'histogram',
     labels: [],
-    help: 'Of each group of operations: from BEGIN to the end of COMMIT, in the thread that writes.',
+    help: 'For each group of operations: from BEGIN to the end of COMMIT, in the ledger thread.',
   },
-  {
-    name: 'tollgate_store_group_operations',
-    type: 'histogram',
-    labels: [],
-    help: 'Operations that shared a commit.',
-  },
+  { name: 'tollgate_store_group_operations', type: 'histogram', labels: [], help: 'Operations that shared a commit.' },
   {
     name: 'tollgate_store_refused_operations_total',
     type: 'counter',
     labels: [],
-    help: 'Operations that the database refused in all their attempts.',
+    help: 'Operations that the database refused in every attempt.',
   },
   {
     name: 'tollgate_store_waiting_operations',
@@ -281,14 +269,14 @@ const STORE = [
     name: 'tollgate_store_mailbox_full_total',
     type: 'counter',
     labels: [],
-    help: "How often operations had to wait for room in a mailbox of the ledger's thread.",
+    help: "Operations that had to wait for room in a mailbox of the ledger's thread.",
     ofThreads: 'sum',
   },
   {
     name: 'tollgate_lease_renewed_timestamp_seconds',
     type: 'gauge',
     labels: [],
-    help: 'When this replica last renewed its lease, since the epoch. Only with a store in PostgreSQL.',
+    help: 'The time of the last renewal of the lease of this replica, since the epoch. Only with a store in PostgreSQL.',
   },
   {
     name: 'tollgate_lease_renewals_failed_total',
@@ -300,7 +288,7 @@ const STORE = [
     name: 'tollgate_lease_takeovers_total',
     type: 'counter',
     labels: [],
-    help: 'Other replicas whose lease had ended, and whose holds this one has settled. Only with a store in PostgreSQL.',
+    help: 'Other replicas whose lease expired and whose holds this replica settled. Only with a store in PostgreSQL.',
   },
   {
     name: 'tollgate_alerts_last_day',
@@ -312,7 +300,7 @@ const STORE = [
     name: 'tollgate_alert_deliveries_waiting',
     type: 'gauge',
     labels: ['receiver'],
-    help: 'Alerts that a webhook has not accepted yet, of all replicas. They are still sent.',
+    help: 'Alerts that a webhook has not accepted and that are still being sent, of all replicas.',
   },
   {
     name: 'tollgate_state_lost',
@@ -328,56 +316,61 @@ const STORE = [
   },
 ] as const satisfies readonly MetricDefinition[]
 
-/** Node.js and the process, under the names that other programs use for the same. `thread` is main or serving. */
+/** Node.js and the process, under the names that other programs use. `thread` is main or serving. */
 const PROCESS = [
   {
     name: 'nodejs_eventloop_delay_seconds',
     type: 'histogram',
     labels: ['thread'],
-    help: 'Delay of a timer that is due every 50 ms.',
+    help: 'The delay of a timer that is due every 50 ms.',
   },
   {
     name: 'nodejs_eventloop_time_seconds_total',
     type: 'counter',
     labels: ['thread', 'state'],
-    help: 'Time of event loops that was active or idle.',
+    help: 'Active and idle time of event loops.',
     ofThreads: 'sum',
   },
   {
     name: 'nodejs_gc_duration_seconds',
     type: 'histogram',
     labels: ['thread', 'kind'],
-    help: 'Garbage collection pauses: minor, major, incremental or weakcb.',
+    help: 'Pauses for garbage collection: minor, major, incremental or weakcb.',
   },
   {
     name: 'nodejs_heap_size_used_bytes',
     type: 'gauge',
     labels: ['thread'],
-    help: 'Used memory of the heaps of JavaScript.',
+    help: 'Used memory of the JavaScript heaps.',
     ofThreads: 'sum',
   },
   {
     name: 'nodejs_heap_size_total_bytes',
     type: 'gauge',
     labels: ['thread'],
-    help: 'Memory of the heaps of JavaScript.',
+    help: 'Total memory of the JavaScript heaps.',
     ofThreads: 'sum',
   },
   {
     name: 'nodejs_heap_used_ratio',
     type: 'gauge',
     labels: ['thread'],
-    help: 'Used memory of a heap as a part of its limit, in the thread where it is the largest.',
+    help: 'Used memory of a heap as a fraction of its limit, in the thread with the largest one.',
     ofThreads: 'largest',
   },
   {
     name: 'nodejs_external_memory_bytes',
     type: 'gauge',
     labels: ['thread'],
-    help: 'Memory outside the heaps that their objects hold, mostly bodies.',
+    help: 'Memory outside the heaps that JavaScript objects hold: mostly bodies.',
     ofThreads: 'sum',
   },
-  { name: 'process_start_time_seconds', type: 'gauge', labels: [], help: 'When the process started, since the epoch.' },
+  {
+    name: 'process_start_time_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'The start time of the process, since the epoch.',
+  },
   { name: 'process_cpu_seconds_total', type: 'counter', labels: [], help: 'CPU time of the process, user and system.' },
   { name: 'process_resident_memory_bytes', type: 'gauge', labels: [], help: 'Memory of the process in RAM.' },
   { name: 'process_open_fds', type: 'gauge', labels: [], help: 'Open files and connections. Only on Linux.' },
@@ -385,7 +378,7 @@ const PROCESS = [
     name: 'process_max_fds',
     type: 'gauge',
     labels: [],
-    help: 'The maximum number of open files and connections. Only on Linux.',
+    help: 'The limit of open files and connections. Only on Linux.',
   },
 ] as const satisfies readonly MetricDefinition[]
 

@@ -1,28 +1,26 @@
 /**
- * Counters, gauges and histograms, and their text: in the Prometheus exposition format 0.0.4, or in OpenMetrics 1.0, which has
- * exemplars too. The number of label sets of a metric is bounded: what comes after the bound is counted under the label value
- * `other`, never forgotten.
+ * The registry of counters, gauges and histograms. Prints the Prometheus exposition format 0.0.4, or OpenMetrics 1.0, which adds
+ * exemplars. The label sets of a metric are bounded; further ones are counted under the label value `other`.
  */
 
 import { escapeHelp, LabelSets, labelText } from './label-sets.ts'
 
 export type MetricType = 'counter' | 'gauge' | 'histogram'
 
-/** The name and meaning of a metric. */
 export interface MetricDefinition {
   readonly name: string
   readonly type: MetricType
-  /** In the order in which values are given. */
+  /** In the order of the values. */
   readonly labels: readonly string[]
   readonly help: string
   /**
-   * Of what is asked when the page is read, and each thread keeps for itself: their sum is shown, or the largest. Others are
-   * asked of the main thread alone.
+   * For metrics that are read on each scrape and that each thread has: shows their sum or the largest value. Without it, only
+   * the main thread is read.
    */
   readonly ofThreads?: 'sum' | 'largest'
 }
 
-/** One value of several that are asked when the page is read: the labels in the order of the definition. */
+/** A value that is read on a scrape, with its labels in the order of the definition. */
 export type Labelled<Value> = readonly [labels: readonly string[], value: Value]
 
 /** The sum of one label set. */
@@ -30,26 +28,26 @@ export class Sum {
   sum = 0
 
   /**
-   * Amounts that are not above 0, or beyond all whole numbers that are exact, add nothing: one would spoil the sum for good. They
-   * show that there is a 0.
+   * Ignores amounts that are not above 0 or above the largest safe integer, because one would corrupt the sum permanently. The series is
+   * shown all the same.
    */
   add(amount: number): void {
     if (amount > 0 && amount <= Number.MAX_SAFE_INTEGER) this.sum += amount
   }
 }
 
-/** The same of money. */
+/** The sum of one label set, for money. */
 export class MoneySum {
   sum = 0n
 
-  /** Nano-dollars; amounts that are not above 0 add nothing. */
+  /** @param amount nano-dollars; ignored unless above 0 */
   add(amount: bigint): void {
     if (amount > 0n) this.sum += amount
   }
 }
 
 export interface Counter {
-  /** That of these labels: who adds in each exchange keeps it. */
+  /** Returns the sum of these labels. Callers that add for each exchange keep it. */
   of(...labels: readonly string[]): Sum
   add(amount: number, ...labels: readonly string[]): void
 }
@@ -58,68 +56,66 @@ export interface MoneyCounter {
   of(...labels: readonly string[]): MoneySum
 }
 
-/** A trace that a collector has. */
-export interface Traced {
+/** A sampled trace, which the collector receives. */
+export interface TraceReference {
   readonly traceId: string
   /** Milliseconds since the epoch. */
   readonly at: number
 }
 
-/** A trace in which a value was seen: of each bucket the last one is kept. */
-interface Exemplar extends Traced {
+/** A trace with its value; each bucket keeps the last one. */
+interface Exemplar extends TraceReference {
   readonly value: number
 }
 
 export interface Histogram {
   of(...labels: readonly string[]): Series
-  observe(value: number, traced: Traced | null, ...labels: readonly string[]): void
+  observe(value: number, traced: TraceReference | null, ...labels: readonly string[]): void
 }
 
-/** The format that a scraper understands. */
 export type MetricFormat = 'text' | 'openmetrics'
 
 export interface Registry {
   counter(definition: MetricDefinition): Counter
-  /** Sums that a float would round; `print` gives the text of one. */
+  /** A counter of sums that a float would round. `print` formats a sum. */
   moneyCounter(definition: MetricDefinition, print: (amount: bigint) => string): MoneyCounter
   histogram(definition: MetricDefinition, buckets: readonly number[]): Histogram
-  /** A number of another part, read whenever the metrics are read; NaN if `read` throws. Null: this thread has no value. */
+  /** A number that is read on each scrape; NaN if `read` throws. Null: this thread has no value. */
   outside(definition: MetricDefinition, read: () => number | null): void
-  /** Several such numbers with labels; none when it throws. */
+  /** Several such numbers with labels; none if `read` throws. */
   outsideEach(definition: MetricDefinition, read: () => Iterable<Labelled<number>>): void
-  /** A histogram of another part for all threads, with its buckets; none if `read` throws. */
+  /** A histogram for all threads that is read on each scrape, with its buckets; none if `read` throws. */
   outsideHistogram(
     definition: MetricDefinition,
     read: () => (HistogramValues & { readonly limits: readonly number[] }) | null,
   ): void
-  /** A 1 whose label is what there is to say now; null: nothing. */
+  /** A constant 1 whose label is read on each scrape; null: not shown. */
   info(definition: MetricDefinition, read: () => string | null): void
-  /** Adds the last values of an ended thread to counters and histograms, so that they never fall. */
+  /** Keeps the counters and histograms of a thread that ended, so that they never fall. */
   retire(values: MetricValues): void
-  /** All metrics in the order in which they were made. @param others values of the same metrics in other threads, which are added */
+  /** Prints all metrics in the order of definition. @param others values of other threads, which are added */
   render(others?: readonly MetricValues[], format?: MetricFormat): string
-  /** The values of `render`, as data that can be sent to another thread. */
+  /** Returns the values of `render` as data that can be sent to another thread. */
   values(): MetricValues
 }
 
-/** By a metric's name: its label sets, as the page shows them, each with its values. */
+/** Label sets (as text on the page) and their values, by the name of the metric. */
 export type MetricValues = Readonly<Record<string, readonly (readonly [labels: string, values: unknown])[]>>
 
 interface Metric extends Shown {
   readonly definition: MetricDefinition
 }
 
-/** The values of a metric, to be rendered. */
 interface Shown {
   values(): MetricValues[string]
   print(values: MetricValues[string], format: MetricFormat): string
-  /** Adds what another thread has. */
+  /** Adds the values of another thread. */
   merge(values: MetricValues[string], others: MetricValues[string]): MetricValues[string]
 }
 
 export function createRegistry(): Registry {
   const metrics: Metric[] = []
-  /** The last values of threads that have ended. */
+  /** The values of threads that ended. */
   let retired: MetricValues = {}
   const add = (definition: MetricDefinition, shown: Shown) => void metrics.push({ definition, ...shown })
   return {
@@ -149,12 +145,12 @@ export function createRegistry(): Registry {
     outside: (definition, read) =>
       add(
         definition,
-        asked(definition, () => oneOf(safely(read, Number.NaN))),
+        readOnScrape(definition, () => oneOf(safely(read, Number.NaN))),
       ),
     outsideEach: (definition, read) =>
       add(
         definition,
-        asked(definition, () => safely(() => [...read()], [])),
+        readOnScrape(definition, () => safely(() => [...read()], [])),
       ),
     outsideHistogram(definition, read) {
       const values = () => oneOf(safely(read, null)).map(([, value]) => ['', value] as const)
@@ -181,7 +177,7 @@ export function createRegistry(): Registry {
       const isOpen = format === 'openmetrics'
       const texts = metrics.map(({ definition: { name, help, type }, values, print, merge }) => {
         const all = [retired, ...others].reduce((sum, each) => merge(sum, each[name] ?? []), values())
-        // OpenMetrics names a counter without the end of its samples.
+        // OpenMetrics names a counter without the `_total` of its samples.
         const family = isOpen && type === 'counter' ? name.replace(/_total$/, '') : name
         const words = isOpen ? escapeHelp(help).replaceAll('"', '\\"') : escapeHelp(help)
         return `# HELP ${family} ${words}\n# TYPE ${family} ${type}\n${print(all, format)}`
@@ -201,7 +197,7 @@ const plusHistogram = (one: HistogramValues, other: HistogramValues): HistogramV
   exemplars: newest(one.exemplars ?? [], other.exemplars ?? []),
 })
 
-/** For each bucket. A list with holes: most have none. */
+/** Returns the newest exemplar of each bucket. A sparse list: most buckets have none. */
 function newest(one: Exemplars, other: Exemplars): Exemplars {
   const all = [...one]
   other.forEach((exemplar, bucket) => {
@@ -236,8 +232,8 @@ function labelled<Values>(
   }
 }
 
-/** A metric that is read when the page is read, with one value for each entry of the configuration. */
-function asked(definition: MetricDefinition, read: () => readonly Labelled<number>[]): Shown {
+/** Metrics that are read on each scrape. Their label sets are bounded by the configuration. */
+function readOnScrape(definition: MetricDefinition, read: () => readonly Labelled<number>[]): Shown {
   const { name, labels: names, ofThreads } = definition
   const sum = (one: number, other: number) => (ofThreads === 'sum' ? one + other : Math.max(one, other))
   const values = () => read().map(([labels, value]) => [labelText(names, labels), value] as const)
@@ -247,19 +243,18 @@ function asked(definition: MetricDefinition, read: () => readonly Labelled<numbe
 
 const oneOf = <Value>(value: Value | null): Labelled<Value>[] => (value === null ? [] : [[[], value]])
 
-/** Of a histogram with one label set. */
+/** The values of a histogram for one label set. */
 export interface HistogramValues {
-  /** Per bucket, not yet cumulated. */
+  /** Per bucket, not cumulative. */
   readonly counts: readonly number[]
   readonly count: number
   readonly sum: number
   readonly exemplars?: Exemplars
 }
 
-/** By bucket; the one behind the last is that of all larger values. */
+/** By bucket; one more than the buckets, for larger values. */
 type Exemplars = readonly (Exemplar | undefined)[]
 
-/** The values of a histogram for one label set. */
 export class Series implements HistogramValues {
   readonly #buckets: readonly number[]
   readonly counts: number[]
@@ -273,17 +268,17 @@ export class Series implements HistogramValues {
   }
 
   /**
-   * Values below 0 (a clock was set back), or beyond all whole numbers that are exact, count as 0.
+   * Counts values below 0 (a clock was set back) or above the largest safe integer as 0.
    *
-   * @param traced the trace in which it was seen; null: none that can be looked up
+   * @param traced the trace of the value; null: none was sampled
    */
-  observe(value: number, traced: Traced | null): void {
-    const seen = value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0
+  observe(value: number, traced: TraceReference | null): void {
+    const counted = value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0
     let bucket = 0
-    while (bucket < this.#buckets.length && seen > this.#buckets[bucket]!) bucket++
+    while (bucket < this.#buckets.length && counted > this.#buckets[bucket]!) bucket++
     if (bucket < this.#buckets.length) this.counts[bucket]!++
     this.count++
-    this.sum += seen
+    this.sum += counted
     if (traced !== null) this.exemplars[bucket] = { ...traced, value }
   }
 }
@@ -319,7 +314,7 @@ function sample(name: string, labels: string, value: string): string {
   return labels === '' ? `${name} ${value}\n` : `${name}{${labels}} ${value}\n`
 }
 
-/** One that throws is not known; the other metrics are still worth reading. */
+/** Returns `otherwise` if `read` throws, so that one failure does not hide the other metrics. */
 function safely<Value>(read: () => Value, otherwise: Value): Value {
   try {
     return read()

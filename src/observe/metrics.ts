@@ -1,4 +1,4 @@
-/** The metrics: one method for each kind of event, and sources that are read when the page is read. */
+/** The metrics of `/metrics`: a method for each event, and sources that are read on each scrape. */
 import { formatMoney, type NanoUsd } from '#contract'
 import { AttemptCounts, ExchangeCounts, type ExchangeMeasures } from './exchange-counts.ts'
 import { type MetricName, metric } from './metric-list.ts'
@@ -14,55 +14,55 @@ import { addProcessMetrics, addThreadMetrics, type NodeSources } from './node-me
 
 export interface Metrics {
   exchange(summary: ExchangeMeasures): void
-  /** A request is refused that never became an exchange. */
+  /** Counts a request that was refused before an exchange began. */
   refused(code: string): void
   stepFailed(step: { readonly policy: string; readonly step: string }): void
-  /** A step in shadow ran. `code` of what it would have refused; null: it let the exchange pass. */
+  /** Counts a run in shadow mode. `code`: of the would-be refusal; null: the exchange would have passed. */
   shadowRan(run: { readonly policy: string; readonly step: string; readonly code: string | null }): void
   unhandledRejection(): void
   reload(result: 'changed' | 'unchanged' | 'refused'): void
-  /** Spans that no collector will have. */
+  /** Counts spans that will not be exported. */
   telemetryDropped(spans: number): void
-  /** An attempt to send an alert is over. */
+  /** Counts a completed attempt to send an alert. */
   alertAttempted(receiver: string, result: string): void
-  /** Keeps the last values of a serving thread that has ended. */
+  /** Keeps the values of a serving thread that ended. */
   retire(values: MetricValues): void
-  /** The page. @param others values of the serving threads, which are added */
+  /** Prints the page. @param others values of the serving threads, which are added */
   render(others?: readonly MetricValues[], format?: MetricFormat): string
-  /** For the main thread: what this thread has counted. */
+  /** Returns the values of this thread, for the main thread. */
   values(): MetricValues
-  /** Ends what measures all the time. */
+  /** Stops timers and observers. */
   close(): void
 }
 
-/** How a target does, in this thread. */
+/** The figures of a target in this thread. */
 export interface TargetFigures {
   readonly provider: string
   readonly target: string
   readonly state: string
   readonly inflight: number
-  /** How often it was put behind the others. */
+  /** The number of ejections: the target is then tried after the others. */
   readonly ejections: number
 }
 
-/** How what serves clients in this thread does. */
+/** The figures of serving clients in this thread. */
 export interface ServingFigures {
   readonly isOverloaded: boolean
-  /** Of exchanges in progress. */
+  /** Credit held for exchanges in progress. */
   readonly held: NanoUsd
   readonly targets: readonly TargetFigures[]
-  /** By provider: credentials that are not used now. */
+  /** Unused credentials by provider. */
   readonly credentialsOut: readonly (readonly [provider: string, count: number])[]
 }
 
-/** Of a thread that serves no exchanges. */
+/** The figures of a thread that serves no clients. */
 export const NOBODY_SERVED: ServingFigures = { isOverloaded: false, held: 0n, targets: [], credentialsOut: [] }
 
 type Limited = HistogramValues & { readonly limits: readonly number[] }
 
-/** How writing to the store does. */
+/** The figures of writing to the store. */
 interface WritingFigures {
-  /** Null where another thread reports it. */
+  /** Null if another thread reports them. */
   readonly commits: { readonly seconds: Limited; readonly operations: Limited; readonly refused: number } | null
   readonly waiting: number
   readonly mailboxFill: number
@@ -79,19 +79,19 @@ export interface OwnSources {
 
 /** Alerts in the store. */
 interface AlertCounts {
-  /** Of the last 24 hours, by kind. */
+  /** Alerts of the last 24 hours by kind. */
   readonly kinds: ReadonlyMap<string, number>
-  /** Deliveries that are not over, by receiver. */
+  /** Open deliveries by receiver. */
   readonly waiting: ReadonlyMap<string, number>
 }
 
-/** Before the first look. */
+/** The counts before the first read. */
 export const NO_ALERTS: AlertCounts = { kinds: new Map(), waiting: new Map() }
 
 /** The sources of the main thread. */
 export interface MainSources {
   readonly version: string
-  /** Of the configuration that serves. */
+  /** The hash of the running configuration. */
   configHash(): string
   inflight(): number
   inflightLimit(): number
@@ -106,7 +106,7 @@ export interface MainSources {
   alerts(): AlertCounts
 }
 
-/** In seconds: from an answer out of memory to the longest that a provider may take. */
+/** In seconds: from a cached answer to the longest that a provider may take. */
 const DURATION_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900]
 const FIRST_TOKEN_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
 const PER_TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2.5]
@@ -259,7 +259,7 @@ function addStore(registry: Registry, { unwritten, writing }: OwnSources, main: 
   outside('tollgate_state_failures_total', () => main?.stateServer().lost)
 }
 
-/** The page in the best format that a scraper accepts. @param accept its header of that name */
+/** Returns the page in the best format that the scraper accepts. @param accept its `Accept` header */
 export function metricsPage(metrics: Pick<Metrics, 'render'>, others: readonly MetricValues[], accept: string) {
   if (accept.includes(OPENMETRICS)) {
     return { type: `${OPENMETRICS}; version=1.0.0; charset=utf-8`, text: metrics.render(others, 'openmetrics') }

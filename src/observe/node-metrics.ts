@@ -1,20 +1,19 @@
-/** Metrics of Node.js and of the process: event loop, garbage collection, memory, files. */
+/** The metrics of Node.js and of the process: event loop, garbage collection, memory, files. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { constants, PerformanceObserver, performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
 import { metric } from './metric-list.ts'
 import type { Registry } from './metric-registry.ts'
 
-/** Where the figures of this thread come from. */
 export interface NodeSources {
   readonly thread: 'main' | 'serving'
   /** Calls back on each round of a timer, with monotonic milliseconds, until the returned function is called. */
   watch(round: (atMs: number) => void): () => void
-  /** When the next round is due. */
+  /** The interval of the timer. */
   readonly roundMs: number
 }
 
-/** In seconds. Shorter delays are the timer's own. */
+/** In seconds. Shorter delays are the resolution of the timer. */
 const DELAY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 const GC_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1]
 
@@ -25,7 +24,7 @@ const KINDS = new Map([
   [constants.NODE_PERFORMANCE_GC_WEAKCB, 'weakcb'],
 ])
 
-/** Adds the metrics of this thread. @returns ends what measures */
+/** Adds the metrics of this thread. @returns stops the measuring */
 export function addThreadMetrics(registry: Registry, { thread, watch, roundMs }: NodeSources): () => void {
   const delays = registry.histogram(metric('nodejs_eventloop_delay_seconds'), DELAY_BUCKETS)
   let lastMs: number | null = null
@@ -68,7 +67,7 @@ export function addThreadMetrics(registry: Registry, { thread, watch, roundMs }:
   }
 }
 
-/** Adds those of the process. @param isMain whether this thread reports them */
+/** Adds the metrics of the process. @param isMain whether this thread reports them */
 export function addProcessMetrics(registry: Registry, isMain: boolean): void {
   const add = (name: Parameters<typeof metric>[0], read: () => number | null) =>
     registry.outside(metric(name), isMain ? read : () => null)
@@ -93,7 +92,7 @@ function openFiles(): number | null {
   if (process.platform !== 'linux') return null
   // The size of the folder since Linux 6.2: reading ten thousand names takes 10 ms.
   const { size } = statSync(FILES)
-  // One of them is the folder itself.
+  // One of the names is the open folder itself.
   return size > 0 ? size : readdirSync(FILES).length - 1
 }
 

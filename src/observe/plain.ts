@@ -1,25 +1,25 @@
 /**
- * Makes plain data of what is logged: errors with their causes, four levels of objects, no bytes, no more than fits a
- * line. Whatever it is given, it does not throw: a log line must never be what breaks an exchange.
+ * Converts logged values to plain data: errors with their causes, four levels of objects, no bytes, limited to the length of a
+ * line. It never throws, because a log line must not break an exchange.
  */
 import { REDACTED } from './redact.ts'
 
-/** Levels of objects within a field; what is deeper is only named. */
+/** Levels of objects in a field; deeper ones are only named. */
 const DEEPEST = 4
-/** Entries of one object or list; what is more is only counted. */
+/** Entries of one object or list; further ones are only counted. */
 const MAX_ENTRIES = 100
 /** Characters of one text. */
 const MAX_TEXT_LENGTH = 8192
-/** Characters of a whole line, about. */
+/** Approximate characters of a whole line. */
 const MAX_LINE_LENGTH = 65_536
 /** Read beyond the place where a text is cut, so that the cut cannot hide the end of a secret from the redactor. */
 const MAX_SECRET = 4096
 
-/** Names of fields that were looked at, and whether they are secret: an expression for each field of each line adds up. */
+/** Whether names of fields are secret; cached, because an expression for each field of each line is expensive. */
 const KNOWN_NAMES = new Map<string, boolean>()
 const MAX_KNOWN_NAMES = 1000
 
-/** Fields whose value is never logged, however it looks: headers of a request are what ends up in logs most often. */
+/** Fields whose value is never logged. Most are request headers, which are logged by mistake most often. */
 const SECRET_NAME =
   /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?(?:goog-)?api[-_]?key|password|passwd|secret|client_secret|access_token|refresh_token)$/i
 
@@ -29,15 +29,15 @@ export class PlainWriter {
   #left = 0
 
   /**
-   * @param clean takes secrets out of a text that is about to be cut
-   * @param reserved names that the log itself gives to fields; a field of that name gets an underscore
+   * @param clean removes secrets from a text before it is cut
+   * @param reserved field names of the log itself; a field with such a name gets an underscore
    */
   constructor(clean: (text: string) => string, reserved: readonly string[]) {
     this.#clean = clean
     this.#reserved = new Set(reserved)
   }
 
-  /** The fields of a line. */
+  /** Returns the fields of a line. */
   fields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
     this.#left = MAX_LINE_LENGTH
     const plain: Record<string, unknown> = {}
@@ -100,7 +100,7 @@ export class PlainWriter {
     return plain
   }
 
-  /** With its own fields (`code`, `status`, …), its causes, and the errors that an AggregateError holds. */
+  /** Converts an error with its own fields (`code`, `status`, …), its causes, and the errors of an AggregateError. */
   #error(error: Error, depth: number): unknown {
     if (depth >= DEEPEST) return this.#value(`${error.name}: ${error.message}`, depth)
     const { name, message, stack, cause, ...others } = error as Error & Record<string, unknown>

@@ -1,6 +1,6 @@
 /**
- * Keeps secrets out of the log: the last pass over a finished line. Nearly all lines contain none, so one expression searches the whole
- * line first. A line that may contain a secret is parsed again, and each text in it, names included, is cleaned by itself.
+ * The redactor: removes secrets from finished log lines. Nearly all lines have none, so one expression first searches the
+ * whole line. A line that may have a secret is parsed again, and each of its texts, names included, is cleaned separately.
  */
 
 import { visible, visibleJson } from '#contract'
@@ -9,25 +9,25 @@ import { visible, visibleJson } from '#contract'
 export const REDACTED = '[secret]'
 
 export interface Redactor {
-  /** A JSON line without secrets; it stays one valid line. */
+  /** Removes secrets from a JSON line; the result is one valid line. */
   line(json: string): string
   /**
-   * A text that is not JSON.
-   * @param isBroken whether its end may be missing: then a beginning of a known secret there goes too
+   * Removes secrets from a text that is not JSON.
+   * @param isBroken whether its end may be missing: then the beginning of a known secret at its end is removed too
    */
   text(text: string, isBroken?: boolean): string
-  /** Further secrets, such as those of a configuration that was loaded later. The old ones stay. */
+  /** Adds secrets, such as those of a new configuration. The old ones stay. */
   learn(secrets: readonly string[]): void
 }
 
-/** A shorter secret would be found in every other word. */
+/** Shorter secrets would match parts of words. */
 const MIN_SECRET = 8
-/** A shorter beginning of a secret says nothing of it, and many words end so. */
+/** A shorter beginning of a secret reveals nothing, and many words end with it. */
 const MIN_BEGINNING = 4
 
 /**
- * Secrets by their form: keys and tokens of the gateway and parts of them, and keys in the format of OpenAI or Google. Credentials in a
- * header or a URL too. A second pass changes nothing.
+ * Formats of secrets: keys and tokens of Tollgate or pieces of them, keys of OpenAI, compatible vendors and Google, and
+ * credentials in headers or URLs. Replacing twice gives the same text.
  */
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/tg_(?:live|oper)_[0-9A-Za-z]+/g, REDACTED],
@@ -38,7 +38,7 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/((?:key|token|secret|password|signature)=)[^\s"'`,;&[]+/gi, `$1${REDACTED}`],
 ]
 
-/** Found in every text in which a pattern could match; it may find too much, which costs a little time. */
+/** Matches every text in which a pattern could match. False positives only cost a little time. */
 const SUSPICIOUS = 'tg_live_|tg_oper_|sk[-_]|xai[-_]|aiza|bearer|basic|key=|token=|secret=|password=|signature='
 const LOOK = new RegExp(SUSPICIOUS, 'i')
 
@@ -56,21 +56,20 @@ export function createRedactor(secrets: readonly string[]): Redactor {
   const learn = (more: readonly string[]): void => {
     for (const secret of more) for (const form of formsOf(secret)) known.add(form)
     if (known.size === 0) return
-    // The longest first: a secret that begins like another must not leave the other's end behind.
+    // Longest first: a secret that is a prefix of another must not leave the rest of it.
     const forms = [...known].sort((one, other) => other.length - one.length)
     exact = new RegExp(forms.map(escapePattern).join('|'), 'g')
     const inJson = forms.map(form => escapePattern(escapeJson(form)))
     suspicious = new RegExp(`${inJson.join('|')}|${SUSPICIOUS}`, 'i')
   }
   learn(secrets)
-  // JSON may contain half of a surrogate pair with or without an escape (pino on Node 24 writes none). `suspicious` matches only the
-  // escape.
+  // JSON may have half of a surrogate pair escaped or raw (pino on Node 24 writes it raw). `suspicious` finds only the escape.
   const line = (json: string) =>
     visibleJson(suspicious.test(json) || !json.isWellFormed() ? cleanLine(json, text) : json)
   return { text, learn, line }
 }
 
-/** Without a piece at the end that is the beginning of one of these, if there is one. */
+/** Removes the beginning of a secret at the end of a text. */
 function withoutBeginning(text: string, secrets: Iterable<string>): string {
   let end = text.length
   for (const secret of secrets) {
@@ -84,7 +83,10 @@ function withoutBeginning(text: string, secrets: Iterable<string>): string {
   return text.slice(0, end)
 }
 
-/** The forms of a secret: unchanged, without its scheme (`Bearer …`), in quoted JSON (some escape slashes), in an error's message, in a URL. */
+/**
+ * Forms of a secret: raw, without its scheme (`Bearer …`), quoted in JSON (some escape slashes), in the message
+ * of an error, in a URL.
+ */
 function formsOf(secret: string): string[] {
   const trimmed = secret.trim()
   const credential = /^\S+\s+(\S+)$/.exec(trimmed)?.[1] ?? ''
@@ -106,8 +108,8 @@ function cleanLine(json: string, clean: (text: string) => string): string {
   try {
     return `${JSON.stringify(cleanValue(JSON.parse(json), clean))}\n`
   } catch {
-    // It may hold a secret and cannot be cleaned: that something was logged is all that may be said.
-    return '{"level":"error","msg":"a log line may have held a secret and could not be cleaned, so it was left out"}\n'
+    // The line may have a secret and cannot be cleaned, so only this may be logged.
+    return '{"level":"error","msg":"a log line that may contain a secret could not be cleaned and was dropped"}\n'
   }
 }
 

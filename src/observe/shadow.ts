@@ -1,10 +1,10 @@
 /**
- * Refusals of steps in shadow mode: how often each step ran, what it would have refused, and for whom. Kept in memory since the start,
- * across reloads; also computed from an exchange log. Every list is bounded, by the configuration or by a maximum.
+ * The figures of steps in shadow mode: runs, would-be refusals, and the affected accounts and keys. Kept in memory since the
+ * start, across reloads; also built from an exchange log. All figures are bounded, by the configuration or by number.
  */
 import type { TrailEntry } from '#contract'
 
-/** The counted facts of a finished exchange. */
+/** The part of a completed exchange that is counted. */
 export interface ShadowExchange {
   readonly id: string
   /** Milliseconds since the epoch. */
@@ -19,30 +19,30 @@ export interface Named {
   readonly name: string
 }
 
-/** The refusals of a step with one code. */
+/** The would-be refusals of a step with one code. */
 export interface ShadowRefusals {
-  /** `answered`: it would have answered by itself. */
+  /** `answered`: the step would have answered itself. */
   readonly code: string
   readonly count: number
   readonly accounts: Touched
   readonly keys: Touched
-  /** The latest, the newest first. */
+  /** The latest exchanges, newest first. */
   readonly examples: readonly { readonly id: string; readonly at: string }[]
 }
 
-/** Those who were touched: the ones most often first. */
+/** The affected accounts or keys, the most frequent first. */
 export interface Touched {
   readonly distinct: number
-  /** There were more than are counted apart; `distinct` and `top` are about the first ones only. */
+  /** Whether there were more than are counted separately; `distinct` and `top` cover only the first ones. */
   readonly more: boolean
   readonly top: readonly (Named & { readonly count: number })[]
 }
 
-/** As operators read it, in JSON too: times are ISO 8601. */
+/** The figures of a step as operators read them, also in JSON. Times are ISO 8601. */
 export interface ShadowStep {
   readonly policy: string
   readonly step: string
-  /** When it ran first. */
+  /** The time of its first run. */
   readonly since: string
   readonly ran: number
   readonly would_refuse: number
@@ -50,26 +50,26 @@ export interface ShadowStep {
 }
 
 export interface ShadowFigures {
-  /** Counts a run of a step. @param code of what it would have refused; null: it let the exchange pass */
+  /** Counts a run of a step. @param code the code of the would-be refusal; null: it would have passed the exchange */
   count(exchange: ShadowExchange, step: string, code: string | null): void
-  /** In the order of policy and step. */
+  /** Sorted by policy and step. */
   steps(): readonly ShadowStep[]
 }
 
-/** Steps that are counted; a configuration that is changed again and again makes new ones. */
+/** The most steps that are counted; each reload may add some. */
 const MAX_STEPS = 500
 const MAX_CODES = 50
 const MAX_TOUCHED = 1000
 const TOP = 10
 const EXAMPLES = 5
 
-/** The code that a step in shadow mode would have refused with, from its entry of the trail; else null. Undefined: it did not run. */
+/** Returns the code of the would-be refusal in an entry of a trail; null: none; undefined: the step did not run. */
 export function shadowRun({ verdict, code }: Pick<TrailEntry, 'verdict' | 'code'>): string | null | undefined {
   if (verdict === 'skipped' || verdict === 'off') return undefined
   return verdict === 'would_refuse' ? (code ?? 'answered') : null
 }
 
-/** @param mostTouched accounts, and keys, that are counted apart for each step and code */
+/** @param mostTouched the most accounts, and keys, that are counted separately for each step and code */
 export function createShadowFigures(mostTouched = MAX_TOUCHED): ShadowFigures {
   const steps = new Map<string, StepFigures>()
   const figuresOf = (policy: string, step: string, at: number): StepFigures | undefined => {
@@ -120,7 +120,7 @@ function countRefusal(
   const named = codes.has(code) || codes.size < MAX_CODES ? code : 'other'
   let figures = codes.get(named)
   if (!figures) {
-    figures = { count: 0, accounts: noOwners(), keys: noOwners(), examples: [] }
+    figures = { count: 0, accounts: noneYet(), keys: noneYet(), examples: [] }
     codes.set(named, figures)
   }
   figures.count++
@@ -129,7 +129,7 @@ function countRefusal(
   if (figures.examples.unshift({ id, at }) > EXAMPLES) figures.examples.pop()
 }
 
-const noOwners = (): Counted => ({ each: new Map(), more: false })
+const noneYet = (): Counted => ({ each: new Map(), more: false })
 
 function touch(counted: Counted, { id, name }: Named, most: number): void {
   const known = counted.each.get(id)

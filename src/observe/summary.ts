@@ -1,17 +1,17 @@
-/** The facts of a finished exchange, without content and secrets. */
+/** The summary of a completed exchange, without its texts and without secrets. */
 import type { Attempt, ErrorCode, Exchange, MeteredUsage, NanoUsd, Outcome, RouteKind, TrailEntry } from '#contract'
 
 /**
- * Made once for each exchange, all fields in one order. The log line, the metrics and the list of recent exchanges read it.
- * Nothing of it may lead to the request: the list keeps it.
+ * Built once per exchange, for the log line, the metrics and the list of recent exchanges. All have the same order of fields.
+ * It must not refer to the request, because the list would keep the request alive.
  */
 export interface ExchangeSummary {
   readonly id: string
-  /** Of its OpenTelemetry trace, 32 hexadecimal digits; null without telemetry. */
+  /** The id of its OpenTelemetry trace, 32 hexadecimal digits; null without telemetry. */
   readonly traceId: string | null
   /** Whether a collector gets that trace. */
   readonly isSampled: boolean
-  /** When its head came, in milliseconds since the epoch. */
+  /** When its head arrived, in milliseconds since the epoch. */
   readonly at: number
   /** From the request's head to the end of the answer. */
   readonly ms: number
@@ -19,9 +19,9 @@ export interface ExchangeSummary {
   readonly firstChunkMs: number | null
   /** From the request's head to the first content of a stream. */
   readonly firstTokenMs: number | null
-  /** Of a stream that came whole: from its first content to its end, for each output token after the first. */
+  /** For a complete stream: from its first content to its end, per output token after the first. */
   readonly perTokenMs: number | null
-  /** The route's path as configured, not what the client asked for. */
+  /** The path of the route as configured, not the path of the request. */
   readonly route: string
   readonly kind: RouteKind
   readonly policy: string
@@ -34,25 +34,25 @@ export interface ExchangeSummary {
   readonly account: string | null
   readonly keyId: string | null
   readonly key: string | null
-  /** Null: its policy gives none. */
+  /** Null if the policy sets none. */
   readonly tags: Exchange['tags'] | null
-  /** The status that was sent, or would have been; null if the client disconnected before. */
+  /** The status that the client received or would have received; null if it disconnected before. */
   readonly status: number | null
   readonly outcome: Outcome | null
   readonly code: ErrorCode | null
-  /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: answered by a provider. */
+  /** The step that refused, failed or answered; `send` or `gateway` without such a step; null: a provider answered. */
   readonly decidedBy: string | null
   readonly usage: MeteredUsage | null
-  /** Once committed. */
+  /** Set after the commit. */
   readonly charge: Exchange['charge']
-  /** The cost of the answer for the operator, if that of its target is known. */
+  /** The answer's cost to the operator, by the cost of its target; null if that is unknown. */
   readonly cost: NanoUsd | null
-  /** The client's. */
+  /** The address of the client. */
   readonly address: string
-  /** The size of the request's body. */
+  /** The size of the request body. */
   readonly bytesIn: number
   readonly trail: readonly TrailEntry[]
   readonly attempts: readonly Attempt[]
-  /** Why attempts failed, as the log has it, by the number of the attempt; null: none failed. It may hold secrets. */
+  /** Reasons of failed attempts as in the log, by the index of the attempt; null: none failed. May contain secrets. */
   readonly attemptDetails: readonly (string | null)[] | null
 }

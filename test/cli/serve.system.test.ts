@@ -176,7 +176,7 @@ test('it goes on serving when nobody reads its log any more', async () => {
   const ended = await running.ended
   expect(ended.code).toBe(0)
   // Said once, where somebody may still look.
-  expect(ended.err).toMatch(/^tollgate: the log cannot be written any more: .*EPIPE.*\n$/)
+  expect(ended.err).toMatch(/^tollgate: the log can no longer be written: .*EPIPE.*\n$/)
 })
 
 test('store: memory is reached by commands too', async () => {

@@ -412,7 +412,7 @@ describe('stdout', () => {
     child.stdin.end()
     const [code] = await once(child, 'exit')
     expect(code).toBe(4)
-    expect(err.match(/the log cannot be written any more/g)).toHaveLength(1)
+    expect(err.match(/the log can no longer be written/g)).toHaveLength(1)
   })
 })
 
