@@ -65,7 +65,7 @@ export interface Pages<Item> extends Omit<Resource<readonly Item[]>, 'replace'> 
   readonly page: number
   /** No other page is known to exist. */
   readonly single: boolean
-  /** Null on the last page. */
+  /** Null: no page in this direction. */
   readonly next: (() => void) | null
   readonly previous: (() => void) | null
 }
