@@ -110,7 +110,7 @@ export class Gateway {
       if (onward === null) throw refuse('loop_detected')
       if (this.#draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
       this.#checkRoom(generation)
-      exchange.link = this.#exchanges.add(exchange)
+      exchange.node = this.#exchanges.add(exchange)
       // 3. The steps, in the order of the policy. The body is read before the first step that needs it, because every later step may look
       // at all of it. `send` runs after the last step.
       await runPlan(exchange, this.#parts)
@@ -223,16 +223,16 @@ export class Gateway {
     const { maxInflight, bodyBytes } = generation.configuration.limits
     if (this.#arriving.size >= maxInflight) this.#giveUpSlowest()
     const memory = this.#host.memory.forBody(exchange)
-    const link = this.#arriving.add(exchange)
-    exchange.arriving = link
+    const node = this.#arriving.add(exchange)
+    exchange.arriving = node
     const limit = { bytes: bodyBytes, advice: TOO_LARGE_ADVICE }
     return readBody(ctx.req, ctx.res, limit, memory).then(
       body => {
-        this.#arriving.remove(link)
+        this.#arriving.remove(node)
         return this.#admit(exchange, body)
       },
       error => {
-        this.#arriving.remove(link)
+        this.#arriving.remove(node)
         // The client disconnected, or the gateway is shutting down.
         if (exchange.stopped) exchange.end({ outcome: exchange.stopped })
         throw error
@@ -364,7 +364,7 @@ export class Gateway {
 
   #over(exchange: LiveExchange): void {
     this.#host.memory.countAnswer(exchange, 0)
-    if (exchange.link) this.#exchanges.remove(exchange.link)
+    if (exchange.node) this.#exchanges.remove(exchange.node)
     if (exchange.isAdmitted) this.#admitted.add(-1)
     this.#parts.left(exchange.generation)
     if (this.#exchanges.size > 0) return

@@ -6,34 +6,34 @@
  * affected every request, and took a third of its CPU.
  */
 export class Chain<Value> {
-  readonly #ends: Link<Value> = new Link<Value>(null)
+  readonly #ends: ChainNode<Value> = new ChainNode<Value>(null)
   size = 0
   /** The node with which `forEach` continues. */
-  #next: Link<Value> | null = null
+  #next: ChainNode<Value> | null = null
 
   constructor() {
     this.#ends.before = this.#ends.after = this.#ends
   }
 
-  add(value: Value): Link<Value> {
-    const link = new Link(value)
+  add(value: Value): ChainNode<Value> {
+    const node = new ChainNode(value)
     const last = this.#ends.before!
-    link.before = last
-    link.after = this.#ends
-    last.after = this.#ends.before = link
+    node.before = last
+    node.after = this.#ends
+    last.after = this.#ends.before = node
     this.size++
-    return link
+    return node
   }
 
   /** A second removal does nothing. */
-  remove(link: Link<Value>): void {
-    if (link.before === null) return
-    if (link === this.#next) this.#next = link.after
-    link.before.after = link.after
-    link.after!.before = link.before
+  remove(node: ChainNode<Value>): void {
+    if (node.before === null) return
+    if (node === this.#next) this.#next = node.after
+    node.before.after = node.after
+    node.after!.before = node.before
     // Clears all references, so that a holder of the node keeps nothing else alive.
-    link.before = link.after = null
-    link.value = null
+    node.before = node.after = null
+    node.value = null
     this.size--
   }
 
@@ -50,26 +50,26 @@ export class Chain<Value> {
   }
 
   clear(): void {
-    for (const link of this.#links()) this.remove(link)
+    for (const node of this.#nodes()) this.remove(node)
   }
 
   /** Iterates over the present values. Values that are removed meanwhile are skipped. */
   *[Symbol.iterator](): Generator<Value> {
-    for (const link of this.#links()) if (link.before !== null) yield link.value as Value
+    for (const node of this.#nodes()) if (node.before !== null) yield node.value as Value
   }
 
-  #links(): Link<Value>[] {
-    const links: Link<Value>[] = []
-    for (let at = this.#ends.after!; at !== this.#ends; at = at.after!) links.push(at)
-    return links
+  #nodes(): ChainNode<Value>[] {
+    const nodes: ChainNode<Value>[] = []
+    for (let at = this.#ends.after!; at !== this.#ends; at = at.after!) nodes.push(at)
+    return nodes
   }
 }
 
 /** A node of a chain. */
-export class Link<Value> {
+export class ChainNode<Value> {
   value: Value | null
-  before: Link<Value> | null = null
-  after: Link<Value> | null = null
+  before: ChainNode<Value> | null = null
+  after: ChainNode<Value> | null = null
 
   constructor(value: Value | null) {
     this.value = value

@@ -5,54 +5,54 @@
 import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue, Versions } from '#contract'
 import { checkGive, checkTake, createApart, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
 import { checkTtl, createKeyValue } from './key-value.ts'
-import { LINK_VERSION_BITS, type LinkOptions, RedisLink } from './redis-link.ts'
+import { type ConnectionOptions, RedisConnection, SERVER_VERSION_BITS } from './redis-connection.ts'
 import { LocalSlots, type SlotCounter } from './slots.ts'
 import { KV_BYTES, type State } from './state.ts'
 import { createVersions, type LocalVersions } from './versions.ts'
 
-export interface RedisStateOptions extends LinkOptions {
+export interface RedisStateOptions extends ConnectionOptions {
   readonly clock: Clock
 }
 
 /** Rejects with a `StateError` for a server that cannot be used. */
 export async function openRedisState({ clock, ...options }: RedisStateOptions): Promise<State> {
-  const link = await RedisLink.open(options)
-  const slots = new LocalSlots(slotCounter(link))
-  link.slots = slots
+  const connection = await RedisConnection.open(options)
+  const slots = new LocalSlots(slotCounter(connection))
+  connection.slots = slots
   return {
-    buckets: new RedisBuckets(link, createBuckets(clock)),
+    buckets: new RedisBuckets(connection, createBuckets(clock)),
     slots,
     queued: () => slots.waiting,
-    kv: keyValue(link, 'kv', createKeyValue(clock, KV_BYTES)),
-    versions: versionsOf(link, createVersions()),
-    cacheOf: configuration => cacheOf(link, configuration),
-    health: () => ({ isUp: link.isUp, lost: link.lost }),
-    close: () => link.close(),
+    kv: keyValue(connection, 'kv', createKeyValue(clock, KV_BYTES)),
+    versions: versionsOf(connection, createVersions()),
+    cacheOf: configuration => cacheOf(connection, configuration),
+    health: () => ({ isUp: connection.isUp, lost: connection.lost }),
+    close: () => connection.close(),
   }
 }
 
 const MAX_OWED = 65_536
 
 class RedisBuckets implements Buckets {
-  readonly #link: RedisLink
+  readonly #connection: RedisConnection
   /** Each has this replica's share of the server's last level. */
   readonly #local: LocalBuckets
   /** Units that were taken from a share and that the server does not know of. */
   readonly #owedBy = createApart<number>(MAX_OWED)
 
-  constructor(link: RedisLink, local: LocalBuckets) {
-    this.#link = link
+  constructor(connection: RedisConnection, local: LocalBuckets) {
+    this.#connection = connection
     this.#local = local
   }
 
   take(name: string, shape: BucketShape, amount: number): Grant | Promise<Grant> {
     checkTake(amount)
-    if (!this.#link.isUp) return this.#takeShare(name, shape, amount)
+    if (!this.#connection.isUp) return this.#takeShare(name, shape, amount)
     if (this.#owedBy(name).size > 0) this.#pay(name, shape)
-    return this.#link.take(name, shape.capacity, shape.refillPerMs, amount).then(
+    return this.#connection.take(name, shape.capacity, shape.refillPerMs, amount).then(
       ([taken, text]) => {
         const units = Number(text)
-        this.#local.put(name, units / this.#link.replicas)
+        this.#local.put(name, units / this.#connection.replicas)
         return grantOf(taken === 1, units, shape, amount)
       },
       () => this.#takeShare(name, shape, amount),
@@ -61,7 +61,7 @@ class RedisBuckets implements Buckets {
 
   give(name: string, shape: BucketShape, amount: number): void {
     checkGive(amount)
-    if (this.#link.isUp) this.#link.give(name, shape.capacity, shape.refillPerMs, amount)
+    if (this.#connection.isUp) this.#connection.give(name, shape.capacity, shape.refillPerMs, amount)
     else {
       this.#local.give(name, this.#shareOf(shape), amount)
       this.#owe(name, -amount)
@@ -89,32 +89,32 @@ class RedisBuckets implements Buckets {
     this.#owedBy(name).delete(name)
     const share = this.#shareOf(shape)
     const missing = share.capacity - this.#local.take(name, share, 0).remaining
-    if (owed > 0) this.#link.give(name, shape.capacity, shape.refillPerMs, -Math.min(owed, missing))
+    if (owed > 0) this.#connection.give(name, shape.capacity, shape.refillPerMs, -Math.min(owed, missing))
   }
 
   #shareOf({ capacity, refillPerMs }: BucketShape): BucketShape {
-    const { replicas } = this.#link
+    const { replicas } = this.#connection
     return { capacity: Math.max(Math.min(1, capacity), capacity / replicas), refillPerMs: refillPerMs / replicas }
   }
 }
 
-function slotCounter(link: RedisLink): SlotCounter {
+function slotCounter(connection: RedisConnection): SlotCounter {
   return {
-    enter: (name, limit) => (link.isUp ? link.enter(name, limit).catch(() => null) : null),
+    enter: (name, limit) => (connection.isUp ? connection.enter(name, limit).catch(() => null) : null),
     leave(name) {
-      if (link.isUp) link.leave(name)
+      if (connection.isUp) connection.leave(name)
     },
-    share: limit => Math.max(1, Math.floor(limit / link.replicas)),
+    share: limit => Math.max(1, Math.floor(limit / connection.replicas)),
   }
 }
 
 /** @param local used while the server is lost; left out: nothing is known then */
-function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyValue {
+function keyValue(connection: RedisConnection, prefix: string, local: KeyValue | null): KeyValue {
   const localValue = (name: string) => local?.get(name) as string | undefined
   return {
     get(name) {
-      if (!link.isUp) return localValue(name)
-      return link.get(`${prefix}:${name}`).then(
+      if (!connection.isUp) return localValue(name)
+      return connection.get(`${prefix}:${name}`).then(
         value => value ?? undefined,
         () => localValue(name),
       )
@@ -122,17 +122,17 @@ function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyV
     set(name, value, ttlMs) {
       checkTtl(ttlMs)
       local?.set(name, value, ttlMs)
-      if (link.isUp) link.set(`${prefix}:${name}`, value, ttlMs)
+      if (connection.isUp) connection.set(`${prefix}:${name}`, value, ttlMs)
     },
     delete(name) {
       local?.delete(name)
-      if (link.isUp) link.delete(`${prefix}:${name}`)
+      if (connection.isUp) connection.delete(`${prefix}:${name}`)
     },
   }
 }
 
 /** How many losses versions can distinguish while numbers stay exact. */
-const LOSSES = 2 ** (53 - LINK_VERSION_BITS)
+const LOSSES = 2 ** (53 - SERVER_VERSION_BITS)
 
 /**
  * Each loss changes all numbers. The server may come back with a number from before a change. A number of this process does not
@@ -140,26 +140,26 @@ const LOSSES = 2 ** (53 - LINK_VERSION_BITS)
  *
  * @param local used while the server is lost; changes are sent to the server when it is back
  */
-function versionsOf(link: RedisLink, local: LocalVersions): Versions {
-  const since = () => (link.losses % LOSSES) * 2 ** LINK_VERSION_BITS
+function versionsOf(connection: RedisConnection, local: LocalVersions): Versions {
+  const since = () => (connection.losses % LOSSES) * 2 ** SERVER_VERSION_BITS
   const own = (name: string) => since() + local.get(name)
   return {
     get(name) {
-      if (!link.isUp) return own(name)
+      if (!connection.isUp) return own(name)
       const before = since()
-      return link.version(name).then(
+      return connection.version(name).then(
         version => before + version,
         () => own(name),
       )
     },
     change(name) {
       local.change(name)
-      return link.changeVersion(name)
+      return connection.changeVersion(name)
     },
   }
 }
 
 /** Replicas with the same configuration share the cache. The server limits its memory. */
-function cacheOf(link: RedisLink, configuration: string): Cache {
-  return { open: scope => keyValue(link, `cache:${configuration}:${scope}`, null) }
+function cacheOf(connection: RedisConnection, configuration: string): Cache {
+  return { open: scope => keyValue(connection, `cache:${configuration}:${scope}`, null) }
 }

@@ -9,7 +9,6 @@ import { createReplicaReads, createReplicas } from './engine/replicas-service.ts
 import { StoreError } from './error.ts'
 import type { FileWatch } from './files/files.ts'
 import { createIds } from './ids.ts'
-import type { ThreadHost } from './link/thread-host.ts'
 import type { LocalKeys, LocalStore } from './local-store.ts'
 import { createBacklog } from './money/backlog.ts'
 import { createRecoveryReads, type DeadOwner, type RecoveryReads, recover } from './money/recovery.ts'
@@ -23,6 +22,7 @@ import { createResponseReads, createResponses, type ResponseReads } from './resp
 import type { ServedStore, StoreThreads } from './served-store.ts'
 import type { LostCommits, Store, StoreReads } from './store.ts'
 import { createReads } from './store-reads.ts'
+import type { ThreadHost } from './thread/thread-host.ts'
 import { createVault } from './vault.ts'
 import {
   createAccountService,

@@ -1,7 +1,7 @@
 /** A store that serves, and its parts that serving threads open. */
 import type { LeaseWord } from './engine/lease.ts'
-import type { ClientParts } from './link/thread-host.ts'
 import type { RecoveryReport, Store } from './store.ts'
+import type { ClientParts } from './thread/thread-host.ts'
 
 /** Everything that a serving thread needs to open the store. Sent to it once, with the client's port in the list of transfers. */
 export interface StoreHandle {

@@ -28,7 +28,7 @@ const CALLS = [
   ['runPlan', ours('src/request/pipeline/runner.ts'), 0, 'src/request/pipeline'],
   ['handle', ours('src/gateway.ts'), 0, 'src: files at the top'],
   ['find', ours('src/store/people/keys.ts'), 0, 'src/store/people'],
-  ['post', ours('src/store/link/link.ts'), 0, 'src/store: link to the ledger'],
+  ['post', ours('src/store/thread/mailbox-port.ts'), 0, 'src/store: mailboxes of the ledger'],
   ['check', ours('plugins/schema/index.ts'), 0, 'plugins'],
   ['onData', ours('test/bench/bare.ts'), 0, 'the bare proxy itself'],
   // The runtime's own: for whoever called it, but for what is a system call.

@@ -14,7 +14,7 @@ export interface CpuTime {
   readonly helpers: number
 }
 
-/** As src/store/link/link.ts names it; the kernel keeps 15 characters. */
+/** As src/store/thread/mailbox-port.ts names it; the kernel keeps 15 characters. */
 const LEDGER_THREAD = 'tollgate-ledger'
 
 /** Why this machine cannot be measured on; null when it can. */

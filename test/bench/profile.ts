@@ -37,7 +37,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const ROOT_URL = pathToFileURL(ROOT).href
 
 /** Between the request for an operation and its answer after the commit. */
-const isMessaging = (file: string) => file.startsWith('src/store/link/')
+const isMessaging = (file: string) => file.startsWith('src/store/thread/')
 
 /**
  * The profiles of the main thread and, where there is one, of the ledger's, in a folder of a single process.
@@ -103,7 +103,7 @@ function profileOf({ nodes, samples, timeDeltas, startTime, endTime }: CpuProfil
 
 /** The ledger's thread has no event loop, so the profiler does not know when it is idle: when it waits in its `sleep`. */
 function isWaiting(functionName: string, file: string): boolean {
-  return functionName === 'sleep' && file === 'src/store/link/writer-thread.ts'
+  return functionName === 'sleep' && file === 'src/store/thread/writer-thread.ts'
 }
 
 /** Functions of the runtime that are a system call: they are shown by themselves. */
@@ -113,7 +113,7 @@ function nameOfPart(file: string): string {
   const module = /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1]
   if (module !== undefined) return module
   if (file.startsWith('node:')) return file.replace(/^node:internal\//, 'node:').split('/')[0]!
-  if (isMessaging(file)) return 'src/store: link to the ledger'
+  if (isMessaging(file)) return 'src/store: mailboxes of the ledger'
   return dirname(file).split('/').slice(0, 3).join('/')
 }
 

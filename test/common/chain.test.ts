@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Chain, type Link } from '../../src/common/chain.ts'
+import { Chain, type ChainNode } from '../../src/common/chain.ts'
 
 test('has the order and the size of a set after any removals', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.constantFrom('add', 'remove', 'clear'), fc.nat(20))), deeds => {
       const chain = new Chain<number>()
       const set = new Set<number>()
-      const links: Link<number>[] = []
+      const links: ChainNode<number>[] = []
       for (const [deed, nth] of deeds) {
         if (deed === 'add') {
           set.add(links.length)

@@ -15,7 +15,7 @@ export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly 
   'src/state/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
   'src/state/shared-slots.ts': [['setTimeout'], 'what the lock of a dead thread has put off is done later'],
   'src/state/redis-check.ts': [['setTimeout'], 'a state server that is silent at the start'],
-  'src/state/redis-link.ts': [
+  'src/state/redis-connection.ts': [
     ['setTimeout', 'performance.now'],
     'a call to the state server takes so long at most, and a lost one is tried again',
   ],

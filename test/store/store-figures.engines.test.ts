@@ -1,7 +1,7 @@
 /** The store's own figures for metrics, on both engines and in each writing thread. */
 import { expect, test } from 'vitest'
-import { createMailbox, createMailboxMemory, fillOf } from '../../src/store/link/mailbox.ts'
 import { CommitCounter, createCommitWords, readCommits } from '../../src/store/store-figures.ts'
+import { createMailbox, createMailboxMemory, fillOf } from '../../src/store/thread/mailbox.ts'
 import { until } from '../helpers/until.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, fund, onEveryEngine, testStore } from './helpers.ts'

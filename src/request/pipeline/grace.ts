@@ -1,11 +1,11 @@
 /** The grace period: the time that steps have to return after their exchange is over. */
 
-import { Chain, type Link } from '../../common/chain.ts'
+import { Chain, type ChainNode } from '../../common/chain.ts'
 
 /** An entry of the grace clock: its step is given up when the time is over. */
 export interface GraceEntry {
   /** The entry's position and start, in parts of the grace period; used by the clock only. */
-  graceLink: Link<GraceEntry> | null
+  graceNode: ChainNode<GraceEntry> | null
   graceSince: number
   /** Called when the time is over. */
   giveUp(): void
@@ -30,7 +30,7 @@ export class GraceClock {
 
   add(each: GraceEntry): void {
     this.delete(each)
-    each.graceLink = this.#entries.add(each)
+    each.graceNode = this.#entries.add(each)
     each.graceSince = this.#now
     if (this.#timer === null) {
       this.#timer = setInterval(() => this.#tick(), this.#partMs)
@@ -39,9 +39,9 @@ export class GraceClock {
   }
 
   delete(each: GraceEntry): void {
-    if (each.graceLink === null) return
-    this.#entries.remove(each.graceLink)
-    each.graceLink = null
+    if (each.graceNode === null) return
+    this.#entries.remove(each.graceNode)
+    each.graceNode = null
   }
 
   #tick(): void {

@@ -30,7 +30,7 @@ class Run implements ExchangeListener, GraceEntry, StretchRun, Outer {
   /** The steps that have not returned, outermost first; of deciding steps, the one that waits. */
   readonly #open: (StepCall | Stretch)[] = []
   readonly #grace: GraceClock
-  graceLink: GraceEntry['graceLink'] = null
+  graceNode: GraceEntry['graceNode'] = null
   graceSince = 0
   #isStopped = false
 

@@ -12,7 +12,7 @@ import type {
   Refusal,
   WireUsage,
 } from '#contract'
-import type { Link } from '../../common/chain.ts'
+import type { ChainNode } from '../../common/chain.ts'
 import type { DeadlineClock } from '../../common/clock.ts'
 import type { Trace } from '../../observe/telemetry/trace-context.ts'
 import { inboundOf } from '../../providers/dialects/inbound/index.ts'
@@ -82,9 +82,9 @@ export class LiveExchange extends Exchange implements ClientOwner {
   readonly meter: Meter
   readonly client: Client
   /** Its position among all exchanges; null: it was refused at once. */
-  link: Link<LiveExchange> | null = null
+  node: ChainNode<LiveExchange> | null = null
   /** Its position among those whose bodies are arriving. */
-  arriving: Link<LiveExchange> | null = null
+  arriving: ChainNode<LiveExchange> | null = null
   /** Whether it counts for `max_inflight`. */
   isAdmitted = false
   /** Null until the body was read. */

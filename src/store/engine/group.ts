@@ -12,7 +12,7 @@
  * few
  * tries the promise rejects with `StoreUnavailable`.
  *
- * Operations are data, not functions. For a store in a file they run in a thread of its own (link/writer-thread.ts), with callbacks instead of promises. For a store in memory
+ * Operations are data, not functions. For a store in a file they run in a thread of its own (thread/writer-thread.ts), with callbacks instead of promises. For a store in memory
  * they run here.
  */
 

@@ -1,7 +1,7 @@
 /**
  * Opens the store: one SQLite file with its write-ahead log, the same in memory, or a database in PostgreSQL.
  *
- * Writes go through one connection in groups (writer.ts). It lives in a thread of its own (link/writer-client.ts), so that no stream
+ * Writes go through one connection in groups (writer.ts). It lives in a thread of its own (thread/writer-client.ts), so that no stream
  * waits
  * for the disk. Reads of a file have their own connection in this thread: they see committed data at once and never wait for a write.
  * Reads of a server run in other threads (remote-reads.ts). A store in memory has one connection; groups are synchronous, so reads run
@@ -23,10 +23,6 @@ import {
 } from '../assemble.ts'
 import { StoreError } from '../error.ts'
 import { makePrivateFolder, realPath, watchFiles } from '../files/files.ts'
-import { createRemoteReads } from '../link/remote-reads.ts'
-import { ThreadClient } from '../link/shared-writer.ts'
-import { ThreadHost } from '../link/thread-host.ts'
-import { createThreadWriter } from '../link/writer-client.ts'
 import type { LocalStore } from '../local-store.ts'
 import { findLostCommits } from '../money/commit-count.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from '../money/spool.ts'
@@ -36,6 +32,10 @@ import { checkSecret } from '../secret.ts'
 import type { ServedStore, StoreHandle } from '../served-store.ts'
 import type { Store } from '../store.ts'
 import { SPOOL } from '../store-address.ts'
+import { createRemoteReads } from '../thread/remote-reads.ts'
+import { ThreadClient } from '../thread/shared-writer.ts'
+import { ThreadHost } from '../thread/thread-host.ts'
+import { createThreadWriter } from '../thread/writer-client.ts'
 import { createWriter, type Replica } from '../writer.ts'
 import { type Connector, loadConnector, type openDatabase } from './database.ts'
 import { createLeaseWord } from './lease.ts'

@@ -5,7 +5,7 @@ import { until } from '../../helpers/until.ts'
 
 test('an idle clock is dropped', async () => {
   const clock = graceClock(8)
-  const entry: GraceEntry = { graceLink: null, graceSince: 0, giveUp() {} }
+  const entry: GraceEntry = { graceNode: null, graceSince: 0, giveUp() {} }
   clock.add(entry)
   expect(graceClock(8)).toBe(clock)
   clock.delete(entry)

@@ -1,7 +1,7 @@
 /** The mailbox between two threads, compared with a list: where it wraps, is full, or counts beyond 32 bits. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createMailbox, createMailboxMemory, type Mailbox, NONE } from '../../../src/store/link/mailbox.ts'
+import { createMailbox, createMailboxMemory, type Mailbox, NONE } from '../../../src/store/thread/mailbox.ts'
 import { countsOf } from '../../helpers/counts.ts'
 
 const counts = countsOf('corpus')

@@ -32,7 +32,7 @@ export const OPEN_HOLDS = 4
 
 export const createThreadState = (): ThreadState => new Int32Array(new SharedArrayBuffer(20))
 
-export interface LinkEvents {
+export interface PortEvents {
   onReply(reply: Reply): void
   /** Called after a group of replies. */
   onReplies(): void
@@ -40,7 +40,7 @@ export interface LinkEvents {
   onEnd(error: Error): void
 }
 
-export interface Link {
+export interface WriterPort {
   /** Writes an operation. False if the mailbox is full until the thread has read. Throws for a value that cannot be cloned. */
   put(operation: NumberedOperation, sentAtMs: number): boolean
   /** Publishes written operations, and wakes the thread if it sleeps. */
@@ -69,17 +69,17 @@ export interface EventLoopRef {
   unref(): unknown
 }
 
-export class LinkEnd implements Link {
+export class MailboxPort implements WriterPort {
   readonly #pair: Pair
   readonly #state: ThreadState
-  readonly #events: LinkEvents
+  readonly #events: PortEvents
   readonly #keeper: EventLoopRef
   readonly #requests: Channel
   readonly #replies: Channel
   #isOver = false
 
   /** @param keeper keeps the event loop of this thread alive until `keepAlive(false)` */
-  constructor(pair: Pair, state: ThreadState, keeper: EventLoopRef, events: LinkEvents) {
+  constructor(pair: Pair, state: ThreadState, keeper: EventLoopRef, events: PortEvents) {
     this.#pair = pair
     this.#state = state
     this.#events = events

@@ -6,8 +6,8 @@ import { startWorker } from '../start-worker.ts'
 import { type CommitFigures, type CommitWords, createCommitWords, readCommits } from '../store-figures.ts'
 import type { Replica } from '../writer.ts'
 import type { Pair } from './codec.ts'
-import { createPair, createThreadState, LinkEnd, type LinkEvents, type ThreadState } from './link.ts'
-import type { LinkSource, ThreadOwner } from './writer-client.ts'
+import { createPair, createThreadState, MailboxPort, type PortEvents, type ThreadState } from './mailbox-port.ts'
+import type { PortSource, ThreadOwner } from './writer-client.ts'
 
 /** Arguments of a new thread. */
 export interface ThreadParts {
@@ -31,7 +31,7 @@ export interface ClientParts {
 /** It needs a few MB. Above this limit the thread ends instead of the process. */
 const MAX_MEMORY_MB = 512
 
-export class ThreadHost implements LinkSource, ThreadOwner {
+export class ThreadHost implements PortSource, ThreadOwner {
   readonly owner = this
   readonly #path: string
   readonly #connector: Connector | null
@@ -40,7 +40,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   readonly #words = createCommitWords()
   /** By their numbers: each client's port, and a pair that is not attached to the thread yet. */
   readonly #clients = new Map<number, { readonly port: MessagePort; waiting: Pair | null }>()
-  #link: LinkEnd | null = null
+  #writerPort: MailboxPort | null = null
   #isOpen = false
   #wanted: () => void = () => {}
 
@@ -52,7 +52,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   }
 
   /** Starts the thread. Its first reply, to the operation 0, says whether the database is open. */
-  start(events: LinkEvents): LinkEnd {
+  start(events: PortEvents): MailboxPort {
     const { here, there } = createPair()
     const parts: ThreadParts = {
       path: this.#path,
@@ -69,7 +69,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
       transferList: [there.port],
       resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
     })
-    const link = new LinkEnd(here, this.#state, worker, events)
+    const port = new MailboxPort(here, this.#state, worker, events)
     let failure: Error | undefined
     worker.once('error', error => {
       failure = error as Error
@@ -78,10 +78,10 @@ export class ThreadHost implements LinkSource, ThreadOwner {
       const error = failure ?? new Error(`it ended with code ${code}`)
       this.#isOpen = false
       this.closed(error)
-      link.over(error)
+      port.over(error)
     })
-    this.#link = link
-    return link
+    this.#writerPort = port
+    return port
   }
 
   opened(): void {
@@ -97,7 +97,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   }
 
   end(nowMs: number): void {
-    this.#link!.end(nowMs)
+    this.#writerPort!.end(nowMs)
   }
 
   onWanted(start: () => void): void {
@@ -131,9 +131,9 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   #attach(number: number, client: { waiting: Pair | null }): void {
     const { waiting } = client
     if (waiting === null || !this.#isOpen) return
-    if (this.#link!.attach(number, waiting)) {
+    if (this.#writerPort!.attach(number, waiting)) {
       client.waiting = null
-      this.#link!.send()
+      this.#writerPort!.send()
     } else setImmediate(() => this.#attach(number, client))
   }
 }

@@ -30,7 +30,7 @@ const SENT_AT_A_TIME = 100
 const UNSENT = 0
 
 /** Versions have at most this many bits. */
-export const LINK_VERSION_BITS = 40
+export const SERVER_VERSION_BITS = 40
 
 export const PREFIX = 'tollgate:'
 const LEASES = `${PREFIX}replicas`
@@ -56,7 +56,7 @@ interface Pending {
   readonly reject: (error: Error) => void
 }
 
-export interface LinkOptions {
+export interface ConnectionOptions {
   readonly url: string
   readonly log: Log
   /** Milliseconds that never step back. */
@@ -67,7 +67,7 @@ export interface LinkOptions {
   readonly connectMs?: number
 }
 
-export class RedisLink {
+export class RedisConnection {
   readonly #redis: ScriptClient
   readonly #server: ServerAddress
   readonly #log: Log
@@ -97,7 +97,7 @@ export class RedisLink {
   slots: { counts(): Iterable<readonly [name: string, count: number]> } | null = null
 
   /** Rejects with a `StateError` for a server that cannot be used. */
-  static async open(options: LinkOptions): Promise<RedisLink> {
+  static async open(options: ConnectionOptions): Promise<RedisConnection> {
     const server = addressOf(options.url)
     const { connectMs = CONNECT_MS } = options
     const { Redis } = await import('ioredis')
@@ -127,22 +127,22 @@ export class RedisLink {
       redis.disconnect()
       throw error
     }
-    const link = new RedisLink(redis as ScriptClient, server, options)
-    await link.#renew(connectMs)
+    const connection = new RedisConnection(redis as ScriptClient, server, options)
+    await connection.#renew(connectMs)
     // The second call names the script by its digest, as all later ones do.
-    if (link.isUp) await link.#renew(connectMs)
-    link.#hasBegun = true
+    if (connection.isUp) await connection.#renew(connectMs)
+    connection.#hasBegun = true
     // Calls of requests must not wait for this call's timer.
-    clearTimeout(link.#expiry ?? undefined)
-    link.#expiry = null
-    if (!link.isUp) {
-      await link.close()
-      throw failureText(server, link.#lastError)
+    clearTimeout(connection.#expiry ?? undefined)
+    connection.#expiry = null
+    if (!connection.isUp) {
+      await connection.close()
+      throw failureText(server, connection.#lastError)
     }
-    return link
+    return connection
   }
 
-  private constructor(redis: ScriptClient, server: ServerAddress, options: LinkOptions) {
+  private constructor(redis: ScriptClient, server: ServerAddress, options: ConnectionOptions) {
     const { log, now = () => performance.now(), leaseMs = LEASE_MS } = options
     this.#redis = redis
     this.#server = server
@@ -383,7 +383,7 @@ const SCRIPTS: readonly [name: string, keys: number, lua: string][] = [
 
 const versionKey = (name: string) => `${PREFIX}version:${name}`
 /** Random, because a server that lost its memory would repeat counted numbers. Above the numbers of `createVersions`. */
-const newVersion = () => randomInt(2 ** 32, 2 ** LINK_VERSION_BITS)
+const newVersion = () => randomInt(2 ** 32, 2 ** SERVER_VERSION_BITS)
 
 /** The message of the client's error, without the command that it quotes. */
 function reasonOf(error: unknown): string {

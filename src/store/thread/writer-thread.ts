@@ -22,8 +22,8 @@ import {
   writeFailure,
   writeResult,
 } from './codec.ts'
-import { BELL, FULL, HEALTHY, OPEN_HOLDS, SLEEPING } from './link.ts'
 import { createMailbox, NONE, TAIL } from './mailbox.ts'
+import { BELL, FULL, HEALTHY, OPEN_HOLDS, SLEEPING } from './mailbox-port.ts'
 import type { ThreadParts } from './thread-host.ts'
 
 /** A reply: its operation, and how it is written. */

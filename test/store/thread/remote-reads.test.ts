@@ -1,7 +1,7 @@
 /** A reading thread that cannot start is restarted after growing pauses, however often it is used. */
 import { expect, onTestFinished, test } from 'vitest'
-import { createRemoteReads } from '../../../src/store/link/remote-reads.ts'
 import { digestKey } from '../../../src/store/people/token.ts'
+import { createRemoteReads } from '../../../src/store/thread/remote-reads.ts'
 import { faultyConnector } from '../faulty.ts'
 import { SECRET, testClock, testStore } from '../helpers.ts'
 

@@ -4,17 +4,6 @@ import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import { StoreError } from '../../../src/store/error.ts'
 import {
-  type NumberedOperation,
-  readReply,
-  readRequest,
-  sentAt,
-  writeEnd,
-  writeFailure,
-  writeRequest,
-  writeResult,
-} from '../../../src/store/link/codec.ts'
-import { createMailbox, createMailboxMemory, NONE } from '../../../src/store/link/mailbox.ts'
-import {
   type Field,
   HOLD_AT,
   HOLD_FIELDS,
@@ -24,6 +13,17 @@ import {
   settleRecord,
 } from '../../../src/store/money/ledger-fields.ts'
 import { StoreUnavailable } from '../../../src/store/store.ts'
+import {
+  type NumberedOperation,
+  readReply,
+  readRequest,
+  sentAt,
+  writeEnd,
+  writeFailure,
+  writeRequest,
+  writeResult,
+} from '../../../src/store/thread/codec.ts'
+import { createMailbox, createMailboxMemory, NONE } from '../../../src/store/thread/mailbox.ts'
 import { countsOf } from '../../helpers/counts.ts'
 import { aHold, aSettle } from '../requests.ts'
 

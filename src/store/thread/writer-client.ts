@@ -11,12 +11,12 @@ import { StoreUnavailable } from '../store.ts'
 import type { CommitFigures, WriterFigures } from '../store-figures.ts'
 import type { Name, Request, Result, Writer } from '../writer.ts'
 import type { NumberedOperation, Reply } from './codec.ts'
-import type { Link, LinkEvents } from './link.ts'
+import type { PortEvents, WriterPort } from './mailbox-port.ts'
 
 /** Connects a writer to the thread. */
-export interface LinkSource {
-  /** A link to the next run of the thread. The first reply, to the operation 0, says whether the database is open. */
-  start(events: LinkEvents): Link
+export interface PortSource {
+  /** A port to the next run of the thread. The first reply, to the operation 0, says whether the database is open. */
+  start(events: PortEvents): WriterPort
   /** Of the thread's owner; null for its other clients. */
   readonly owner: ThreadOwner | null
 }
@@ -36,7 +36,7 @@ export interface ThreadOwner {
 }
 
 export interface ThreadWriterOptions {
-  readonly source: LinkSource
+  readonly source: PortSource
   readonly clock: Clock
   /** Calls back once, soon, after what is ready now: `setImmediate`. */
   readonly schedule: (fn: () => void) => void
@@ -89,16 +89,16 @@ export async function createThreadWriter(options: ThreadWriterOptions): Promise<
 }
 
 class ThreadWriter implements Writer {
-  readonly #source: LinkSource
+  readonly #source: PortSource
   readonly #clock: Clock
   readonly #schedule: (fn: () => void) => void
   readonly #flushNow: () => void
   #queue: PendingOperation[] = []
   readonly #sent = new SentOperations()
   #phase: 'starting' | 'ready' | 'dead' | 'closed' = 'dead'
-  #link!: Link
+  #writerPort!: WriterPort
   // The last one that was ready: its count of open holds outlives it.
-  #latest!: Link
+  #latest!: WriterPort
   #starts: number[] = []
   #lastError: Error | undefined
   // After the death of the thread only a commit proves that writes work.
@@ -134,14 +134,14 @@ class ThreadWriter implements Writer {
   }
 
   healthy(): boolean {
-    return this.#phase === 'ready' && this.#proven && this.#link.healthy()
+    return this.#phase === 'ready' && this.#proven && this.#writerPort.healthy()
   }
 
   figures(): WriterFigures {
     return {
       commits: this.#source.owner?.commits() ?? null,
       waiting: this.#queue.length + this.#sent.size,
-      mailboxFill: this.#link.fill(),
+      mailboxFill: this.#writerPort.fill(),
       mailboxFull: this.#mailboxFull,
     }
   }
@@ -163,7 +163,7 @@ class ThreadWriter implements Writer {
     if (!running) return
     await new Promise<void>(resolve => {
       this.#onClosed = resolve
-      this.#link.keepAlive(true)
+      this.#writerPort.keepAlive(true)
       owner.end(this.#clock.now())
     })
   }
@@ -171,13 +171,13 @@ class ThreadWriter implements Writer {
   #start(onReady: () => void, onFailure: (error: Error) => void): void {
     this.#phase = 'starting'
     let refusal: Error | undefined
-    this.#link = this.#source.start({
+    this.#writerPort = this.#source.start({
       onReply: reply => {
         if (reply.id !== 0) this.#finish(reply)
         else if (reply.error !== undefined) refusal = reply.error
         else {
           this.#phase = 'ready'
-          this.#latest = this.#link
+          this.#latest = this.#writerPort
           this.#source.owner?.opened()
           onReady()
         }
@@ -245,7 +245,7 @@ class ThreadWriter implements Writer {
     const busy = this.#phase === 'starting' || this.#queue.length + this.#sent.size > 0
     if (busy !== this.#alive) {
       this.#alive = busy
-      this.#link.keepAlive(busy)
+      this.#writerPort.keepAlive(busy)
     }
     if (!busy) {
       for (const resolve of this.#idlers) resolve()
@@ -262,7 +262,7 @@ class ThreadWriter implements Writer {
     const now = this.#clock.now()
     // No room until the thread has read. Its next reply comes after that and calls progress().
     const left = this.#queue.findIndex(waiting => !this.#put(waiting, now))
-    this.#link.send()
+    this.#writerPort.send()
     this.#queue = left === -1 ? [] : this.#queue.slice(left)
     if (left !== -1) this.#mailboxFull++
     // Perhaps none of them could be put.
@@ -273,7 +273,7 @@ class ThreadWriter implements Writer {
   #put(waiting: PendingOperation, now: number): boolean {
     this.#sent.add(waiting)
     try {
-      if (this.#link.put(waiting, now)) return true
+      if (this.#writerPort.put(waiting, now)) return true
       this.#sent.take(waiting.id)
       return false
     } catch (error) {

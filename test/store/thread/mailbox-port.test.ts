@@ -1,13 +1,13 @@
 /** One run of the ledger's thread: when each side sees the other's records, and the behaviour of a full mailbox. */
 import { expect, onTestFinished, test } from 'vitest'
-import type { Reply } from '../../../src/store/link/codec.ts'
-import { ThreadHost } from '../../../src/store/link/thread-host.ts'
 import { holdRecord } from '../../../src/store/money/ledger-fields.ts'
+import type { Reply } from '../../../src/store/thread/codec.ts'
+import { ThreadHost } from '../../../src/store/thread/thread-host.ts'
 import { faultyConnector } from '../faulty.ts'
 import { aHold, fund, testStore } from '../helpers.ts'
 
 /** A ready thread, and its replies: each list is the result of one delivery. */
-async function link() {
+async function openPort() {
   const store = await testStore()
   const accountId = await fund(store, 10n ** 9n)
   const { connector, faults } = faultyConnector()
@@ -37,7 +37,7 @@ async function link() {
 }
 
 test('operations of one turn are one commit, and their answers arrive together', async () => {
-  const { thread, faults, looks, until, accountId } = await link()
+  const { thread, faults, looks, until, accountId } = await openPort()
   for (let id = 1; id <= 200; id++) {
     thread.put({ id, name: 'hold', request: holdRecord(aHold({ accountId, exchange: `req_${id}` })) }, 7)
   }
@@ -50,7 +50,7 @@ test('operations of one turn are one commit, and their answers arrive together',
 })
 
 test('answers without room wait, and none is lost', async () => {
-  const { store, thread, looks, until } = await link()
+  const { store, thread, looks, until } = await openPort()
   // Two of them fill a mailbox: of five answers, two are in it and three wait in the thread. Nothing is read before, because this turn
   // does not end.
   const plan = 'x'.repeat(400_000)
