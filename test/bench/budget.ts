@@ -59,10 +59,10 @@ export function rowsOf({ cpu, main }: Pick<Budget, 'cpu' | 'main'>): ReadonlyMap
 export function budgetTable(budgets: readonly Budget[], titles: Readonly<Record<Name, string>>): string {
   const columns = budgets.map(rowsOf)
   const most = (row: string) => Math.max(...columns.map(column => column.get(row) ?? 0))
-  const found = [...new Set(columns.flatMap(column => [...column.keys()]))]
-  const ours = found.filter(row => row.startsWith('src')).sort((a, b) => most(b) - most(a))
+  const present = [...new Set(columns.flatMap(column => [...column.keys()]))]
+  const ours = present.filter(row => row.startsWith('src')).sort((a, b) => most(b) - most(a))
   const rows = [...FIRST, ...ours, ...LAST]
-    .filter(row => found.includes(row))
+    .filter(row => present.includes(row))
     .map(row => [row, ...columns.map(column => column.get(row)?.toFixed(1) ?? '')])
   const line = (title: string, value: (budget: Budget) => number | null, digits = 1) => [
     title,

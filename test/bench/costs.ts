@@ -1,6 +1,7 @@
 /**
  * The cost of the dialects alone, without a network: encoding a request, decoding an answer, and decoding and writing a chunk.
- * Chunks are written as the gateway writes them. It is CPU time of this thread; dialects take turns, so that other load falls on all alike.
+ * Chunks are written as the gateway writes them. It is CPU time of this thread; dialects take turns, so that other load falls on
+ * all alike.
  */
 import type { AnswerView, Chat, ChatRequest, Dialect, Target } from '#contract'
 import { createDialect, type DialectName } from '../../src/providers/dialects/index.ts'

@@ -31,7 +31,7 @@ export async function measureCounters(
   names: readonly Name[],
   progress: (text: string) => void,
 ): Promise<Counters[]> {
-  const found: Counters[] = []
+  const results: Counters[] = []
   const loads: readonly Load[] = ['requests', 'chunks']
   for (const load of loads) {
     for (const name of names) {
@@ -45,7 +45,7 @@ export async function measureCounters(
       const sampled = Object.values(owners).reduce((a, b) => a + b, 0)
       const shares = Object.entries(owners).map(([owner, size]) => [owner, (size / sampled) * bytes] as const)
       const systemCalls = load === 'requests' ? await systemCallsOf(bench, name, progress) : null
-      found.push({
+      results.push({
         name: load === 'chunks' ? `${name}, a chunk` : name,
         calls,
         bytes,
@@ -54,7 +54,7 @@ export async function measureCounters(
       })
     }
   }
-  return found
+  return results
 }
 
 async function countOf(bench: Bench, name: Name, mode: Mode, load: Load): Promise<Readonly<Record<string, number>>> {

@@ -284,9 +284,9 @@ function startTicker(startMs: number, stepMs: number, onTick: () => void): { sto
   worker.unref()
   const listen = (): void => {
     while (!isOver) {
-      const seen = Atomics.load(ticks, 0)
-      if (seen > 0) onTick()
-      const change = Atomics.waitAsync(ticks, 0, seen)
+      const count = Atomics.load(ticks, 0)
+      if (count > 0) onTick()
+      const change = Atomics.waitAsync(ticks, 0, count)
       if (change.async) return void change.value.then(listen)
     }
   }

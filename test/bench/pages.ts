@@ -214,7 +214,7 @@ async function measure(store: LocalStore): Promise<void> {
     `/api/operator/usage?by=model&step=day&from=${from}`,
   ]
   console.log(`${ENTRIES} entries, ${ACCOUNTS} accounts; milliseconds, aim ${AIM_MS}\n`)
-  console.log('| asked by | route | answer, kB | p50 | p99 |\n|---|---|--:|--:|--:|')
+  console.log('| caller | route | answer, kB | p50 | p99 |\n|---|---|--:|--:|--:|')
   for (const [email, routes] of [
     [ORDINARY, forMembers],
     [LARGE, forMembers],

@@ -199,10 +199,10 @@ async function whereItGoes(
 
 async function counters(bench: Bench, names: readonly Name[]): Promise<void> {
   const counted = names.filter(name => name !== 'direct' && name !== 'nginx')
-  const found = await measureCounters(bench, counted, progress)
+  const results = await measureCounters(bench, counted, progress)
   progress('')
-  console.log(`${machine()}\n\n${countersTable(found)}`)
-  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(found, null, 1)}\n`)
+  console.log(`${machine()}\n\n${countersTable(results)}`)
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(results, null, 1)}\n`)
 }
 
 async function fairness(seconds: number): Promise<void> {

@@ -203,8 +203,8 @@ function runContainer(
   const [uid, gid] = User.split(':')
   return {
     async waitFor(pattern) {
-      for (let waited = 0; !pattern.test(output); waited += 50) {
-        if (waited > MAX_WAIT_MS)
+      for (let waitedMs = 0; !pattern.test(output); waitedMs += 50) {
+        if (waitedMs > MAX_WAIT_MS)
           throw new Error(`the container did not print ${pattern} within ${MAX_WAIT_MS} ms; its output:\n${output}`)
         await wait(50)
       }

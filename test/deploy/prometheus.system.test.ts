@@ -150,11 +150,11 @@ function promtool(args: readonly string[], input?: string) {
 
 describe('queries', () => {
   test('the parser of expressions finds series names only', () => {
-    const found = selectorsOf(
+    const selectors = selectorsOf(
       'sum by (job, le) (rate(a_bucket{b=~"x|y",c!="z"}[5m])) / on (job) (d:e:f > bool 0.5) or g offset 1h unless h_sum * 3e2',
     )
-    expect(found.map(({ name }) => name)).toEqual(['a_bucket', 'd:e:f', 'g', 'h_sum'])
-    expect(found[0]!.matchers).toEqual([
+    expect(selectors.map(({ name }) => name)).toEqual(['a_bucket', 'd:e:f', 'g', 'h_sum'])
+    expect(selectors[0]!.matchers).toEqual([
       ['b', 'x|y'],
       ['c', 'z'],
     ])
@@ -171,8 +171,8 @@ describe('queries', () => {
       expect(metric, `the metric ${name} does not exist`).toBeDefined()
       for (const [label, value] of matchers) {
         expect([...metric!.labels, ...ANY], name).toContain(label)
-        const known = VALUES[label]
-        if (known) for (const each of value.split('|')) expect(known, `${name} ${label}`).toContain(each)
+        const allowed = VALUES[label]
+        if (allowed) for (const each of value.split('|')) expect(allowed, `${name} ${label}`).toContain(each)
       }
     }
   })

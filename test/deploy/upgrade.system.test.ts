@@ -150,20 +150,20 @@ describeWith(WITHOUT_POSTGRES, `${REPLICAS} replicas are replaced under load, an
     await serve()
     const versions = async () =>
       (await database.run('SELECT version FROM replica ORDER BY id')).map(row => row['version'])
-    const seen = [await versions()]
+    const versionsByStep = [await versions()]
     for (const [index, gateway] of gateways.entries()) {
       balancer.takeOut(gateway.url)
       expect(await gateway.stop()).toBe(0)
       gateways[index] = await start(next, gateway.dir)
       balancer.add(gateways[index].url)
       await serve()
-      seen.push(await versions())
+      versionsByStep.push(await versions())
     }
     load.stop()
     await load.over
     const { name } = next
     const replaced = (count: number) => [...Array(REPLICAS - count).fill(old.name), ...Array(count).fill(name)]
-    expect(seen).toEqual(Array.from({ length: REPLICAS + 1 }, (_, count) => replaced(count)))
+    expect(versionsByStep).toEqual(Array.from({ length: REPLICAS + 1 }, (_, count) => replaced(count)))
     expect(load.asked.filter(({ ending }) => ending !== 'complete')).toEqual([])
     console.info(`${old.name} to ${name}: ${load.asked.length} requests, none failed`)
 

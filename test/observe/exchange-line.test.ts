@@ -29,13 +29,13 @@ describe('the log line of an exchange', () => {
     name => {
       const redactor = createRedactor([])
       const lines = new ExchangeLines(redactor.text)
-      const found = (value: string) => JSON.stringify(lineOf({ [name]: value }, lines))
-      expect(found(`a Bearer ${SECRET} b`)).toContain(REDACTED)
-      expect(found('sk-0123456789')).not.toContain('0123456789')
-      expect(found(`x${SECRET}`)).toContain(SECRET)
+      const lineWith = (value: string) => JSON.stringify(lineOf({ [name]: value }, lines))
+      expect(lineWith(`a Bearer ${SECRET} b`)).toContain(REDACTED)
+      expect(lineWith('sk-0123456789')).not.toContain('0123456789')
+      expect(lineWith(`x${SECRET}`)).toContain(SECRET)
       redactor.learn([SECRET])
       lines.forget()
-      expect(found(`x${SECRET}`)).not.toContain(SECRET)
+      expect(lineWith(`x${SECRET}`)).not.toContain(SECRET)
       for (const odd of ['a"\n{}', '\u202ea', '\u2028', '\ud800', '\u0000']) {
         const line = lines.line(summary({ [name]: odd }), TIME)
         expect(line.slice(0, -1)).not.toMatch(/[\n\u202e\u0000]/)

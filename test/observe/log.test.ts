@@ -35,12 +35,12 @@ const PLACES: [string, (log: Log, level: keyof Log, secret: string) => void][] =
   ['the message', (log, level, secret) => log[level]({}, `before ${secret} after`)],
   ['a field', (log, level, secret) => log[level]({ detail: secret }, 'm')],
   ['the middle of a field', (log, level, secret) => log[level]({ detail: `<${secret}${secret}>` }, 'm')],
-  ['four levels down', (log, level, secret) => log[level]({ a: { b: { c: { d: secret } } } }, 'm')],
+  ['a field four levels deep', (log, level, secret) => log[level]({ a: { b: { c: { d: secret } } } }, 'm')],
   ['a list in a list', (log, level, secret) => log[level]({ list: [1, [secret, { a: [secret] }]] }, 'm')],
   ['the name of a field', (log, level, secret) => log[level]({ [secret]: 1, nested: { [secret]: 1 } }, 'm')],
   ['the message and the stack of an error', (log, level, secret) => log[level]({ error: new Error(secret) }, 'm')],
   ['the name of an error', (log, level, secret) => log[level]({ err: named(new Error('x'), secret) }, 'm')],
-  ['an error four causes down', (log, level, secret) => log[level]({ err: causes(4, secret) }, 'm')],
+  ['the fourth cause of an error', (log, level, secret) => log[level]({ err: causes(4, secret) }, 'm')],
   [
     'the errors of an AggregateError',
     (log, level, secret) => log[level]({ e: new AggregateError([new Error(secret)], 'all') }, 'm'),
@@ -66,7 +66,7 @@ const PLACES: [string, (log: Log, level: keyof Log, secret: string) => void][] =
   ],
   ['a header', (log, level, secret) => log[level]({ headers: { Authorization: `Bearer ${secret}` } }, 'm')],
   [
-    'a place where long texts are cut',
+    'a text that is cut at the secret',
     (log, level, secret) => log[level]({ text: `${'y'.repeat(8188)}${secret}` }, 'm'),
   ],
 ]
@@ -103,8 +103,8 @@ describe('loaded secrets', () => {
   })
 
   it.each([
-    ['as an escape', '{"a":"canary-\\ud800-0019"}'],
-    ['as it is', '{"a":"canary-\ud800-0019"}'],
+    ['escaped in JSON', '{"a":"canary-\\ud800-0019"}'],
+    ['unescaped in JSON', '{"a":"canary-\ud800-0019"}'],
   ])('with half a surrogate pair are redacted: %s', (_how, line) => {
     expect(JSON.parse(createRedactor(['canary-\ud800-0019']).line(line))).toEqual({ a: '[secret]' })
   })
@@ -193,7 +193,7 @@ describe('texts that look like secrets', () => {
     'password',
     'secret',
     'access_token',
-  ])('the value of a field named %s', name => {
+  ])('the value of a field named %s is redacted', name => {
     const { lines, log } = capture({})
     log.info({ [name]: 'whatever', headers: { [name]: ['whatever', { x: 'whatever' }] } }, 'm')
     expect(lines[0]).not.toContain('whatever')
@@ -421,7 +421,7 @@ describe('stdout', () => {
 
 it('the credential after an authorization scheme is redacted on its own too', () => {
   const { lines, log } = capture({ secrets: ['Basic canary-0021-without-its-scheme'] })
-  log.info({ said: 'not canary-0021-without-its-scheme, please' }, 'm')
+  log.info({ detail: 'not canary-0021-without-its-scheme, please' }, 'm')
   expect(lines).toEqual([expect.stringContaining('not [secret], please')])
 })
 

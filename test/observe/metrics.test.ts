@@ -507,7 +507,7 @@ function parse(text: string): Page {
     for (; index < lines.length && !lines[index]!.startsWith('#'); index++) {
       const sample = parseSample(lines[index]!)
       const identity = `${sample.name}${JSON.stringify(Object.entries(sample.labels).sort())}`
-      if (seen.has(identity)) throw new Error(`twice: ${identity}`)
+      if (seen.has(identity)) throw new Error(`duplicate sample: ${identity}`)
       seen.add(identity)
       if (!SUFFIXES[family.type]!.some(suffix => family.name + suffix === sample.name)) {
         throw new Error(`${sample.name} is listed under ${family.name}`)

@@ -14,7 +14,7 @@ describe('limits', () => {
       recent.add(anExchange(`req_${nth}`))
       expect(recent.size).toBe(Math.min(nth, 3))
     }
-    expect(found(recent, 8)).toEqual(['req_6', 'req_7', 'req_8'])
+    expect(keptIds(recent, 8)).toEqual(['req_6', 'req_7', 'req_8'])
   })
 
   test('of the bytes: the oldest are dropped, and an exchange above the limit is not kept', () => {
@@ -24,13 +24,13 @@ describe('limits', () => {
     for (let nth = 1; nth <= 20; nth++) recent.add(large(`req_${nth}`))
     expect(recent.size).toBe(3)
     expect(recent.bytes).toBeLessThanOrEqual(10_000)
-    expect(found(recent, 20)).toEqual(['req_18', 'req_19', 'req_20'])
+    expect(keptIds(recent, 20)).toEqual(['req_18', 'req_19', 'req_20'])
     const many = Array.from({ length: 10 }, () => ({ step: 'a', verdict: 'passed' as const, note }))
     recent.add(anExchange('req_21', many))
     expect([recent.size, recent.bytes]).toEqual([0, 0])
     // It then works as if new.
     recent.add(anExchange('req_22'))
-    expect(found(recent, 22)).toEqual(['req_22'])
+    expect(keptIds(recent, 22)).toEqual(['req_22'])
   })
 
   test('the header edits that a shadow step would have made count towards the bytes', () => {
@@ -96,7 +96,7 @@ function fiveSteps(): TrailEntry[] {
   return [...steps, { step: 'route', verdict: 'passed', note: 'free' }]
 }
 
-const found = (recent: ReturnType<typeof createRecent>, upTo: number) =>
+const keptIds = (recent: ReturnType<typeof createRecent>, upTo: number) =>
   Array.from({ length: upTo }, (_, nth) => recent.find(`req_${nth + 1}`)?.id).filter(id => id !== undefined)
 
 function anExchange(id: string, trail: readonly TrailEntry[] = []): ExchangeSummary {

@@ -17,7 +17,7 @@ function attributes(changes: Partial<Content>) {
   const all = contentAttributes({ messages: [], isSystemApart: false, answer: null, isCut: false, ...changes }, redact)
   return Object.fromEntries(Object.entries(all).map(([name, json]) => [name.replace('gen_ai.', ''), JSON.parse(json)]))
 }
-const asked = (...messages: readonly object[]) =>
+const inputOf = (...messages: readonly object[]) =>
   attributes({ messages: messages as readonly ChatMessage[] })['input.messages']
 const answerOf = (message: Delta, finish_reason: string | null = 'stop'): ChatCompletion => ({
   id: 'a',
@@ -57,7 +57,7 @@ describe('secrets', () => {
       // Redacting the secrets at the start makes the text much shorter.
       for (const start of ['', `${KNOWN} `.repeat(90)]) {
         const text = `${start}${'x'.repeat(Math.max(0, before - start.length))}${KNOWN}${'y'.repeat(10_000)}`
-        const [{ parts }] = asked(user(text))
+        const [{ parts }] = inputOf(user(text))
         expect(parts[0].content).toMatch(TRUNCATED)
         expect(parts[0].content).not.toContain('the-hid')
         expect(parts[0].content.length).toBeLessThanOrEqual(MAX_TEXT + TRUNCATED.length)
@@ -114,19 +114,19 @@ describe('secrets', () => {
 
 describe('limits', () => {
   test('a long text is cut and marked', () => {
-    const [{ parts }] = asked(user('é'.repeat(100_000)))
+    const [{ parts }] = inputOf(user('é'.repeat(100_000)))
     expect(parts).toEqual([{ type: 'text', content: `${'é'.repeat(MAX_TEXT)}${TRUNCATED}` }])
-    expect(asked(user('é'.repeat(MAX_TEXT)))[0].parts[0].content).toBe('é'.repeat(MAX_TEXT))
+    expect(inputOf(user('é'.repeat(MAX_TEXT)))[0].parts[0].content).toBe('é'.repeat(MAX_TEXT))
   })
 
   test('no character is cut in half', () => {
-    const [{ parts }] = asked(user(`x${'🙂'.repeat(50_000)}`))
+    const [{ parts }] = inputOf(user(`x${'🙂'.repeat(50_000)}`))
     expect(parts[0].content.isWellFormed()).toBe(true)
   })
 
   test('a long conversation keeps its end, after the number of omitted messages', () => {
     const messages = Array.from({ length: 100 }, (_, index) => user(`${index} ${'x'.repeat(1000)}`))
-    const sent = asked(...messages)
+    const sent = inputOf(...messages)
     expect(sent[0]).toEqual({
       role: 'system',
       parts: [{ type: 'text', content: `… [${100 - (sent.length - 1)} earlier messages truncated]` }],
@@ -181,7 +181,12 @@ describe('limits', () => {
     for (let length = 0; length < 300; length++) {
       const text = 'x'.repeat(MAX_ATTRIBUTE / 2 - 300 + length)
       const call = { id: 'call_1', function: { name: 'weather', arguments: '{}' } }
-      const [{ role, parts }] = asked({ role: 'assistant', reasoning_content: text, content: text, tool_calls: [call] })
+      const [{ role, parts }] = inputOf({
+        role: 'assistant',
+        reasoning_content: text,
+        content: text,
+        tool_calls: [call],
+      })
       expect(role).toBe('assistant')
       const last = parts.at(-1)
       if (last.type === 'tool_call') expect(last).toMatchObject({ id: 'call_1', name: 'weather' })
@@ -195,7 +200,7 @@ describe('limits', () => {
 
   test('arguments that are nested too deeply to be encoded stay a string', () => {
     const deep = `${'['.repeat(8000)}${']'.repeat(8000)}`
-    const [{ parts }] = asked({
+    const [{ parts }] = inputOf({
       role: 'assistant',
       tool_calls: [{ id: 'c', function: { name: 'f', arguments: deep } }],
     })
@@ -208,10 +213,10 @@ describe('limits', () => {
     ['a list of invalid values', [null, 7, 'x', []]],
   ])('%s in any field does not throw', (_, value) => {
     const names = ['content', 'refusal', 'reasoning_content', 'tool_calls', 'function_call', 'audio', 'images', 'name']
-    for (const name of names) expect(() => asked({ role: 'assistant', [name]: value })).not.toThrow()
-    expect(() => asked({ role: 'tool', tool_call_id: value, content: value })).not.toThrow()
-    expect(() => asked(user([{ type: value, image_url: value, input_audio: value }]))).not.toThrow()
-    expect(() => asked({ role: 'assistant', tool_calls: [{ function: value, custom: value }] })).not.toThrow()
+    for (const name of names) expect(() => inputOf({ role: 'assistant', [name]: value })).not.toThrow()
+    expect(() => inputOf({ role: 'tool', tool_call_id: value, content: value })).not.toThrow()
+    expect(() => inputOf(user([{ type: value, image_url: value, input_audio: value }]))).not.toThrow()
+    expect(() => inputOf({ role: 'assistant', tool_calls: [{ function: value, custom: value }] })).not.toThrow()
   })
 })
 
@@ -219,7 +224,7 @@ describe('the structure of the semantic conventions', () => {
   test('a conversation with a call', () => {
     const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Paris"}' } }
     expect(
-      asked(
+      inputOf(
         { role: 'system', content: 'Be brief.' },
         user('Weather in Paris?'),
         { role: 'assistant', content: null, tool_calls: [call] },
@@ -253,7 +258,7 @@ describe('the structure of the semantic conventions', () => {
 
   test('images, audio and files have their kind only', () => {
     const bytes = 'aGVsbG8gd29ybGQ='
-    const sent = asked(
+    const sent = inputOf(
       user([
         { type: 'text', text: 'See:' },
         { type: 'image_url', image_url: { url: `data:image/png;base64,${bytes}` } },

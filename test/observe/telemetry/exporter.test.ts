@@ -92,8 +92,8 @@ async function rig(config: Partial<TelemetryConfig> = {}, encoding?: Encoding): 
     recordContent(count, characters) {
       for (let index = 0; index < count; index++) {
         const trace = telemetry.open({})
-        const said = Array.from({ length: 3 }, () => ({ role: 'user', content: 'x'.repeat(characters / 3) }))
-        const content = { messages: said, isSystemApart: false, answer: null, isCut: false }
+        const messages = Array.from({ length: 3 }, () => ({ role: 'user', content: 'x'.repeat(characters / 3) }))
+        const content = { messages, isSystemApart: false, answer: null, isCut: false }
         const common = { asked: {}, answer: {}, finish: null, openedMs: nowMs, endedMs: nowMs + 1 }
         const facts = { trace, summary: summary({ traceId: trace.id }), operation: 'chat', ...common }
         telemetry.record({ ...facts, attempts: [ATTEMPT], content })
