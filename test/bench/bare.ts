@@ -1,11 +1,10 @@
 /**
- * What Tollgate is measured against: the least that a proxy in Node can be. It reads the body, replaces `authorization`,
- * sends the request over undici as src/providers does, and writes the answer as it comes, with backpressure. It knows no
- * keys, no limits and no money.
+ * The baseline of the benchmark: a minimal proxy in Node. It reads the body, replaces `authorization`, sends the request over
+ * undici as src/providers does, and streams the answer with backpressure. It has no keys, limits or money.
  *
  *     node test/bench/bare.ts PORT UPSTREAM_PORT [http | UNDICI]
  *
- * `http`: over Node's own client instead. UNDICI: the entry file of an undici 8, whose handlers have another shape.
+ * `http` uses Node's own client instead. UNDICI is the entry file of an undici 8, whose handlers differ.
  */
 import { Agent, createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type Dispatcher, Pool } from 'undici'
@@ -13,7 +12,7 @@ import { type Dispatcher, Pool } from 'undici'
 const [port, upstreamPort, client] = process.argv.slice(2)
 const upstream = `http://127.0.0.1:${upstreamPort}`
 const CONNECTIONS = 4096
-/** Of the connection, and so not ours to pass on. */
+/** Headers of the connection, which a proxy must not pass on (RFC 9110, section 7.6.1). */
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding'])
 
 const send = client === undefined ? overUndici() : client === 'http' ? overHttp() : await overUndici8(client)
@@ -64,7 +63,7 @@ function overUndici(): Send {
   }
 }
 
-/** The newer handlers' controller, as far as it is used here. */
+/** The part of undici 8's controller in use. */
 interface Controller {
   abort(reason: Error): void
   pause(): void
@@ -82,7 +81,7 @@ async function overUndici8(entry: string): Promise<Send> {
     let controller: Controller | undefined
     let isOver = false
     response.on('close', () => {
-      if (!isOver) controller?.abort(new Error('the client has left'))
+      if (!isOver) controller?.abort(new Error('the client disconnected'))
     })
     pool.dispatch(optionsOf(request, body), {
       onRequestStart(one: Controller) {
@@ -130,7 +129,7 @@ function overHttp(): Send {
   }
 }
 
-/** As src/providers/transport.ts has them. */
+/** The options of src/providers/transport.ts. */
 function poolOptions() {
   const deadlines = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 30_000 }
   return { connections: CONNECTIONS, pipelining: 1, ...deadlines, maxHeaderSize: 65_536, allowH2: false }

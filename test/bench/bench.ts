@@ -1,4 +1,4 @@
-/** Every measurement of the benchmark: what is asked of the clients, and what becomes of the figures. */
+/** The measurements of the benchmark: jobs for the clients, and figures from their results. */
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
@@ -13,13 +13,13 @@ export type Profiles = Map<Name, ReturnType<typeof readProfiles>>
 
 export const CONNECTIONS = 64
 const REQUESTS_PER_SECOND = 500
-/** No divisor of the pace: streams that all began on the same beat would have all their chunks at once. */
+/** Not a divisor of the pace: streams that begin on the same beat would send all their chunks at once. */
 export const STREAMS_PER_SECOND = 47
 const OPEN_STREAMS = 2000
-/** Until the compiler has done its work, once for each contestant, and before each measurement. */
+/** Time for the compiler: once for each contestant, and before each measurement. */
 const FIRST_WARM_MS = 2000
 const WARM_MS = 700
-/** Streams last a second, so after that as many end as begin. */
+/** Streams last a second; after that as many end as begin. */
 const STREAM_WARM_MS = 1300
 const PROFILED_MS = 5000
 
@@ -50,7 +50,7 @@ export class Bench {
     await this.#run({ kind: 'rate', perSecond: STREAMS_PER_SECOND }, { target, model: 'paced', ...lengths })
   }
 
-  /** Each kind of measurement with every contestant, one after the other: what is compared is close in time. */
+  /** Measures every contestant for one kind before the next kind, so that compared figures are close in time. */
   async round(order: readonly Contestant<Name>[], title: string): Promise<Map<Name, Round>> {
     const figures = new Map<Name, Round>(order.map(({ name }) => [name, {}]))
     const each = async (what: string, measure: (target: Contestant<Name>) => Promise<Round>) => {
@@ -66,7 +66,7 @@ export class Bench {
     return figures
   }
 
-  /** A round of one kind alone: whole answers, as many as there can be. */
+  /** A round of one kind: whole answers at full load. */
   async saturated(target: Contestant, model: 'json-1k' | 'json-16k'): Promise<Round> {
     if (target.pid === null) return {}
     const lengths = { warmMs: WARM_MS, windowMs: this.#windowMs }
@@ -91,26 +91,26 @@ export class Bench {
     return { streams: { cpu: cpu && divided(cpu, events), first50, first99 } }
   }
 
-  /** One measurement of one target that is kept busy. */
+  /** Measures one target at full load. */
   saturate(target: Contestant, model: Model, windowMostMs: number, connections = CONNECTIONS): Promise<Result> {
     const lengths = { warmMs: WARM_MS, windowMs: Math.min(this.#windowMs, windowMostMs) }
     return this.#run({ kind: 'saturate', connections }, { target, model, ...lengths })
   }
 
-  /** Streams of one target at the usual rate. */
+  /** Measures streams of one target at the usual rate. */
   pace(target: Contestant, windowMs: number): Promise<Result> {
     const lengths = { warmMs: STREAM_WARM_MS, windowMs }
     return this.#run({ kind: 'rate', perSecond: STREAMS_PER_SECOND }, { target, model: 'paced', ...lengths })
   }
 
-  /** In a process of its own, so that nothing is taken for a stream's that an earlier load has left. */
+  /** Measures in a separate process, so that memory of an earlier load is not counted. */
   async memory(name: Name): Promise<Memory> {
     this.#progress(`memory: ${name}`)
     const target = await start(name, this.rig)
     const options: JobOptions = { target, model: 'open', warmMs: 0, windowMs: 2000 }
     await sleep(2000)
     const idle = memoryOf(target.pid!).rss
-    // What a first stream loads is not a stream's either.
+    // The first streams load code, which is not counted either.
     await this.#run({ kind: 'open', count: 20 }, options)
     await this.#run({ kind: 'close' }, options)
     const before = memoryOf(target.pid!).rss
@@ -121,7 +121,7 @@ export class Bench {
     return { idle: idle / 1024, perStream: (after - before) / OPEN_STREAMS }
   }
 
-  /** At saturation, after the rounds, because a process that is profiled is slower. */
+  /** Profiles at saturation in separate processes, because a profiled process is slower. */
   async profile(names: readonly Name[], into: string | undefined): Promise<Profiles> {
     const profiles: Profiles = new Map()
     for (const name of names) {
@@ -151,7 +151,7 @@ function divided(cpu: CpuTime, count: number): CpuTime {
 }
 
 function measured(latency: Latency | null): Latency {
-  if (latency === null) throw new Error('nothing was answered in the window; try more --seconds')
+  if (latency === null) throw new Error('no request was answered in the window; increase --seconds')
   return latency
 }
 

@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 const ours = (file: string) => pathToFileURL(join(ROOT, file)).href
 
-/** Function, file, what called it (an index; 0 is the root), and the row that its time belongs to. */
+/** Function, file, index of its caller (0 is the root), and the row that its time belongs to. */
 const CALLS = [
   ['(garbage collector)', '', 0, 'garbage collection'],
   ['(program)', '', 0, 'native: V8, libuv, kernel'],
@@ -31,13 +31,13 @@ const CALLS = [
   ['post', ours('src/store/thread/mailbox-port.ts'), 0, 'src/store: mailboxes of the ledger'],
   ['check', ours('plugins/schema/index.ts'), 0, 'plugins'],
   ['onData', ours('test/bench/bare.ts'), 0, 'the bare proxy itself'],
-  // The runtime's own: for whoever called it, but for what is a system call.
+  // Functions of the runtime count for their caller, except system calls.
   ['stringify', '', 11, 'src/request/pipeline'],
   ['writev', '', 4, 'writes to sockets and files'],
   ['(idle)', '', 0, null],
 ] as const
 
-/** Each call has one sample more than the one before, of 100 µs. */
+/** Each call has one more sample of 100 µs than the one before. */
 function writeProfile(): void {
   const nodes = CALLS.map(([functionName, url], index) => ({
     id: index + 1,
@@ -52,7 +52,7 @@ function writeProfile(): void {
   writeFileSync(join(folder, 'CPU.20260101.000000.1.0.001.cpuprofile'), JSON.stringify(profile))
 }
 
-test('each part of a profile has its row, and the rows add up to the main thread', () => {
+test('each part of a profile has a row, and the rows add up to the main thread', () => {
   writeProfile()
   const { main } = readProfiles(folder, 1000)
   const busy = CALLS.flatMap(([, , , row], index) => (row === null ? [] : index + 1)).reduce((sum, each) => sum + each)
@@ -65,7 +65,7 @@ test('each part of a profile has its row, and the rows add up to the main thread
   for (const [row, value] of expected) expect(rows.get(row), row).toBeCloseTo(value, 6)
 })
 
-test('the table has every row once, the other threads, and ratios to the bare proxy', () => {
+test('the table has each row once, the other threads, and ratios to the bare proxy', () => {
   writeProfile()
   const { main } = readProfiles(folder, 1000)
   const bare: Budget = { name: 'bare', cpu: { main: 30, ledger: 0, helpers: 10 }, instructions: 285_000, main }

@@ -1,16 +1,16 @@
-/** Where the CPU time of a request goes, by part of the program: the table of `npm run bench -- profile`. */
+/** The table of `npm run bench -- profile`: the CPU time of a request by part of the program. */
 import { readFileSync } from 'node:fs'
 import type { Name } from './contestants.ts'
 import { type CpuTime, wholeOf } from './cpu.ts'
 import { SYSTEM_CALLS, type ThreadProfile } from './profile.ts'
 import { markdown } from './report.ts'
 
-/** What a request costs one contestant, and how its main thread's time is divided. */
+/** The cost of a request for one contestant, and the division of its main thread's time. */
 export interface Budget {
   readonly name: Name
-  /** Microseconds a request, of a process that is not profiled. */
+  /** Microseconds a request, in a process without a profiler. */
   readonly cpu: CpuTime
-  /** A request; null where they are not counted. */
+  /** Per request; null if they are not counted. */
   readonly instructions: number | null
   readonly main: ThreadProfile
 }
@@ -27,11 +27,11 @@ const FILES = 'Node.js: files (the log)'
 const NODE = 'Node.js: sockets, streams, events, timers'
 const PACKAGES = 'other packages'
 const NATIVE = 'native: V8, libuv, kernel'
-/** Before and after the rows of our own code, which come as they are found. */
+/** Rows before and after those of our own code. */
 const FIRST = [COLLECTION, HTTP, NODE, FILES, 'Koa, router', 'undici', PACKAGES]
 const LAST = ['plugins', 'the bare proxy itself', 'writes to sockets and files', NATIVE]
 
-/** The row for a part as profile.ts names it. */
+/** Returns the row for a part of profile.ts. */
 function rowOf(part: string): string {
   if (part === '(garbage collector)') return COLLECTION
   if (SYSTEM_CALLS.test(part)) return 'writes to sockets and files'
@@ -44,25 +44,25 @@ function rowOf(part: string): string {
   if (part.startsWith('test/')) return 'the bare proxy itself'
   if (part === 'src') return 'src: files at the top'
   if (part.startsWith('src/')) return part
-  // '(program)', and functions in C++ that no JavaScript has called.
+  // '(program)', and C++ functions without a JavaScript caller.
   return part.startsWith('(') ? NATIVE : PACKAGES
 }
 
-/** Microseconds of CPU a request by row: the main thread's shares of what an unprofiled process needs. */
+/** Returns microseconds of CPU a request by row: the profile's shares of the main thread's time without a profiler. */
 export function rowsOf({ cpu, main }: Pick<Budget, 'cpu' | 'main'>): ReadonlyMap<string, number> {
   const rows = new Map<string, number>()
   for (const { name, share } of main.parts) rows.set(rowOf(name), (rows.get(rowOf(name)) ?? 0) + share * cpu.main)
   return rows
 }
 
-/** The first budget is the bare proxy's: the last rows are ratios to it. */
+/** @param budgets begin with the bare proxy's, to which the last rows are ratios */
 export function budgetTable(budgets: readonly Budget[], titles: Readonly<Record<Name, string>>): string {
   const columns = budgets.map(rowsOf)
   const most = (row: string) => Math.max(...columns.map(column => column.get(row) ?? 0))
-  const found = [...new Set(columns.flatMap(column => [...column.keys()]))]
-  const ours = found.filter(row => row.startsWith('src')).sort((a, b) => most(b) - most(a))
+  const present = [...new Set(columns.flatMap(column => [...column.keys()]))]
+  const ours = present.filter(row => row.startsWith('src')).sort((a, b) => most(b) - most(a))
   const rows = [...FIRST, ...ours, ...LAST]
-    .filter(row => found.includes(row))
+    .filter(row => present.includes(row))
     .map(row => [row, ...columns.map(column => column.get(row)?.toFixed(1) ?? '')])
   const line = (title: string, value: (budget: Budget) => number | null, digits = 1) => [
     title,

@@ -1,4 +1,4 @@
-/** Who is compared, and how each is started: on a core of its own, in front of the same upstream. */
+/** The contestants, and how each is started: on one core, in front of the same upstream. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -27,14 +27,14 @@ export const NAMES = [
 export type Name = (typeof NAMES)[number]
 
 export interface Rig {
-  /** Everything temporary lies here. */
+  /** For all temporary files. */
   readonly folder: string
   readonly upstreamPort: number
-  /** The core that contestants run on; null where they cannot be bound to one. */
+  /** The core that contestants run on; null if they cannot be bound to one. */
   readonly core: number | null
-  /** Serving threads of the gateway; left out: one. */
+  /** Serving threads of the gateway; default: 1. */
   readonly threads?: number
-  /** An undici 8, for `bare-undici8`. */
+  /** The folder of an undici 8, for `bare-undici8`. */
   readonly undici8: string | null
 }
 
@@ -46,7 +46,7 @@ export type Runner = Name | 'translating' | 'stepping'
 
 export interface Contestant<N extends Runner = Runner> extends Target {
   readonly name: N
-  /** Resolves when it has ended by itself, as after SIGTERM. */
+  /** Sends SIGTERM; resolves when the process has exited. */
   stop(): Promise<void>
 }
 
@@ -58,7 +58,7 @@ const START_MAX_MS = 20_000
 const children = new Set<ChildProcess>()
 const folders = new Set<string>()
 
-/** However this process ends: nothing that it started is left behind, no process and no folder. */
+/** Removes every child process and temporary folder, however this process ends. */
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
   for (const folder of folders) rmSync(folder, { recursive: true, force: true })
@@ -77,13 +77,13 @@ export function temporaryFolder(): string {
   return folder
 }
 
-/** Runs a script of ours or a program, on a core where it can be bound to one. Its stdout goes to /dev/null. */
+/** Runs a program, bound to `core` if there is one. Its stdout goes to /dev/null, its stderr to the file `errors`. */
 export function launch(core: number | null, command: readonly string[], errors: string): ChildProcess {
   const [program, ...args] = core === null ? command : ['taskset', '-c', String(core), ...command]
   const stderr = openSync(errors, 'w')
   const { NODE_OPTIONS: _options, ...env } = process.env
   const child = spawn(program!, args, {
-    // The channel tells our own scripts, and the launcher's child mode, that this process was killed.
+    // Our own scripts, and the launcher's child mode, exit when this channel closes because this process was killed.
     stdio: ['ignore', 'ignore', stderr, 'ipc'],
     env: { ...env, TOLLGATE_PARENT: String(process.pid), LOG_LEVEL: 'info' },
   })
@@ -93,7 +93,7 @@ export function launch(core: number | null, command: readonly string[], errors: 
   return child
 }
 
-/** @param nodeArgs for the Node that runs it, such as `--cpu-prof` */
+/** @param nodeArgs options of Node.js, such as `--cpu-prof` */
 export async function start<N extends Runner>(
   name: N,
   rig: Rig,
@@ -108,13 +108,13 @@ export async function start<N extends Runner>(
   const errors = join(folder, 'errors.txt')
   const child = launch(rig.core, command, errors)
   const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
-  let isGone = false
+  let hasExited = false
   void ended.then(() => {
-    isGone = true
+    hasExited = true
   })
   const deadline = performance.now() + START_MAX_MS
   while (!(await answers(port))) {
-    if (isGone || performance.now() > deadline) {
+    if (hasExited || performance.now() > deadline) {
       throw new Error(`${name} did not start: ${command.join(' ')}\n${readFileSync(errors, 'utf8')}`)
     }
     await new Promise(resolve => setTimeout(resolve, 50))
@@ -166,8 +166,8 @@ async function prepare(name: Runner, place: Place): Promise<{ command: readonly 
 }
 
 /**
- * The five steps with limits that nobody reaches; the store is a file in the temporary folder. `telemetry` is `unmetered` with
- * a collector, which is the upstream: it takes anything.
+ * Writes a configuration with the five steps, limits that are never reached, and a store in the temporary folder. `telemetry` is
+ * `unmetered` with a collector: the upstream, which accepts any request.
  */
 function writeConfiguration(
   name: 'credits' | 'telemetry' | 'unmetered' | 'translating',
@@ -203,7 +203,7 @@ function writeConfiguration(
   return join(folder, 'gateway.yaml')
 }
 
-/** The steps of `unmetered` on every route, and between them those whose cost is asked for. */
+/** Writes a configuration whose routes have the steps of `unmetered`, and between them the measured steps. */
 function writeSteps({ folder, port, rig }: Place): string {
   const limit = { use: 'rate-limit', with: { per: 'key', requests: '1M per second' } }
   const { plugins, policies } = steppingFiles()
@@ -239,7 +239,7 @@ function oneDialect(upstream: string, model: ModelOf): object {
   }
 }
 
-/** For each dialect a provider, and two models: one that is asked for streams, one for whole answers. */
+/** A provider for each dialect with two models: one for streams, one for whole answers. */
 function everyDialect(upstream: string, model: ModelOf): object {
   const all = Object.entries(NATIVES)
   return {
@@ -274,7 +274,7 @@ async function createKeys(folder: string): Promise<string[]> {
   }
 }
 
-/** One worker; streams leave as they come. */
+/** One worker, and no buffering of streams. */
 function nginxConfiguration(folder: string, port: number, upstreamPort: number): string {
   const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     kind => `  ${kind}_temp_path ${join(folder, kind)};`,

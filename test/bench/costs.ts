@@ -1,17 +1,17 @@
 /**
- * What the dialects cost by themselves, without a network: a request encoded, an answer decoded, and a chunk of a stream
- * decoded and written down as the gateway writes it. CPU time of this thread, dialects in turn, so that what else the
- * machine does falls on all alike.
+ * The cost of the dialects alone, without a network: encoding a request, decoding an answer, and decoding and writing a chunk.
+ * Chunks are written as the gateway writes them. It is CPU time of this thread; dialects take turns, so that other load falls on
+ * all alike.
  */
 import type { AnswerView, Chat, ChatRequest, Dialect, Target } from '#contract'
 import { createDialect, type DialectName } from '../../src/providers/dialects/index.ts'
 import { NATIVES, type Native } from './native.ts'
 
-/** Microseconds, the median of the rounds. */
+/** Microseconds: medians of the rounds. */
 export interface Costs {
-  /** A stream comes an event at a time, as it mostly does. */
+  /** Of a stream that arrives one event at a time, as most do. */
   readonly chunk: number
-  /** The request, and its whole answer of 1 kB. */
+  /** Of a request and its whole answer of 1 kB. */
   readonly request: number
 }
 
@@ -52,7 +52,7 @@ function chunkCost(dialect: Dialect, { begin, piece, end }: Native): number {
       bytes += written(decoder.push(last)) + written(decoder.end())
     }
   })
-  if (bytes < STREAMS * STREAM_PIECES * 100) throw new Error(`${dialect.name}: the stream came to ${bytes} bytes only`)
+  if (bytes < STREAMS * STREAM_PIECES * 100) throw new Error(`${dialect.name}: the streams have ${bytes} bytes only`)
   return spent / (STREAMS * STREAM_PIECES)
 }
 
@@ -77,11 +77,11 @@ function requestCost(dialect: Dialect, { model, whole }: Native): number {
       bytes += (answer.raw ?? Buffer.from(JSON.stringify(answer.completion))).length
     }
   })
-  if (bytes < REQUESTS * 1000) throw new Error(`${dialect.name}: requests and answers came to ${bytes} bytes only`)
+  if (bytes < REQUESTS * 1000) throw new Error(`${dialect.name}: requests and answers have ${bytes} bytes only`)
   return spent / REQUESTS
 }
 
-/** A turn with instructions, a picture's worth of nothing, two tools and a result: about 1 kB. */
+/** A conversation with instructions, two tools and a tool result: about 1 kB. */
 function chatOf(): Chat {
   const tool = (name: string) => ({
     type: 'function',
@@ -109,7 +109,7 @@ function chatOf(): Chat {
   return { body, bytes, stream: false, includeUsage: false, choices: 1, requestedCap: 400, cap: 400 }
 }
 
-/** CPU microseconds of this thread. */
+/** Returns CPU microseconds of this thread. */
 function timed(work: () => void): number {
   const before = process.threadCpuUsage()
   work()

@@ -1,7 +1,7 @@
 /**
- * Loaded with `--import` into the process that is measured (counters.ts). SIGUSR2 begins a count, the next SIGUSR2 ends it and
- * writes it to the file in `?out=`. `?mode=` says which count, because each of them disturbs the others: `calls` wraps functions
- * and allocates, `bytes` does nothing but read a figure of V8, and `owners` samples allocations.
+ * The probe that counters.ts loads with `--import` into the measured process. SIGUSR2 begins a count; the next SIGUSR2 ends it and
+ * writes it to the file in `?out=`. `?mode=` selects the count, because each one disturbs the others: `calls` wraps functions
+ * and allocates. `bytes` only reads a figure of V8, and `owners` samples allocations.
  */
 import { createHook } from 'node:async_hooks'
 import { EventEmitter } from 'node:events'
@@ -12,15 +12,14 @@ import net from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { isMainThread } from 'node:worker_threads'
 
-/** The result of a count. */
 export interface Count {
-  /** Requests that reached the server, of Node's own kind. */
+  /** `request` events of Node's server. */
   readonly requests: number
   /** Calls by name, or bytes by owner. */
   readonly counts: Readonly<Record<string, number>>
 }
 
-/** A counted function: where it is, and under which name it is counted. */
+/** The counted functions, each with the name that it is counted under. */
 const WRAPPED: readonly (readonly [on: object, method: string, name: string])[] = [
   [JSON, 'parse', 'JSON.parse'],
   [JSON, 'stringify', 'JSON.stringify'],
@@ -37,14 +36,14 @@ const WRAPPED: readonly (readonly [on: object, method: string, name: string])[] 
   [Date, 'now', 'Date.now'],
   [performance, 'now', 'performance.now'],
 ]
-/** Kinds of asynchronous resources, as Node calls them. */
+/** Asynchronous resources by Node's name for their type. */
 const RESOURCES: Readonly<Record<string, string>> = {
   PROMISE: 'promises',
   TickObject: 'ticks',
   Timeout: 'timers',
   Immediate: 'immediates',
 }
-/** The bytes between two samples of allocations. */
+/** Bytes between two samples of allocations. */
 const SAMPLE_BYTES = 2048
 
 const url = new URL(import.meta.url)
@@ -108,7 +107,7 @@ function beginBytes(): () => void {
   }
 }
 
-/** V8 has it since Node 26. */
+/** Bytes allocated since the start; NaN before Node 26, whose V8 counts them. */
 function allocated(): number {
   return (getHeapStatistics() as { total_allocated_bytes?: number }).total_allocated_bytes ?? Number.NaN
 }
@@ -136,7 +135,7 @@ async function beginOwners(): Promise<() => Promise<void>> {
   }
 }
 
-/** An allocation belongs to the nearest caller with a file. */
+/** Counts an allocation for the nearest caller with a file. */
 function addOwners({ callFrame, selfSize, children }: Node, above: string): void {
   const owner = ownerOf(callFrame.url) ?? above
   counts[owner] = (counts[owner] ?? 0) + selfSize

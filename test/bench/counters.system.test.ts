@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Counters, countersTable, parseStrace } from './counters.ts'
 
-test('what strace prints', () => {
+test('the output of strace is parsed', () => {
   const text = `    calls syscall
 --------- ----------------
     12001 read
@@ -14,7 +14,7 @@ test('what strace prints', () => {
   expect(parseStrace('')).toEqual({})
 })
 
-test('a row for each count that any of them has', () => {
+test('the table has a row for each count of any contestant', () => {
   const none: Counters = {
     name: 'bare',
     calls: { ticks: 8 },

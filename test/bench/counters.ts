@@ -1,4 +1,4 @@
-/** Calls, bytes by owner and system calls of a request: counts that do not depend on how busy the machine is. */
+/** Counts of a request that do not depend on other load: calls, bytes by owner, system calls. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
@@ -7,13 +7,13 @@ import type { Bench } from './bench.ts'
 import { type Contestant, type Name, start } from './contestants.ts'
 import type { Count } from './counters-probe.ts'
 
-/** The counts of one contestant, for a request, or for a chunk of a stream. */
+/** Counts of one contestant, for a request or a chunk of a stream. */
 export interface Counters {
   readonly name: string
   readonly calls: Readonly<Record<string, number>>
   readonly bytes: number
   readonly owners: Readonly<Record<string, number>>
-  /** Of all threads; null: strace is not installed. */
+  /** Of all threads; null without strace. */
   readonly systemCalls: Readonly<Record<string, number>> | null
 }
 
@@ -21,17 +21,17 @@ type Mode = 'calls' | 'bytes' | 'owners'
 type Load = 'requests' | 'chunks'
 
 const PROBE = new URL('./counters-probe.ts', import.meta.url)
-/** Events of a stream of the upstream (upstream.ts). */
+/** Events of each stream of upstream.ts. */
 const CHUNKS = 100
 const WINDOW_MS = 2000
 
-/** Counts what requests and chunks of each contestant do. Each kind of count has a process of its own. */
+/** Counts for requests and chunks of each contestant. Each kind of count has its own process. */
 export async function measureCounters(
   bench: Bench,
   names: readonly Name[],
   progress: (text: string) => void,
 ): Promise<Counters[]> {
-  const found: Counters[] = []
+  const results: Counters[] = []
   const loads: readonly Load[] = ['requests', 'chunks']
   for (const load of loads) {
     for (const name of names) {
@@ -45,7 +45,7 @@ export async function measureCounters(
       const sampled = Object.values(owners).reduce((a, b) => a + b, 0)
       const shares = Object.entries(owners).map(([owner, size]) => [owner, (size / sampled) * bytes] as const)
       const systemCalls = load === 'requests' ? await systemCallsOf(bench, name, progress) : null
-      found.push({
+      results.push({
         name: load === 'chunks' ? `${name}, a chunk` : name,
         calls,
         bytes,
@@ -54,7 +54,7 @@ export async function measureCounters(
       })
     }
   }
-  return found
+  return results
 }
 
 async function countOf(bench: Bench, name: Name, mode: Mode, load: Load): Promise<Readonly<Record<string, number>>> {
@@ -63,7 +63,7 @@ async function countOf(bench: Bench, name: Name, mode: Mode, load: Load): Promis
   return divided(counts, each)
 }
 
-/** @param around calls the load, which is counted */
+/** @param around runs the counted load */
 async function countBetween(
   bench: Bench,
   name: Name,
@@ -110,13 +110,13 @@ async function systemCallsOf(
   return divided(parseStrace(readFileSync(out, 'utf8')), requests)
 }
 
-/** Lines of `strace -c -U calls,name`. */
+/** Parses the output of `strace -c -U calls,name`. */
 export function parseStrace(text: string): Record<string, number> {
   const rows = [...text.matchAll(/^\s*(\d+)\s+(\w+)\s*$/gm)].filter(([, , name]) => name !== 'total')
   return Object.fromEntries(rows.map(([, calls, name]) => [name!, Number(calls)]))
 }
 
-/** A table with a row for each count, in the order of the first contestant that has it. */
+/** Returns a table with a row for each count, in the order of the first contestant that has it. */
 export function countersTable(all: readonly Counters[]): string {
   const rows: [string, (counters: Counters) => number | undefined][] = [
     ...keysOf(all, each => each.calls).map(

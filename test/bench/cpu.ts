@@ -1,12 +1,12 @@
 /**
- * What a process and all its descendants have used, from Linux's /proc: CPU time by kind of thread, and memory. CPU time
- * is read in nanoseconds (schedstat), so a window of a second is measured to well below one part in a hundred.
+ * CPU time by kind of thread, and memory, of a process and all its descendants, from Linux's /proc. CPU time has a resolution of
+ * nanoseconds (schedstat), so a window of a second is measured to well below 1 %.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 
-/** In microseconds since the start of the threads that live now. */
+/** Microseconds since the start of the threads that are running now. */
 export interface CpuTime {
-  /** The first thread of each process: in Node the one that serves. */
+  /** The first thread of each process: in Node the serving thread. */
   readonly main: number
   /** The thread that writes Tollgate's ledger. */
   readonly ledger: number
@@ -14,10 +14,10 @@ export interface CpuTime {
   readonly helpers: number
 }
 
-/** As src/store/thread/mailbox-port.ts names it; the kernel keeps 15 characters. */
+/** The name in src/store/thread/mailbox-port.ts; the kernel keeps 15 characters. */
 const LEDGER_THREAD = 'tollgate-ledger'
 
-/** Why this machine cannot be measured on; null when it can. */
+/** Why this machine cannot run the benchmark; null if it can. */
 export function whyNotHere(): string | null {
   if (existsSync(`/proc/self/task/${process.pid}/schedstat`)) return null
   return 'The benchmark needs Linux with /proc/PID/task/*/schedstat: it measures CPU time by thread.'
@@ -44,7 +44,7 @@ export const cpuBetween = (from: CpuTime, to: CpuTime): CpuTime => ({
 
 export const wholeOf = ({ main, ledger, helpers }: CpuTime): number => main + ledger + helpers
 
-/** Memory in RAM in KiB: `rss` as operators see it, `pss` with shared pages divided among those who share them. */
+/** Returns memory in RAM in KiB: `rss` as operators see it, `pss` with shared pages divided among their processes. */
 export function memoryOf(pid: number): { rss: number; pss: number } {
   const sum = { rss: 0, pss: 0 }
   for (const process of treeOf(pid)) {
@@ -55,7 +55,7 @@ export function memoryOf(pid: number): { rss: number; pss: number } {
   return sum
 }
 
-/** The process and everybody below it: a launcher may run the program as a child. */
+/** Returns the process and its descendants: a launcher may run the program as a child. */
 export function treeOf(pid: number): number[] {
   const children = listOf(`/proc/${pid}/task`).flatMap(thread =>
     textOf(`/proc/${pid}/task/${thread}/children`).split(' ').filter(Boolean).map(Number),
@@ -63,7 +63,7 @@ export function treeOf(pid: number): number[] {
   return [pid, ...children.flatMap(treeOf)]
 }
 
-/** Threads end while one looks: what is gone has used nothing. */
+/** Threads may end during the reading; those count as 0. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8')

@@ -1,6 +1,6 @@
 /**
- * How long requests of one account take while another one, or strangers, fill the event loop: `npm run bench -- fairness`. Each row is
- * a gateway of its own. The quiet row of the same run is what the others are compared with.
+ * `npm run bench -- fairness`: the latency of one account while another one, or clients without a key, fill the event loop. Each
+ * row has its own gateway. Ratios are to the quiet row of the same run.
  */
 import { spawn } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,7 +10,7 @@ import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts
 import { markdown } from './report.ts'
 
 const EVERY_MS = 50
-/** Until the compiler has done its work. */
+/** For the compiler. */
 const WARM_REQUESTS = 300
 
 const ROWS: readonly (readonly [title: string, kind: FloodKind | null, connections: number, hasKey: boolean])[] = [
@@ -22,7 +22,7 @@ const ROWS: readonly (readonly [title: string, kind: FloodKind | null, connectio
   ['100 streams that are not read', 'unread answers', 100, true],
 ]
 
-/** Of the requests of one row: milliseconds in order, and how many were not answered with 200. */
+/** Requests of one row: sorted milliseconds, and the number not answered with 200. */
 export interface FairnessRow {
   readonly title: string
   readonly ms: readonly number[]
@@ -71,7 +71,7 @@ const CONFIGURATION = {
   version: 1,
   listen: '127.0.0.1:0',
   providers: { demo: { dialect: 'demo', pace: '0ms' } },
-  // The flood's answers that are not read are of the model `large`.
+  // `large` is the model of the flood's unread answers.
   models: { m: MODEL, large: MODEL },
   routes: [{ path: '/v1/chat/completions', policy: 'p' }],
 }
@@ -88,7 +88,7 @@ async function ask({ url }: Gateway, key: string): Promise<boolean> {
   return answer.ok
 }
 
-/** Requests at an even pace. */
+/** Sends requests at an even pace. */
 async function row(gateway: Gateway, key: string, seconds: number): Promise<Omit<FairnessRow, 'title'>> {
   const ms: number[] = []
   let failures = 0

@@ -11,13 +11,13 @@ const rows: readonly (readonly [name: string, text: string, count: number | null
     null,
   ],
   [
-    'with words of perf between',
+    'with messages of perf in between',
     '\nEvents enabled\nEvents disabled\n1000,,instructions:u,9,100.00,0.41,insn per cycle\n# a comment\n\n20,,instructions:k,9,50.00,,\n',
     1020,
     null,
   ],
   [
-    'two kinds of cores, older spelling, one kind not used',
+    'two kinds of cores, older spelling, one kind unused',
     '700,,cpu_core/instructions:u/,9,100.00,,\n<not counted>,,cpu_atom/instructions:u/,0,0.00,,\n30,,cpu_core/instructions:k/,9,100.00,,\n<not counted>,,cpu_atom/instructions:k/,0,0.00,,\n',
     730,
     null,
@@ -35,27 +35,27 @@ const rows: readonly (readonly [name: string, text: string, count: number | null
     'perf stat does not count instructions:u here: <not supported>',
   ],
   [
-    'none for the kernel',
+    'no counter for the kernel',
     '835000123,,instructions:u,1011994000,100.00,,\n<not supported>,,instructions:k,0,100.00,,\n',
     null,
     'perf stat does not count instructions:k here: <not supported>',
   ],
   [
-    'a line is missing',
+    'a missing line',
     '835000123,,instructions:u,1011994000,100.00,,\n',
     null,
     'perf stat does not count instructions:k here: no line',
   ],
   [
-    'not allowed',
+    'no permission',
     'Error:\nAccess to performance monitoring and observability operations is limited.\nConsider adjusting …\n',
     null,
     'perf stat: Access to performance monitoring and observability operations is limited.',
   ],
-  ['nothing at all', '', null, 'perf stat: no output'],
+  ['no output', '', null, 'perf stat: no output'],
 ]
 
-test.each(rows)('what perf stat prints: %s', (_name, text, count, why) => {
+test.each(rows)('the output of perf stat is parsed: %s', (_name, text, count, why) => {
   expect(readStat(text)).toEqual({ count, why })
 })
 
@@ -65,12 +65,12 @@ afterEach(() => {
   process.env['PATH'] = PATH
 })
 
-test('without perf the reason says so', () => {
+test('without perf the reason names the failed start', () => {
   process.env['PATH'] = '/nonexistent'
   expect(whyNoInstructions()).toMatch(/^perf does not run \(.*ENOENT.*\)$/)
 })
 
-// Time is counted by the kernel itself, so this runs also where there is no counter of instructions.
+// The kernel itself counts time, so this runs on machines without a counter of instructions too.
 const TIME = ['task-clock:u']
 const WITHOUT_PERF = whyNoInstructions(TIME)
 
@@ -82,13 +82,13 @@ testWith(WITHOUT_PERF, 'perf counts between start and stop', async () => {
     await new Promise(done => setTimeout(done, 200))
     const count = await first.stop()
     expect(count).toBeGreaterThan(0)
-    // Milliseconds of one thread: not more than have passed.
+    // Milliseconds of one thread cannot exceed the elapsed time.
     expect(count).toBeLessThanOrEqual(performance.now() - startedMs)
   } finally {
     child.kill('SIGKILL')
   }
 })
 
-testWith(WITHOUT_PERF, 'what perf cannot count rejects', async () => {
+testWith(WITHOUT_PERF, 'a process that perf cannot count is rejected', async () => {
   await expect(startCounting(2 ** 22 + 1, TIME)).rejects.toThrow('perf has ended')
 })

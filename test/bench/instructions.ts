@@ -1,23 +1,23 @@
 /**
- * Counts the instructions that a process executes, by Linux's `perf stat`. They hardly vary between runs, also on a busy
- * machine. Many virtual machines have no counter for them; then the caller gets the reason.
+ * Counts the instructions that a process executes, with Linux's `perf stat`. They hardly vary between runs, even on a busy
+ * machine. Many virtual machines do not count them; the caller then gets the reason.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 import { treeOf } from './cpu.ts'
 
-/** In the process itself, and in the kernel on its behalf. */
+/** In the process, and in the kernel on its behalf. */
 const EVENTS = ['instructions:u', 'instructions:k']
 
-/** The numbers of other languages have commas, which is what separates the fields. */
+/** Some locales write numbers with commas, which separate the fields. */
 const environment = () => ({ ...process.env, LC_ALL: 'C' })
 
 export type Stat =
-  /** The sum of all events. */
+  /** `count` is the sum of all events. */
   { readonly count: number; readonly why: null } | { readonly count: null; readonly why: string }
 
-/** Why this machine cannot count instructions; null when it can. */
+/** Why this machine cannot count instructions; null if it can. */
 export function whyNoInstructions(events: readonly string[] = EVENTS): string | null {
   const args = ['stat', '-x,', '-e', events.join(','), '--', process.execPath, '--version']
   const { error, stderr } = spawnSync('perf', args, { encoding: 'utf8', env: environment() })
@@ -27,7 +27,7 @@ export function whyNoInstructions(events: readonly string[] = EVENTS): string | 
 
 /**
  * Reads what `perf stat -x,` prints: `value,unit,event,run time,share of time counted,…` (perf-stat(1), "CSV FORMAT").
- * Processors with two kinds of cores have a line for each kind, such as `cpu_core/instructions/u`: they are added.
+ * Processors with two kinds of cores have a line for each kind, such as `cpu_core/instructions/u`; their counts are added.
  * Every event must have at least one value.
  */
 export function readStat(text: string, events: readonly string[] = EVENTS): Stat {
@@ -41,8 +41,8 @@ export function readStat(text: string, events: readonly string[] = EVENTS): Stat
     else missing.set(event, value)
   }
   if (counts.size === 0 && missing.size === 0) {
-    const said = text.split('\n').find(line => line.trim() !== '' && line.trim() !== 'Error:')
-    return { count: null, why: `perf stat: ${said?.trim() ?? 'no output'}` }
+    const message = text.split('\n').find(line => line.trim() !== '' && line.trim() !== 'Error:')
+    return { count: null, why: `perf stat: ${message?.trim() ?? 'no output'}` }
   }
   const absent = events.find(event => !counts.has(event))
   if (absent !== undefined) {
@@ -52,11 +52,11 @@ export function readStat(text: string, events: readonly string[] = EVENTS): Stat
 }
 
 export interface Counting {
-  /** Resolves with what was counted; rejects when perf could not count. */
+  /** Resolves with the count; rejects if perf could not count. */
   stop(): Promise<number>
 }
 
-/** Counts in a process, everybody below it, and threads that they begin. Resolves when it counts. */
+/** Counts for a process, its descendants and threads that they start. Resolves when counting has begun. */
 export async function startCounting(pid: number, events: readonly string[] = EVENTS): Promise<Counting> {
   const control = ['-D', '-1', '--control', 'fd:3,4']
   const args = ['stat', '-x,', '-e', events.join(','), ...control, '-p', treeOf(pid).join(',')]
@@ -66,23 +66,23 @@ export async function startCounting(pid: number, events: readonly string[] = EVE
     text += piece
   })
   const [commands, answers] = [perf.stdio[3] as Duplex, perf.stdio[4] as Duplex]
-  // What breaks here ends perf, which is noticed.
+  // An error of a pipe means that perf ends, which `ended` reports.
   for (const pipe of [commands, answers]) pipe.on('error', () => {})
   const closed = once(perf, 'close')
-  const gone = closed.then(() => {
+  const ended = closed.then(() => {
     throw new Error(`perf has ended: ${readStat(text, events).why ?? text}`)
   })
-  gone.catch(() => {})
-  const tell = async (command: string) => {
+  ended.catch(() => {})
+  const sendCommand = async (command: string) => {
     const answered = once(answers, 'data')
     answered.catch(() => {})
     commands.write(`${command}\n`)
-    await Promise.race([answered, gone])
+    await Promise.race([answered, ended])
   }
-  await tell('enable')
+  await sendCommand('enable')
   return {
     async stop() {
-      await tell('disable')
+      await sendCommand('disable')
       perf.kill('SIGINT')
       await closed
       const { count, why } = readStat(text, events)

@@ -1,11 +1,11 @@
 /**
- * What a durable hold and settle cost, with the commits in the serving thread and in their own:
+ * The cost of a durable hold and settle, with commits in the serving thread and in a thread of their own:
  *
  *     node test/bench/ledger.ts [ROUNDS] [FOLDER]
  *
- * Rounds are interleaved, because a shared machine drifts; of each figure the best round and the median are shown.
- * CPU is the whole process's, without the kernel's threads; `main` is that of the serving thread alone. Chunks are paced
- * beside 2000 charges a second; how long the serving thread waited for a core (Linux tells) is not counted as lateness.
+ * Rounds are interleaved, because the load of a shared machine drifts. Each figure has its best round and its median.
+ * CPU is that of the whole process without the kernel's threads; `main` is that of the serving thread. Chunks are paced during
+ * 2000 charges a second. Time that the serving thread waits for a core (from Linux) does not count as lateness.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -83,7 +83,7 @@ async function exchange(store: LocalStore, accountId: string): Promise<void> {
   await store.ledger.settle(aSettle({ exchange: id }))
 }
 
-/** As many as can be, so many at a time; how many they were. */
+/** Runs exchanges at full load, `IN_FLIGHT` at a time; returns their number. */
 async function saturate(store: LocalStore, accounts: readonly string[], durationMs: number): Promise<number> {
   const endAt = performance.now() + durationMs
   let count = 0
@@ -110,7 +110,7 @@ async function saturated(
   note('saturated, 64 in flight: operations a commit', writes, (2 * count) / (commits() - before[0]))
 }
 
-/** An open loop: one every 2 ms, whatever becomes of those before. */
+/** An open loop: one exchange every 2 ms, without waiting for the previous ones. */
 async function atHalfAThousand(writes: string, store: LocalStore, accounts: readonly string[]): Promise<void> {
   const took: number[] = []
   const under: Promise<void>[] = []
@@ -140,7 +140,7 @@ async function atHalfAThousand(writes: string, store: LocalStore, accounts: read
   }
 }
 
-/** In microseconds. */
+/** Returns a function that returns the CPU microseconds since this call. */
 function cpuSince(): () => { all: number; main: number } {
   const [all, main] = [process.cpuUsage(), process.threadCpuUsage()]
   return () => {
@@ -149,7 +149,7 @@ function cpuSince(): () => { all: number; main: number } {
   }
 }
 
-/** How long the serving thread has waited for a core, in milliseconds (proc(5), schedstat); 0 where nobody counts it. */
+/** Milliseconds that the serving thread has waited for a core (proc(5), schedstat); 0 if the kernel does not count them. */
 function waited(): number {
   const file = `/proc/self/task/${process.pid}/schedstat`
   return existsSync(file) ? Number(readFileSync(file, 'utf8').split(' ')[1]) / 1e6 : 0

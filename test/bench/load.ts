@@ -1,6 +1,6 @@
 /**
- * The clients of the benchmark. Started by run.ts, which gives it one job after the other. It reads the gateway's CPU time
- * itself, so that the time and the count of what was answered belong to the same window.
+ * The clients of the benchmark, started by run.ts, which sends one job after the other. This process also reads the gateway's CPU
+ * time, so that the time and the number of answers belong to the same window.
  */
 import { Worker } from 'node:worker_threads'
 import { type CpuTime, cpuBetween, cpuOf, memoryOf } from './cpu.ts'
@@ -11,21 +11,21 @@ export interface Target {
   readonly port: number
   /** The root of the process tree whose CPU time is read; null for none. */
   readonly pid: number | null
-  /** In rotation, one request each. */
+  /** Used in rotation, one per request. */
   readonly keys: readonly string[]
-  /** Where chat requests go; default: /v1/chat/completions. */
+  /** The path of chat requests; default: /v1/chat/completions. */
   readonly path?: string
 }
 
-/** `stream-…` and `json-…`: as a provider of that dialect answers, without a pause. */
+/** `stream-…` and `json-…`: answers of a provider of that dialect, without a pause. */
 export type Model = 'json-1k' | 'json-16k' | 'paced' | 'open' | `stream-${string}` | `json-${string}`
 
 export type Job =
-  /** So many connections, each with the next request as soon as the last is answered. */
+  /** Each connection sends its next request as soon as the last is answered. */
   | { readonly kind: 'saturate'; readonly connections: number; readonly countsInstructions?: boolean }
-  /** So many requests a second, whatever becomes of those before. */
+  /** An open loop: a request is sent when it is due, without waiting for the previous ones. */
   | { readonly kind: 'rate'; readonly perSecond: number }
-  /** So many streams that stay open, begun at 500 a second; they end with the job `close`. */
+  /** Opens `count` streams at 500 a second; they stay open until the job `close`. */
   | { readonly kind: 'open'; readonly count: number }
   | { readonly kind: 'close' }
 
@@ -38,19 +38,19 @@ export interface JobOptions {
 
 export interface Result {
   readonly seconds: number
-  /** Answers that ended in the window. */
+  /** Answers completed in the window. */
   readonly answers: number
-  /** Events of streams that came in the window. */
+  /** Stream events received in the window. */
   readonly events: number
-  /** Microseconds of the gateway in the window; null without a process. */
+  /** Microseconds of the gateway's CPU in the window; null without a process. */
   readonly cpu: CpuTime | null
-  /** Of the gateway, for each answer; null where they are not counted. */
+  /** Of the gateway, per answer; null if they are not counted. */
   readonly instructions: number | null
   /** MiB in RAM at the end of the window; null without a process. */
   readonly rss: number | null
   /**
-   * Milliseconds to the end of an answer, or for streams at a rate to the first event. At a rate they begin at the moment
-   * for which the request was planned, else when it was sent. Null when nothing was answered.
+   * Milliseconds to the end of an answer, or for streams at a rate to the first event. At a rate, time begins when the request
+   * is due, otherwise when it is sent. Null without an answer.
    */
   readonly latency: Latency | null
 }
@@ -60,10 +60,10 @@ export interface Latency {
   readonly p99: number
 }
 
-/** The window begins after the reading of /proc, which takes a few milliseconds in which nothing is sent. */
+/** The window begins after /proc was read, which blocks sending for a few milliseconds. */
 const AFTER_READING_MS = 50
 const OPENING_PER_SECOND = 500
-/** After the window, for what is still under way. */
+/** For requests still in progress after the window. */
 const PATIENCE_MS = 20_000
 
 const NOTHING: Result = { seconds: 0, answers: 0, events: 0, cpu: null, instructions: null, rss: null, latency: null }
@@ -122,8 +122,8 @@ async function saturate(
   }
   wires.forEach(next)
 
-  function fail(what: string): void {
-    reject(new Error(what))
+  function fail(reason: string): void {
+    reject(new Error(reason))
   }
   try {
     await Promise.race([sleep(options.warmMs), broken])
@@ -137,7 +137,7 @@ async function saturate(
     isMeasured = false
     const counted = { answers: answers - before.answers, events: events - before.events }
     const read = window.close()
-    // Of a window of its own, a little longer: perf says when it has begun and when it has stopped.
+    // perf counts in its own, slightly longer window: it confirms its start and its end.
     const instructions = counting && (await counting.stop())
     const each = instructions === null ? null : instructions / (answers - countedFrom)
     const rss = pid === null ? null : memoryOf(pid).rss / 1024
@@ -148,7 +148,7 @@ async function saturate(
   }
 }
 
-/** Planned moments come from a thread that sleeps exactly; the event loop's own timers are a millisecond coarse. */
+/** A thread with precise sleeps signals due requests: timers of the event loop have a resolution of a millisecond. */
 async function atRate(perSecond: number, options: JobOptions): Promise<Result> {
   const { promise: broken, reject } = Promise.withResolvers<never>()
   const requests = requestsOf(options)
@@ -156,13 +156,13 @@ async function atRate(perSecond: number, options: JobOptions): Promise<Result> {
   const all: Wire[] = []
   const latencies: number[] = []
   const isStream = options.model === 'paced'
-  let [sent, underWay, answers, events] = [0, 0, 0, 0]
+  let [sent, inProgress, answers, events] = [0, 0, 0, 0]
   let counts = (_plannedMs: number) => false
 
   const send = (plannedMs: number): void => {
     const wire = free.pop() ?? open()
     let isFirst = true
-    underWay++
+    inProgress++
     const note = () => {
       if (counts(plannedMs)) latencies.push(now() - plannedMs)
     }
@@ -175,7 +175,7 @@ async function atRate(perSecond: number, options: JobOptions): Promise<Result> {
         },
       }),
       onEnd() {
-        underWay--
+        inProgress--
         answers++
         free.push(wire)
         if (!isStream) note()
@@ -183,7 +183,7 @@ async function atRate(perSecond: number, options: JobOptions): Promise<Result> {
     })
   }
   const open = (): Wire => {
-    const wire = openWire(options.target.port, what => reject(new Error(what)))
+    const wire = openWire(options.target.port, reason => reject(new Error(reason)))
     all.push(wire)
     return wire
   }
@@ -206,8 +206,9 @@ async function atRate(perSecond: number, options: JobOptions): Promise<Result> {
     const read = window.close()
     ticker.stop()
     const deadline = now() + PATIENCE_MS
-    while (underWay > 0) {
-      if (now() > deadline) throw new Error(`${underWay} answers did not end`)
+    while (inProgress > 0) {
+      if (now() > deadline)
+        throw new Error(`${inProgress} answers did not end within ${PATIENCE_MS} ms after the window`)
       await Promise.race([sleep(20), broken])
     }
     return { ...read, ...counted, instructions: null, rss: null, latency: latencyOf(latencies) }
@@ -222,7 +223,7 @@ async function openMany(count: number, options: JobOptions): Promise<Result> {
   const requests = requestsOf(options)
   let begun = 0
   const begin = (place: number): void => {
-    const wire = openWire(options.target.port, what => reject(new Error(what)))
+    const wire = openWire(options.target.port, reason => reject(new Error(reason)))
     let isFirst = true
     openStreams.push(wire)
     wire.send(requests[place % requests.length]!, {
@@ -230,7 +231,7 @@ async function openMany(count: number, options: JobOptions): Promise<Result> {
         if (isFirst) begun++
         isFirst = false
       },
-      onEnd: () => reject(new Error('a stream ended that should stay open')),
+      onEnd: () => reject(new Error('a stream ended although it should stay open')),
     })
   }
   for (let place = 0; place < count; place++) {
@@ -239,7 +240,7 @@ async function openMany(count: number, options: JobOptions): Promise<Result> {
   }
   const deadline = now() + PATIENCE_MS
   while (begun < count) {
-    if (now() > deadline) throw new Error(`only ${begun} of ${count} streams have begun`)
+    if (now() > deadline) throw new Error(`only ${begun} of ${count} streams began within ${PATIENCE_MS} ms`)
     await Promise.race([sleep(20), broken])
   }
   await Promise.race([sleep(options.windowMs), broken])
@@ -265,7 +266,7 @@ function openWindow(pid: number | null): { close(): Pick<Result, 'seconds' | 'cp
   }
 }
 
-/** Calls back at startMs and every stepMs after, to within a tenth of a millisecond. */
+/** Calls `onTick` at startMs and every stepMs after it, accurate to 0.1 ms. */
 function startTicker(startMs: number, stepMs: number, onTick: () => void): { stop(): void } {
   const ticks = new Int32Array(new SharedArrayBuffer(8))
   let isOver = false
@@ -283,9 +284,9 @@ function startTicker(startMs: number, stepMs: number, onTick: () => void): { sto
   worker.unref()
   const listen = (): void => {
     while (!isOver) {
-      const seen = Atomics.load(ticks, 0)
-      if (seen > 0) onTick()
-      const change = Atomics.waitAsync(ticks, 0, seen)
+      const count = Atomics.load(ticks, 0)
+      if (count > 0) onTick()
+      const change = Atomics.waitAsync(ticks, 0, count)
       if (change.async) return void change.value.then(listen)
     }
   }
@@ -299,7 +300,7 @@ function startTicker(startMs: number, stepMs: number, onTick: () => void): { sto
   }
 }
 
-/** Whole requests, one for each key, as an SDK sends them. */
+/** Returns a complete request for each key, as an SDK sends it. */
 function requestsOf({ target, model }: JobOptions): readonly Buffer[] {
   const body = bodyOf(model)
   return target.keys.map(key =>

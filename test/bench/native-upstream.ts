@@ -1,7 +1,7 @@
 /**
- * A provider of every dialect: one thread, raw sockets, answers that were put together beforehand. Which dialect it is
- * says the first part of the path (`/anthropic/v1/messages`). Streams have 400 pieces, without a pause, each in a write of its own
- * as long as the other side reads. Started like upstream.ts, and tells its port as it does.
+ * A provider of every dialect: one thread, raw sockets and prepared answers. The first part of the path is the dialect
+ * (`/anthropic/v1/messages`). Streams have 400 pieces without a pause, each in its own write, with backpressure. It is started
+ * like upstream.ts and sends its port to its parent.
  */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { NATIVES, type Native } from './native.ts'
@@ -11,7 +11,7 @@ const END_OF_HEAD = Buffer.from('\r\n\r\n')
 
 interface Prepared {
   readonly whole: Buffer
-  /** The head and what comes before the text. */
+  /** The response head, and the events before the text. */
   readonly begin: Buffer
   readonly piece: Buffer
   readonly end: Buffer
@@ -30,7 +30,7 @@ function serve(socket: Socket): void {
     unread = isWhole(request) ? null : request
     if (unread === null) answer(socket, request.toString('latin1'))
   })
-  // A gateway that ends its connections is none of ours.
+  // The gateway may reset its connections.
   socket.on('error', () => {})
 }
 
@@ -41,11 +41,11 @@ function isWhole(request: Buffer): boolean {
   return request.length >= headEnd + END_OF_HEAD.length + Number(length)
 }
 
-/** That a stream is wanted stands in the path of some dialects and in the body of the others. */
+/** Some dialects request a stream by the path, the others by the body. */
 function answer(socket: Socket, request: string): void {
   const [, path = '', dialect = ''] = /^POST (\/([^/ ]+)[^ ]*)/.exec(request) ?? []
   const native = prepared.get(dialect)
-  if (!native) throw new Error(`nobody is at ${path}`)
+  if (!native) throw new Error(`no dialect has the path ${path}`)
   const body = request.slice(request.indexOf('\r\n\r\n'))
   if (/stream/i.test(path) || body.includes('"stream":true')) stream(socket, native)
   else socket.write(native.whole)

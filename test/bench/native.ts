@@ -1,17 +1,17 @@
 /**
- * The same answer in the format of every dialect, so that what is compared is the translation and nothing else: a stream
- * of pieces of text, and a whole answer of about 1 kB.
+ * The same answer in the format of every dialect, so that only translation is compared. It is a stream of pieces of text, or a whole
+ * answer of about 1 kB.
  */
 import { event } from '../providers/dialects/bedrock/frames.ts'
 
-/** One dialect's way to say it. */
+/** The answer in one dialect. */
 export interface Native {
-  /** What a base URL of the dialect ends in. */
+  /** The end of the dialect's base URL. */
   readonly path: string
-  /** A name that the dialect takes for a model. */
+  /** A model id that the dialect accepts. */
   readonly model: string
   readonly streamType: string
-  /** A stream: what comes before the text, one piece of it, and what comes after so many of them. */
+  /** A stream: its beginning, one piece of text, and its end after `pieces` of them. */
   readonly begin: Buffer
   readonly piece: Buffer
   end(pieces: number): Buffer
@@ -30,7 +30,7 @@ const named = (...values: readonly { readonly type: string; readonly [field: str
   Buffer.from(values.map(one => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`).join(''))
 const withDone = (bytes: Buffer) => Buffer.concat([bytes, Buffer.from('data: [DONE]\n\n')])
 
-/** The events of the Messages API; each host frames them in its own way. */
+/** Events of the Messages API; each host frames them differently. */
 const MESSAGE = { id: 'msg_01XFDUDYJgAACzvnptvVoYEL', type: 'message', role: 'assistant', model: 'claude-sonnet-5' }
 const START = [
   {
@@ -47,8 +47,8 @@ const stopped = (output_tokens: number) => [
 ]
 
 /**
- * Providers by the dialect under which the gateway knows them; `openai` is what the others are compared to. Vertex AI
- * sends the same bytes as Gemini and Anthropic do.
+ * Answers by the gateway's name of the dialect; the others are compared to `openai`. Vertex AI is omitted: it sends the same bytes
+ * as Gemini and Anthropic.
  */
 export const NATIVES: Readonly<Record<string, Native>> = {
   openai: openAi(),

@@ -1,12 +1,12 @@
 /**
- * What the dashboard's pages cost in a store that has seen a lot: every reading route of the account API, asked over HTTP
- * for an ordinary account, for the largest one, and by an operator, with the plans of the statements behind them.
+ * The latency of the dashboard's pages with a large store: every reading route of the account API, over HTTP. The callers are an
+ * ordinary account, the largest ones and an operator. It also prints the query plans.
  *
  *     node test/bench/pages.ts [ENTRIES] [ACCOUNTS] [FOLDER]        (1000000 10000)
  *
- * A tenth of all exchanges is one account's; the others are spread over ninety days. A further account is as heavy as usage
- * gets: a hundred keys used each of five models in every hour of 31 days. What is too much for one answer is refused, and
- * that has to be quick too. The store is kept in FOLDER when one is named, and used again.
+ * Exchanges are spread over 90 days, and one account has a tenth of them. Another account has the largest possible usage: 100 keys
+ * used each of five models in every hour of 31 days. Reports that are too large for one answer are refused, which must be quick
+ * too. With FOLDER, the store is kept there and reused.
  */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -40,7 +40,7 @@ const HEAVY = 'heavy@example.com'
 const HEAVY_DAYS = 31
 const HEAVY_KEYS = 100
 const HEAVY_MODELS = 5
-/** Nobody signs in with it: sessions are made by the store. */
+/** Never verified: the store creates the sessions. */
 const PASSWORD = '$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo'
 
 const startedAt = Date.now()
@@ -61,7 +61,7 @@ try {
   if (KEPT === undefined) rmSync(folder, { recursive: true })
 }
 
-/** Accounts, keys, and exchanges through the store's own verbs: what they leave behind is what a gateway leaves. */
+/** Creates accounts, keys and exchanges through the store's own functions, so that the rows are those of a gateway. */
 async function fill(store: LocalStore): Promise<void> {
   const ids = createIds(clock)
   const accounts: { id: string; keys: string[] }[] = []
@@ -111,7 +111,7 @@ async function anAccount(store: LocalStore, number: number): Promise<{ id: strin
   return { id, keys }
 }
 
-/** Its usage is written past the ledger, which would need a month for it; its entries and receipts are few. */
+/** Writes usage directly, because the ledger would need a month for it. The account has few entries and receipts. */
 async function addHeavy(store: LocalStore): Promise<void> {
   const membership = { name: 'heavy', plan: 'default', credit: 10n ** 12n }
   const { accountId } = await store.people.create({ email: HEAVY, password: PASSWORD, role: 'member', membership })
@@ -176,7 +176,7 @@ async function measure(store: LocalStore): Promise<void> {
   origin = `http://127.0.0.1:${await listen(server, { host: '127.0.0.1', port: 0 })}`
   const from = new Date(startedAt - DAYS * DAY_MS).toISOString()
   const receipts = '/api/receipts?limit=50'
-  const forAnybody = [
+  const forMembers = [
     '/api/session',
     '/api/account',
     '/api/keys',
@@ -214,10 +214,10 @@ async function measure(store: LocalStore): Promise<void> {
     `/api/operator/usage?by=model&step=day&from=${from}`,
   ]
   console.log(`${ENTRIES} entries, ${ACCOUNTS} accounts; milliseconds, aim ${AIM_MS}\n`)
-  console.log('| asked by | route | answer, kB | p50 | p99 |\n|---|---|--:|--:|--:|')
+  console.log('| caller | route | answer, kB | p50 | p99 |\n|---|---|--:|--:|--:|')
   for (const [email, routes] of [
-    [ORDINARY, forAnybody],
-    [LARGE, forAnybody],
+    [ORDINARY, forMembers],
+    [LARGE, forMembers],
     [HEAVY, forHeavy],
     [OPERATOR, forOperators],
   ] as const) {
@@ -234,7 +234,8 @@ async function measure(store: LocalStore): Promise<void> {
         bytes = Buffer.byteLength(text)
         if (answer.status === 200) continue
         refused = ` ${answer.status}`
-        if (email !== HEAVY || answer.status !== 400) throw new Error(`${route} answered ${answer.status}`)
+        if (email !== HEAVY || answer.status !== 400)
+          throw new Error(`${route} answered ${answer.status}, expected 200`)
       }
       const { p50Ms, p99Ms } = summary(times)
       const shown = route.replace(/from=([^&]+)/, (_, time) => {
@@ -250,7 +251,7 @@ async function measure(store: LocalStore): Promise<void> {
   server.close()
 }
 
-/** What SQLite will do for each statement of the reports: a SCAN of a table that grows would be a page that slows down. */
+/** Prints SQLite's query plan for each statement of the reports. A SCAN of a growing table would slow its page down. */
 function plans(): void {
   const database = connect(path, { readOnly: true })
   const statements: string[] = []

@@ -1,9 +1,9 @@
-/** Reads what `node --cpu-prof` has written: which functions a thread spent its time in, each without those it called. */
+/** Reads the profiles of `node --cpu-prof`: the time of each function of a thread, without its callees. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
-/** As V8 writes it. */
+/** V8's format. */
 interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number
@@ -11,45 +11,45 @@ interface CpuProfile {
     readonly children?: readonly number[]
   }[]
   readonly samples: readonly number[]
-  /** Microseconds since the sample before. */
+  /** Microseconds since the previous sample. */
   readonly timeDeltas: readonly number[]
-  /** Microseconds, as `endTime`. */
+  /** Microseconds, like `endTime`. */
   readonly startTime: number
   readonly endTime: number
 }
 
 export interface Spent {
   readonly name: string
-  /** Of the thread's time when it was not idle: 0 to 1. */
+  /** Share of the thread's busy time: 0 to 1. */
   readonly share: number
 }
 
 export interface ThreadProfile {
-  /** The most expensive first. */
+  /** Most expensive first. */
   readonly functions: readonly Spent[]
-  /** By part of the program: the nearest caller that says so decides for what the runtime does itself. */
+  /** By part of the program. Functions of the runtime count for their nearest caller that has a part. */
   readonly parts: readonly Spent[]
-  /** Of main: what it takes to hand operations to the thread that writes and to take its answers. */
+  /** Share of the main thread's time: sending operations to the writer thread and receiving its answers. */
   readonly messaging: number
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const ROOT_URL = pathToFileURL(ROOT).href
 
-/** Between the request for an operation and its answer after the commit. */
+/** The code between a ledger operation and its answer after the commit. */
 const isMessaging = (file: string) => file.startsWith('src/store/thread/')
 
 /**
- * The profiles of the main thread and, where there is one, of the ledger's, in a folder of a single process.
- * @param lastMs only so long before the process ended: what comes before is its start, and code that is not compiled yet
+ * Reads the profiles of the main thread and, if there is one, of the ledger's, from the folder of a single process.
+ * @param lastMs the part before the end of the process to read: before it, the process starts and its code is not compiled yet
  */
 export function readProfiles(folder: string, lastMs: number): { main: ThreadProfile; ledger: ThreadProfile | null } {
-  // CPU.DATE.TIME.PID.THREAD.NUMBER.cpuprofile; the main thread is 0.
+  // CPU.DATE.TIME.PID.THREAD.NUMBER.cpuprofile; thread 0 is the main thread.
   const files = readdirSync(folder).filter(name => name.endsWith('.cpuprofile'))
   const fileOf = (isMain: boolean) => files.find(name => (name.split('.')[4] === '0') === isMain)
   const read = (name: string) => profileOf(JSON.parse(readFileSync(join(folder, name), 'utf8')) as CpuProfile, lastMs)
   const main = fileOf(true)
-  if (main === undefined) throw new Error(`there is no profile of a main thread in ${folder}`)
+  if (main === undefined) throw new Error(`${folder} has no profile of a main thread`)
   const ledger = fileOf(false)
   return { main: read(main), ledger: ledger === undefined ? null : read(ledger) }
 }
@@ -73,7 +73,7 @@ function profileOf({ nodes, samples, timeDeltas, startTime, endTime }: CpuProfil
     if (isMessaging(ownerOf(id))) messaging += spent
   }
 
-  /** The file of the nearest caller that has one outside of the runtime. */
+  /** Returns the file of the nearest caller outside the runtime. */
   function ownerOf(id: number): string {
     for (let at: number | undefined = id; at !== undefined; at = parents.get(at)) {
       const file = fileOf(frames.get(at)!.url)
@@ -101,12 +101,12 @@ function profileOf({ nodes, samples, timeDeltas, startTime, endTime }: CpuProfil
   return { functions: sorted(functions), parts: sorted(parts), messaging: messaging / all }
 }
 
-/** The ledger's thread has no event loop, so the profiler does not know when it is idle: when it waits in its `sleep`. */
+/** The ledger's thread has no event loop, so the profiler does not see that it is idle while it waits in its `sleep`. */
 function isWaiting(functionName: string, file: string): boolean {
   return functionName === 'sleep' && file === 'src/store/thread/writer-thread.ts'
 }
 
-/** Functions of the runtime that are a system call: they are shown by themselves. */
+/** Functions of the runtime that make a system call; they have their own row. */
 export const SYSTEM_CALLS = /^(writev|writeUtf8String|writeLatin1String|writeBuffer|writeAsciiString)$/
 
 function nameOfPart(file: string): string {
@@ -117,7 +117,7 @@ function nameOfPart(file: string): string {
   return dirname(file).split('/').slice(0, 3).join('/')
 }
 
-/** Relative to the repository; empty for what V8 and Node have in C++. */
+/** Returns the path relative to the repository; empty for C++ functions of V8 and Node. */
 function fileOf(url: string): string {
   return url.startsWith(ROOT_URL) ? relative(ROOT, fileURLToPath(url)) : url
 }

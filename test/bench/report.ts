@@ -1,49 +1,49 @@
-/** The figures of all rounds as tables for a README: medians and bests, ratios within a round, and what was aimed at. */
+/** The figures of all rounds as tables for a README: medians, bests, ratios within a round, and aims. */
 import type { Name } from './contestants.ts'
 import { type CpuTime, wholeOf } from './cpu.ts'
 
-/** One contestant in one round. */
+/** Figures of one contestant in one round. */
 export interface Round {
   readonly 'json-1k'?: Saturated
   readonly 'json-16k'?: Saturated
   /** Milliseconds at a fixed rate. */
   readonly rate?: { readonly p50: number; readonly p99: number; readonly cpu: CpuTime | null }
-  /** Paced streams: microseconds of CPU a chunk, milliseconds to the first one. */
+  /** Paced streams: microseconds of CPU a chunk, and milliseconds to the first one. */
   readonly streams?: { readonly cpu: CpuTime | null; readonly first50: number; readonly first99: number }
 }
 
-/** With as many requests under way as there are connections. */
+/** Figures with one request in progress on each connection. */
 export interface Saturated {
   /** Microseconds of CPU a request. */
   readonly cpu: CpuTime
-  /** A request; null where they are not counted. */
+  /** Per request; null if they are not counted. */
   readonly instructions: number | null
-  /** By the clock. */
+  /** Requests a second of elapsed time. */
   readonly perSecond: number
   /** Milliseconds from sending a request to the end of its answer. */
   readonly p50: number
   readonly p99: number
-  /** MiB in RAM at the end. */
+  /** MiB in RAM at the end of the window. */
   readonly rss: number
 }
 
 export interface Memory {
-  /** MiB, a while after the start. */
+  /** MiB, two seconds after the start. */
   readonly idle: number
-  /** KiB for each of many open streams. */
+  /** KiB for each of 2,000 open streams. */
   readonly perStream: number
 }
 
 export interface Measured {
   readonly machine: string
   readonly conditions: string
-  /** Why instructions are not counted; null when they are. */
+  /** Why instructions are not counted; null if they are. */
   readonly uncounted: string | null
-  /** In the order in which they are shown; `direct` is among them. */
+  /** In display order, including `direct`. */
   readonly names: readonly Name[]
   readonly rounds: ReadonlyMap<Name, readonly Round[]>
   readonly memory: ReadonlyMap<Name, Memory>
-  /** Of the main thread's time with credits: 0 to 1; null when it was not measured. */
+  /** Share of the main thread's time with credits: 0 to 1; null if it was not measured. */
   readonly messaging: number | null
 }
 
@@ -75,7 +75,7 @@ const cpuOfChunk: Pick = round => (round.streams?.cpu ? wholeOf(round.streams.cp
 
 export function tables(measured: Measured): string {
   const { uncounted } = measured
-  const note = uncounted === null ? [] : [`Instructions a request are left out: ${uncounted}.`, '']
+  const note = uncounted === null ? [] : [`Instructions a request are omitted: ${uncounted}.`, '']
   return [measured.machine, '', measured.conditions, '', ...note, figures(measured), '', aims(measured)].join('\n')
 }
 
@@ -211,7 +211,7 @@ function aims(measured: Measured): string {
     if (value === null) return []
     const digits = aim.unit === '×' || aim.unit === 'ms' ? 2 : 0
     const beyond = value - aim.most
-    // As it is shown, so that the words fit the figures beside them.
+    // Compares the rounded value, so that the verdict matches the displayed figure.
     const isMet = Number(value.toFixed(digits)) <= aim.most
     const verdict = isMet ? 'met' : `missed by ${((beyond / aim.most) * 100).toFixed(0)} %`
     return [[aim.what, `≤ ${aim.most} ${aim.unit}`, `${value.toFixed(digits)} ${aim.unit}`, verdict]]
@@ -223,13 +223,13 @@ function valuesOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
   return (rounds.get(name) ?? []).map(pick).filter(value => value !== null)
 }
 
-/** Against the bare proxy of the same round. */
+/** Ratios to the bare proxy of the same round. */
 function ratiosOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
   const bare = rounds.get('bare') ?? []
   return pairs(rounds.get(name) ?? [], bare, pick, (value, other) => value / other)
 }
 
-/** Beyond what the upstream took by itself in the same round. */
+/** Differences from the upstream without a gateway in the same round. */
 function addedOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
   return pairs(rounds.get(name) ?? [], rounds.get('direct') ?? [], pick, (value, other) => value - other)
 }

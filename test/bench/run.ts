@@ -1,9 +1,9 @@
 /**
- * `npm run bench`: what Tollgate costs, beside the least that a proxy in Node can be, and nginx where it is installed.
+ * `npm run bench`: the cost of Tollgate, compared with a minimal proxy in Node and, if it is installed, nginx.
  *
- * The first figure is CPU time a request of the gateway's whole process tree, because time by the clock swings with
- * whatever else the machine does. All run at once, each idle but the one that is measured; rounds are interleaved and
- * their order is rotated, and ratios are made within a round. Not a test: nothing fails for being slow.
+ * The main figure is CPU time per request of the gateway's whole process tree, because elapsed time varies with other load. All
+ * contestants run at once, but only the measured one has work. Rounds are interleaved and rotated, and ratios are computed
+ * within a round. No figure is asserted.
  */
 import { type ChildProcess, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,32 +27,32 @@ import { measureTranslation, type Translation, translationTable } from './transl
 
 const HELP = `npm run bench -- [parts] [options]
 
-  profile          only where the CPU time of a request goes, by part of the program (2 minutes);
-                   --only says of whom, default: unmetered,credits
-  counters         only what a request does: promises, bytes allocated, header calls, system calls;
+  profile          only the CPU time of a request by part of the program (2 minutes);
+                   --only selects the contestants, default: unmetered,credits
+  counters         only counts of a request: promises, bytes allocated, header calls, system calls;
                    exact on a busy machine too (2 minutes)
-  scale            only what more threads give, and, with --postgres, a store in PostgreSQL (5 minutes)
-  fairness         only what requests of one account suffer from floods of another (2 minutes)
-  steps            only what a step of a policy costs (3 minutes)
-  translation      only what translation costs
+  scale            only the gain of more threads and, with --postgres, a store in PostgreSQL (5 minutes)
+  fairness         only the latency of one account during floods of another (2 minutes)
+  steps            only the cost of a policy step (3 minutes)
+  translation      only the cost of translation
 
   --rounds N       rounds, each with every contestant (5)
   --seconds S      length of each measurement (3)
   --only A,B       of ${NAMES.filter(name => name !== 'direct').join(', ')};
-                   bare is always there, because ratios are to it; and steps and translation,
-                   which by themselves leave out everything else
+                   also steps and translation, which alone exclude everything else;
+                   bare is always included, because ratios are to it
   --postgres URL   an empty database for scale, such as postgres://USER@HOST/DATABASE
-  --undici8 DIR    where an undici 8 is, for bare-undici8: npm install --prefix DIR undici@8
-  --json FILE      every figure of every round
-  --profile DIR    keeps the CPU profiles there, and prints the functions that cost most
-  --no-memory      leaves out memory
+  --undici8 DIR    the folder of an undici 8 for bare-undici8: npm install --prefix DIR undici@8
+  --json FILE      writes every figure of every round
+  --profile DIR    keeps the CPU profiles in DIR and prints the most expensive functions
+  --no-memory      skips memory
   --help
 
 Example: a quick look at the ratios
 
   npm run bench -- --rounds 2 --seconds 1 --only unmetered,credits --no-memory
 
-Example: what a step costs, in seven rounds
+Example: the cost of a step, in seven rounds
 
   npm run bench -- steps --rounds 7
 `
@@ -62,14 +62,14 @@ const WHERE_IT_GOES = 'profile'
 const SCALE = 'scale'
 const FAIRNESS = 'fairness'
 const COUNTERS = 'counters'
-/** Words that measure something else instead. */
+/** Arguments that replace the whole measurement. */
 const INSTEAD: readonly string[] = [WHERE_IT_GOES, SCALE, FAIRNESS, COUNTERS]
-/** What `--only` may name beside the contestants. */
+/** Values of `--only` besides the contestants. */
 const PARTS = ['translation', 'steps'] as const
 type Part = (typeof PARTS)[number]
 const isPart = (name: string): name is Part => PARTS.includes(name as Part)
 
-/** What was last said of the progress where there is no terminal. */
+/** The last progress line without a terminal. */
 let shownKind = ''
 
 const { values: options, positionals } = parseArgs({
@@ -87,7 +87,7 @@ const { values: options, positionals } = parseArgs({
   },
 })
 
-/** What is measured; undefined: everything. */
+/** The selected contestants and parts; undefined: all. */
 const only =
   positionals.some(name => !INSTEAD.includes(name)) || options.only !== undefined
     ? [...positionals.filter(name => !INSTEAD.includes(name)), ...(options.only?.split(',') ?? [])]
@@ -95,7 +95,7 @@ const only =
 
 if (options.help) console.log(HELP)
 else await main()
-// Whatever still runs is ended with this process.
+// Also ends the child processes.
 process.exit()
 
 async function main(): Promise<void> {
@@ -163,7 +163,7 @@ async function compare(
   return { measured: { ...head, names, rounds: measured, memory, messaging }, profiles }
 }
 
-/** Of processes that are not profiled, how much; of others, which part of it where. */
+/** Measures CPU time in processes without a profiler, and its division in profiled ones. */
 async function whereItGoes(
   bench: Bench,
   names: readonly Name[],
@@ -191,18 +191,18 @@ async function whereItGoes(
     return { name, cpu, instructions: middle(({ instructions }) => instructions), main: profiles.get(name)!.main }
   })
   progress('')
-  const left = head.uncounted === null ? '' : ` Instructions are left out: ${head.uncounted}.`
-  console.log(`${head.machine}${left}\n\n${budgetTable(budgets, TITLES)}`)
+  const omitted = head.uncounted === null ? '' : ` Instructions are omitted: ${head.uncounted}.`
+  console.log(`${head.machine}${omitted}\n\n${budgetTable(budgets, TITLES)}`)
   if (options.profile !== undefined) printProfiles(profiles, measured)
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify({ ...head, budgets }, null, 1)}\n`)
 }
 
 async function counters(bench: Bench, names: readonly Name[]): Promise<void> {
   const counted = names.filter(name => name !== 'direct' && name !== 'nginx')
-  const found = await measureCounters(bench, counted, progress)
+  const results = await measureCounters(bench, counted, progress)
   progress('')
-  console.log(`${machine()}\n\n${countersTable(found)}`)
-  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(found, null, 1)}\n`)
+  console.log(`${machine()}\n\n${countersTable(results)}`)
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(results, null, 1)}\n`)
 }
 
 async function fairness(seconds: number): Promise<void> {
@@ -217,14 +217,14 @@ async function scale(bench: Bench, rounds: number, ms: number): Promise<void> {
   const figures = await measureScale(bench, { rounds, ms, postgres }, progress)
   progress('')
   console.log(`${machine()}\n\n${scaleTable(figures)}`)
-  if (postgres === null) console.log('\nThe ledger is left out: name an empty database with --postgres.')
+  if (postgres === null) console.log('\nThe ledger was not measured: name an empty database with --postgres.')
   if (options.json !== undefined) {
     const plainly = { threads: Object.fromEntries(figures.threads), ledger: Object.fromEntries(figures.ledger ?? []) }
     writeFileSync(options.json, `${JSON.stringify(plainly, null, 1)}\n`)
   }
 }
 
-/** Whether a part is measured: all are, unless `--only` says which. */
+/** Whether a part is measured: all are without `--only`. */
 function isWanted(part: Part): boolean {
   return only === undefined || only.includes(part)
 }
@@ -237,10 +237,11 @@ async function portOf(script: ChildProcess): Promise<number> {
 function chosen(): Name[] {
   const named = only?.filter(name => !isPart(name))
   const unknown = named?.filter(name => !NAMES.includes(name as Name) || name === 'direct') ?? []
-  if (unknown.length > 0) throw new Error(`${unknown.join(', ')} is none of ${NAMES.join(', ')}, ${PARTS.join(', ')}`)
+  if (unknown.length > 0)
+    throw new Error(`unknown: ${unknown.join(', ')}; expected ${NAMES.join(', ')}, ${PARTS.join(', ')}`)
   if (named?.length === 0) return []
   if (named?.includes('bare-undici8') && options.undici8 === undefined) {
-    throw new Error('bare-undici8 needs --undici8 DIR; make one with: npm install --prefix DIR undici@8')
+    throw new Error('bare-undici8 needs --undici8 DIR; create it with: npm install --prefix DIR undici@8')
   }
   const wanted = named ?? ['unmetered', 'credits', ...(hasNginx() ? ['nginx'] : [])]
   return NAMES.filter(name => name === 'direct' || name === 'bare' || wanted.includes(name))
@@ -251,7 +252,7 @@ interface Cores {
   readonly rig: number | null
 }
 
-/** The first two that this process may use. */
+/** Returns the first two cores that this process may use. */
 function coresToUse(): Cores {
   const allowed = /^Cpus_allowed_list:\s+(.+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? ''
   const list = allowed.split(',').flatMap(range => {
@@ -290,7 +291,7 @@ function machine(): string {
 function conditions(rounds: number, seconds: number, { gateway, rig }: Cores): string {
   const place =
     gateway === null
-      ? 'Nothing was bound to a core (that takes two cores and `taskset`), so the figures swing more'
+      ? 'No process was bound to a core (that needs two cores and `taskset`), so the figures vary more'
       : `Gateway on core ${gateway}, clients and provider on core ${rig}`
   return (
     `${place}; ${rounds} rounds, interleaved, ${seconds} s each; loopback, no TLS; ${CONNECTIONS} connections; streams of ` +
@@ -319,7 +320,6 @@ function printSpent(list: readonly Spent[], cpu: number): void {
   }
 }
 
-/** Maps as objects. */
 function plain({ rounds, memory, ...rest }: Measured): object {
   return { ...rest, rounds: Object.fromEntries(rounds), memory: Object.fromEntries(memory) }
 }
@@ -336,10 +336,10 @@ function stepsPlain({ alone, through, ...rest }: StepFigures): object {
 function positive(name: 'rounds' | 'seconds'): number {
   const value = Number(options[name])
   if (Number.isFinite(value) && value > 0) return value
-  throw new Error(`--${name} ${options[name]}: must be a number above 0`)
+  throw new Error(`--${name} is ${options[name]}; it must be a number above 0`)
 }
 
-/** One line on a terminal, replaced by the next; elsewhere one line for each kind of measurement, so that nobody waits in the dark. */
+/** Prints one line that the next replaces; without a terminal, a line for each kind of measurement. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
   const [kind = ''] = text.split(':')

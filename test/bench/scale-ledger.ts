@@ -1,4 +1,4 @@
-/** One process that holds and settles as fast as it can, or 500 times a second, for scale.ts; it sends its figures and ends. */
+/** A process of scale.ts that holds and settles at full load or 500 times a second, sends its figures and exits. */
 import { hostname } from 'node:os'
 import { openServedStore } from '../../src/store/engine/sqlite.ts'
 import { createIds } from '../../src/store/ids.ts'
@@ -14,15 +14,15 @@ export interface LedgerTask {
   readonly round: number
   /** Whether all exchanges are of one account. */
   readonly account: 'one' | 'many'
-  /** How long it is measured. */
+  /** Length of the measurement. */
   readonly ms: number
 }
 
-/** An exchange is a hold and its settle. */
+/** Figures of exchanges: a hold and its settle. */
 export interface LedgerFigures {
   readonly perSecond: number
   readonly cpuUs: number
-  /** From asking for the hold to the end of the settle. */
+  /** From the start of the hold to the end of the settle. */
   readonly p50Ms: number
   readonly p99Ms: number
 }
@@ -79,7 +79,7 @@ async function saturate(exchange: () => Promise<void>, ms: number): Promise<void
   await Promise.all(Array.from({ length: IN_FLIGHT }, one))
 }
 
-/** An open loop: one every 2 ms, whatever becomes of those before. */
+/** An open loop: one exchange every 2 ms, without waiting for the previous ones. */
 async function atRate(exchange: () => Promise<void>, ms: number): Promise<void> {
   const begunAt = performance.now()
   const under: Promise<void>[] = []

@@ -1,6 +1,6 @@
 /**
- * What more threads, and a database on a server, give and cost: `npm run bench -- scale`. Threads are compared within a round;
- * nothing is bound to a core, so that clients and provider take from the same cores as the threads.
+ * `npm run bench -- scale`: the gain and cost of more threads and of a database server. Threads are compared within a round.
+ * No process is bound to a core, so clients and provider share the cores with the threads.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,7 +17,7 @@ import type { LedgerFigures, LedgerTask } from './scale-ledger.ts'
 const WITH = ['unmetered', 'credits'] as const
 const HOT_PROCESSES = 3
 
-/** Requests a second, and microseconds of CPU a request, of each round. */
+/** Requests a second, and microseconds of CPU a request, by round. */
 interface ThreadFigures {
   readonly perSecond: number[]
   readonly cpu: number[]
@@ -25,18 +25,18 @@ interface ThreadFigures {
 
 export interface ScaleFigures {
   readonly threads: ReadonlyMap<string, ThreadFigures>
-  /** By what was measured; null: no server was named. */
+  /** By measurement; null without a server. */
   readonly ledger: ReadonlyMap<string, LedgerFigures> | null
 }
 
 export interface ScaleOptions {
   readonly rounds: number
   readonly ms: number
-  /** An empty database in PostgreSQL; null: none. */
+  /** The URL of an empty PostgreSQL database. */
   readonly postgres: string | null
 }
 
-/** Numbers of threads that the machine may have a core for. */
+/** Returns the numbers of threads that the machine may have cores for. */
 export const threadCounts = (cores: number): number[] => [1, 2, 4, 8].filter(count => count <= Math.max(2, cores))
 
 export async function measureScale(

@@ -1,6 +1,6 @@
 /**
- * Objects of the hot path keep their fast properties until their exchange is over. An object that V8 turns into a
- * dictionary (a field was deleted, or there are too many) costs a hash look-up at each access.
+ * Objects of the hot path keep fast properties until the end of their exchange. V8 turns an object with a deleted field, or with
+ * too many fields, into a dictionary: each access then costs a hash look-up.
  */
 import { setFlagsFromString } from 'node:v8'
 import { expect, test, vi } from 'vitest'
@@ -11,7 +11,7 @@ import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
 type Recorded = readonly [exchange: LiveExchange, summary: object]
 
-/** What is checked: one line each. */
+/** The checked objects. */
 const CHECKED: Readonly<Record<string, (recorded: Recorded) => object>> = {
   LiveExchange: ([exchange]) => exchange,
   Client: ([exchange]) => exchange.client,
@@ -21,23 +21,23 @@ const CHECKED: Readonly<Record<string, (recorded: Recorded) => object>> = {
 
 const recorded = vi.hoisted((): Recorded[] => [])
 
-// The real function, and what it was called with: nobody keeps an exchange that is over.
+// Calls the real function and records its arguments, because the gateway does not keep finished exchanges.
 vi.mock('../../src/request/send/exchange-summary.ts', async original => {
   const module = await original<typeof import('../../src/request/send/exchange-summary.ts')>()
-  const summaryOf: typeof module.summaryOf = (exchange: LiveExchange, told: SentError, clock) => {
-    const summary = module.summaryOf(exchange, told, clock)
+  const summaryOf: typeof module.summaryOf = (exchange: LiveExchange, sentError: SentError, clock) => {
+    const summary = module.summaryOf(exchange, sentError, clock)
     recorded.push([exchange, summary])
     return summary
   }
   return { ...module, summaryOf }
 })
 
-// Only what is compiled between the two lines may use V8's own functions.
+// Only code compiled between these two lines may use V8's natives.
 setFlagsFromString('--allow-natives-syntax')
 const isFast = new Function('value', 'return %HasFastProperties(value)') as (value: object) => boolean
 setFlagsFromString('--no-allow-natives-syntax')
 
-/** Keeps what a step has of its exchange. */
+/** The `ctx.exchange` of each exchange, as a step sees it. */
 const handles: object[] = []
 const keeps = definePlugin({
   name: 'keeps',
@@ -51,7 +51,7 @@ const keeps = definePlugin({
 
 const WITHOUT_CREDITS = FIVE_STEPS.filter(step => !('use' in step && step.use === 'credits'))
 
-test('the check tells an object with a deleted field', () => {
+test('the check detects an object with a deleted field', () => {
   const value: { a?: number; b: number } = { a: 1, b: 2 }
   expect(isFast(value)).toBe(true)
   delete value.a
@@ -63,8 +63,8 @@ test.each([
   ['a stream', FIVE_STEPS, { stream: true }, {}, 200],
   ['a whole answer without credits', WITHOUT_CREDITS, {}, {}, 200],
   ['a refusal', FIVE_STEPS, { messages: 1 }, {}, 400],
-  ['an unknown key', FIVE_STEPS, {}, { authorization: 'Bearer nobody' }, 401],
-] as const)('%s leaves fast properties', async (_name, steps, body, headers, status) => {
+  ['an unknown key', FIVE_STEPS, {}, { authorization: 'Bearer unknown' }, 401],
+] as const)('%s keeps fast properties', async (_name, steps, body, headers, status) => {
   recorded.length = 0
   handles.length = 0
   const routes = [{ path: '/v1/chat/completions', policy: 'test', unmetered: true }]
@@ -74,7 +74,7 @@ test.each([
     ...(steps === WITHOUT_CREDITS ? { yaml: { routes } } : {}),
   })
   const authorization = `Bearer ${gateway.key}`
-  // More than one: V8 changes shapes while it learns them.
+  // Several, because V8 changes shapes during the first ones.
   for (let nth = 0; nth < 5; nth++) {
     const init = { headers: { 'content-type': 'application/json', authorization, ...headers } }
     const answer = await gateway.chat(body, init)
@@ -82,7 +82,7 @@ test.each([
     expect(answer.status).toBe(status)
     await gateway.exchangeLine(answer.headers.get('x-request-id')!)
   }
-  // After this nothing more happens to any of them.
+  // No object changes after the stop.
   await gateway.stop()
   expect(recorded).toHaveLength(5)
   const slow = Object.entries(CHECKED).flatMap(([name, of]) => (recorded.some(each => !isFast(of(each))) ? [name] : []))

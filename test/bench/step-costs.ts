@@ -1,8 +1,7 @@
 /**
- * What a step costs by itself, without a network: the real plan, runner, exchange and conditions, behind them nothing.
- * Each kind of step stands twenty times behind the same few others, and what those few cost alone in the same round is
- * taken off. CPU time of this whole process, with V8's own threads; kinds take turns, so that what else the machine does
- * falls on all alike.
+ * The cost of a step alone, without a network: the real plan, runner, exchange and conditions, but no upstream call. A policy
+ * has 20 steps of one kind after a few others; the cost of those few in the same round is subtracted. It is CPU time of the whole
+ * process, including V8's threads. Kinds take turns, so that other load falls on all alike.
  */
 import type { Context } from 'koa'
 import {
@@ -28,20 +27,20 @@ import { Contexts } from '../../src/simulate/context.ts'
 import { SimulatedExchange, simulatedReply } from '../../src/simulate/exchange.ts'
 import { median } from './report.ts'
 
-/** Steps of a kind in one policy. */
+/** The number of steps of one kind in a policy. */
 export const TIMES = 20
 const REQUESTS = 3000
 const CHUNKS = 20_000
-/** Before anything counts: until the compiler has done its work. */
+/** Uncounted rounds, for the compiler. */
 const WARM_ROUNDS = 4
 
-/** Microseconds a step and request, or a tap and chunk: a figure for each round. */
+/** Microseconds per step and request, or per tap and chunk: a figure for each round. */
 export interface StepCosts {
   readonly steps: ReadonlyMap<string, readonly number[]>
   readonly taps: ReadonlyMap<string, readonly number[]>
 }
 
-/** @param progress is told what is measured */
+/** @param progress receives a title for each round */
 export async function measureStepCosts(rounds: number, progress: (text: string) => void): Promise<StepCosts> {
   const plans = new Map(Object.entries(KINDS).map(([name, kind]) => [name, planOf(kind)]))
   const none = planOf(null)
@@ -60,7 +59,7 @@ export async function measureStepCosts(rounds: number, progress: (text: string) 
       if (round >= 0) taps.get(name)!.push(cost)
     }
   }
-  // The first edit costs what the ones behind it do not: the chunk is written anew.
+  // Only the first edit pays for encoding the chunk again.
   const [first, all] = [taps.get(ONE_EDIT)!, taps.get(MANY_EDITS)!]
   taps.set(
     MANY_EDITS,
@@ -73,7 +72,7 @@ export async function measureStepCosts(rounds: number, progress: (text: string) 
   return { steps, taps }
 }
 
-/** Each round begins with another. */
+/** Rotates the items, so that each round begins with another one. */
 export function inTurn<Item>(items: readonly Item[], round: number): readonly Item[] {
   const place = Math.abs(round) % items.length
   return [...items.slice(place), ...items.slice(0, place)]
@@ -126,7 +125,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   },
 }
 
-/** Steps in front of those that are measured. */
+/** Steps before the measured ones. */
 const FRONT = 4
 
 function planOf(kind: Kind | null): Plan {
@@ -163,7 +162,7 @@ const model = {
   maxOutput: 1024,
 } as Model
 
-/** Stands for the steps that know who asks for what, so that conditions can name it. */
+/** Replaces the steps that provide these facts, so that conditions can use them. */
 const giver: PlannableStep = {
   ...stepOf('giver', { handle: empty }),
   plugin: definePlugin({
@@ -184,7 +183,7 @@ const giver: PlannableStep = {
 
 const ctx = contextOf()
 
-/** Microseconds a request. */
+/** Returns microseconds per request. */
 async function costOf(plan: Plan): Promise<number> {
   let entries = 0
   const before = process.cpuUsage()
@@ -212,14 +211,14 @@ function exchangeOf(plan: Plan): Exchange {
     bytes: Buffer.alloc(0),
     parse: () => body,
     send: async () => simulatedReply('answered', null),
-    answer: () => Promise.reject(new Error('there is nobody to answer')),
+    answer: () => Promise.reject(new Error('a simulated exchange has no client')),
   })
 }
 
-/** One for all requests: what it costs to make is none of a step's business. */
+/** One for all requests, because its cost is not part of a step's. */
 function contextOf(): Context {
   const context = new Contexts().koa({ method: 'POST', path: '/v1/chat/completions' })
-  // As many as an answer has when the limits have been looked at.
+  // The headers of an answer after the rate limits.
   for (const name of ['x-request-id', 'vary', 'x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests']) {
     context.res.setHeader(name, '20')
   }
@@ -249,7 +248,7 @@ const chunk: Chunk = {
 } as Chunk
 const raw = Buffer.from(JSON.stringify(chunk))
 
-/** Microseconds a chunk, from the decoder to the client's socket, which here takes everything. */
+/** Returns microseconds per chunk, from the decoder to the client's socket, which here accepts every write. */
 function chunkCost(taps: readonly Tap[]): number {
   let bytes = 0
   const client = {
@@ -262,7 +261,7 @@ function chunkCost(taps: readonly Tap[]): number {
   const stream = new StreamAnswer(client, taps)
   for (let index = 0; index < CHUNKS; index++) stream.chunk(chunk, raw)
   const spent = spentSince(before)
-  if (bytes < CHUNKS * raw.length) throw new Error(`the stream came to ${bytes} bytes only`)
+  if (bytes < CHUNKS * raw.length) throw new Error(`the stream has ${bytes} bytes only`)
   return spent / CHUNKS
 }
 
@@ -271,7 +270,7 @@ function spentSince(before: NodeJS.CpuUsage): number {
   return user + system
 }
 
-/** Median, and the lowest and highest of the middle half of the rounds: `1.23 (1.18-1.31)`. */
+/** Returns the median and the middle half of the rounds: `1.23 (1.18–1.31)`. */
 export function spreadOf(values: readonly number[], digits = 2): string {
   const sorted = values.toSorted((a, b) => a - b)
   const at = (part: number) => sorted[Math.round((sorted.length - 1) * part)]!.toFixed(digits)

@@ -1,21 +1,21 @@
-/** The policies and plugins of the gateway in which the cost of a step is measured through sockets. */
+/** Policies and plugins of the gateway in which the cost of a step is measured through sockets. */
 import { TIMES } from './step-costs.ts'
 
-/** One route: so many steps of a kind between those that every route has. */
+/** A route with `times` steps of one kind between the steps that every route has. */
 export interface ProviderConnection {
-  /** A policy's name, and the first part of the route's path. */
+  /** The name of the policy, and the first part of the route's path. */
   readonly name: string
   readonly title: string
   readonly times: number
   readonly step: object | null
 }
 
-/** The road that the others are compared to. */
+/** The route that the others are compared to. */
 export const PLAIN: ProviderConnection = { name: 'plain', title: '', times: 0, step: null }
 
 const empty = { use: '../plugins/empty.ts' }
 
-/** Asked for whole answers of 1 kB. */
+/** Measured with whole answers of 1 kB. */
 export const ROADS: readonly ProviderConnection[] = [
   { name: 'empty', title: 'an empty step', times: TIMES, step: empty },
   {
@@ -34,7 +34,7 @@ export const ROADS: readonly ProviderConnection[] = [
   { name: 'shadow', title: 'an empty step in shadow', times: TIMES, step: { ...empty, mode: 'shadow' } },
 ]
 
-/** Asked for streams. */
+/** Measured with streams. */
 export const STREAM_ROADS: readonly ProviderConnection[] = [
   { name: 'watch', title: 'a `watch`', times: TIMES, step: { use: '../plugins/watch.ts' } },
   { name: 'edit', title: 'the first `edit`: the chunk is written anew', times: 1, step: { use: '../plugins/edit.ts' } },
@@ -45,7 +45,7 @@ export function steppingPath(policy: string): string {
   return `/${policy}/v1/chat/completions`
 }
 
-/** By name: the steps of each policy, and the code of each plugin. */
+/** Returns the steps of each policy and the code of each plugin, by name. */
 export function steppingFiles(): {
   readonly policies: Readonly<Record<string, readonly object[]>>
   readonly plugins: Readonly<Record<string, string>>

@@ -1,7 +1,7 @@
 /**
- * What a step of a policy costs: an empty one, a condition, a shadow, the trail, a watch, an edit. By the functions alone
- * (step-costs.ts), and through one gateway that is kept busy, with a route for each kind; routes take turns within a
- * round, and differences are made within a round.
+ * The cost of a policy step: empty, with a condition, in shadow mode, with a note, a watch or an edit. It is measured for the
+ * functions alone (step-costs.ts), and through one busy gateway with a route for each kind. Routes take turns within a round, and
+ * differences are computed within a round.
  */
 import type { Bench } from './bench.ts'
 import { type Contestant, start } from './contestants.ts'
@@ -11,17 +11,17 @@ import { markdown, median } from './report.ts'
 import { inTurn, MANY_EDITS, measureStepCosts, ONE_EDIT, type StepCosts, spreadOf, TIMES, WATCH } from './step-costs.ts'
 import { PLAIN, type ProviderConnection, ROADS, STREAM_ROADS, steppingPath } from './step-files.ts'
 
-/** The most that a step may cost a request, in microseconds. */
+/** The most that a step should cost per request, in microseconds. */
 const AIM = 3
 const ALONE_ROUNDS = 11
 const STREAMS = 16
 const WINDOW_MAX_MS = 1000
 const CONDITIONS =
-  `Steps: ${TIMES} of a kind behind one another; what the same policy costs without them is taken off, and the rest divided. ` +
+  `Steps: ${TIMES} of a kind in a row; the cost of the same policy without them is subtracted, and the rest divided. ` +
   `Alone: plan, runner and exchange in one process, ${ALONE_ROUNDS} rounds. Gateway: the whole process through sockets, without ` +
   'credits. Medians; in brackets the middle half of the rounds.'
 
-/** Microseconds of CPU a step or tap, by the road's name, and of the plain roads a request and a chunk. */
+/** Microseconds of CPU per step or tap, by route name, and per request and chunk of the plain route. */
 export interface StepFigures {
   readonly alone: StepCosts
   readonly through: ReadonlyMap<string, readonly number[]>
@@ -39,22 +39,22 @@ export async function measureSteps(
   const gateway = await start('stepping', { ...bench.rig, upstreamPort })
   const figures = { through: new Map<string, number[]>(), request: [] as number[], chunk: [] as number[] }
   const kinds = [
-    { providerConnections: ROADS, model: 'json-openai', plain: figures.request },
-    { providerConnections: STREAM_ROADS, model: 'stream-openai', plain: figures.chunk },
+    { routes: ROADS, model: 'json-openai', plain: figures.request },
+    { routes: STREAM_ROADS, model: 'stream-openai', plain: figures.chunk },
   ] as const
   for (let round = -1; round < rounds; round++) {
-    for (const { providerConnections, model, plain } of kinds) {
+    for (const { routes, model, plain } of kinds) {
       const costs = new Map<ProviderConnection, number>()
-      for (const providerConnection of inTurn([PLAIN, ...providerConnections], round)) {
-        progress(`steps, round ${Math.max(round + 1, 0)} of ${rounds}: ${providerConnection.name}, ${model}`)
-        costs.set(providerConnection, await cpuOf(bench, gateway, providerConnection, model))
+      for (const route of inTurn([PLAIN, ...routes], round)) {
+        progress(`steps, round ${Math.max(round + 1, 0)} of ${rounds}: ${route.name}, ${model}`)
+        costs.set(route, await cpuOf(bench, gateway, route, model))
       }
-      // The first is for the compiler.
+      // The first round is for the compiler.
       if (round < 0) continue
       plain.push(costs.get(PLAIN)!)
-      for (const providerConnection of providerConnections) {
-        const added = (costs.get(providerConnection)! - costs.get(PLAIN)!) / providerConnection.times
-        figures.through.set(providerConnection.name, [...(figures.through.get(providerConnection.name) ?? []), added])
+      for (const route of routes) {
+        const added = (costs.get(route)! - costs.get(PLAIN)!) / route.times
+        figures.through.set(route.name, [...(figures.through.get(route.name) ?? []), added])
       }
     }
   }
@@ -72,20 +72,18 @@ async function cpuOf(
   const isStream = model.startsWith('stream-')
   const { cpu, answers, events } = await bench.saturate(target, model, WINDOW_MAX_MS, isStream ? STREAMS : undefined)
   const count = isStream ? events : answers
-  if (count === 0) throw new Error(`${name}: nothing was answered in the window`)
+  if (count === 0) throw new Error(`${name}: no request was answered in the window`)
   return wholeOf(cpu!) / count
 }
 
-/** The figures as tables for a README. */
+/** Returns the figures as tables for a README. */
 export function stepsTable({ alone, through, request, chunk }: StepFigures): string {
-  const byTitle = new Map(
-    [...ROADS, ...STREAM_ROADS].map(providerConnection => [providerConnection.title, providerConnection.name]),
-  )
+  const byTitle = new Map([...ROADS, ...STREAM_ROADS].map(route => [route.title, route.name]))
   const throughOf = (title: string) => {
     const values = through.get(byTitle.get(title) ?? '')
     return values === undefined ? '–' : spreadOf(values)
   }
-  // Where both are known, the dearer one counts: in a gateway more lives, so that what a step leaves behind costs more.
+  // The gateway's figure counts if there is one: its larger heap makes the garbage of a step more expensive.
   const verdict = (title: string, values: readonly number[]) =>
     median(through.get(byTitle.get(title) ?? '') ?? values)! < AIM ? 'met' : 'missed'
   const steps = markdown(
@@ -104,7 +102,7 @@ export function stepsTable({ alone, through, request, chunk }: StepFigures): str
   return [CONDITIONS, '', steps, '', taps, '', plain].join('\n')
 }
 
-/** By the difference between many and one, as they are measured in one round. */
+/** Returns the cost of an edit after the first, from the difference between many and one in the same round. */
 function furtherEdits(through: StepFigures['through']): readonly number[] {
   const [one, many] = [through.get('edit')!, through.get('edits')!]
   return many.map((each, round) => (each * TIMES - one[round]!) / (TIMES - 1))

@@ -1,7 +1,7 @@
 /**
- * What translation costs: a provider of each dialect beside one of OpenAI's own, whose stream is passed on. By the
- * functions alone (costs.ts), and through one gateway that is kept busy; dialects take turns within a round, and ratios
- * are made within a round.
+ * The cost of translation: a provider of each dialect, compared with OpenAI's own, whose stream is passed on. It is measured for
+ * the functions alone (costs.ts), and through one busy gateway. Dialects take turns within a round, and ratios are computed
+ * within a round.
  */
 import type { Bench } from './bench.ts'
 import { type Contestant, start } from './contestants.ts'
@@ -11,20 +11,20 @@ import type { Model, Result } from './load.ts'
 import { NATIVES } from './native.ts'
 import { markdown, median } from './report.ts'
 
-/** What the others are compared to. */
+/** The dialect that the others are compared to. */
 const PASSED = 'openai'
-/** The part of its chunks a second that a translated stream has at least. */
+/** The least ratio of a translated stream's chunks a second to those of `PASSED`. */
 const AIM = 0.5
-/** Streams at once: enough to keep the gateway busy. */
+/** Streams at once; enough to keep the gateway busy. */
 const STREAMS = 16
 const FUNCTION_ROUNDS = 7
 const CONDITIONS =
   `Translation: ${STREAMS} streams at once of 400 chunks, each as fast as it is read; whole answers of 1 kB; without ` +
-  'credits. × is to what is passed on, within a round.'
-/** Longer windows would say no more: a second is 30,000 chunks and more. */
+  'credits. × is the ratio to the passed-on dialect, within a round.'
+/** A second has 30,000 chunks or more, so longer windows would add nothing. */
 const WINDOW_MAX_MS = 1000
 
-/** One dialect in one round: microseconds of CPU, and by the clock. */
+/** One dialect in one round: microseconds of CPU, and chunks a second of elapsed time. */
 interface Figures {
   readonly chunk: number
   readonly chunksPerSecond: number
@@ -33,7 +33,7 @@ interface Figures {
 
 export interface Translation {
   readonly costs: ReadonlyMap<string, Costs>
-  /** By the dialect, a figure for each round. */
+  /** By dialect, with figures for each round. */
   readonly rounds: ReadonlyMap<string, readonly Figures[]>
 }
 
@@ -67,7 +67,7 @@ function measure(bench: Bench, gateway: Contestant, name: string): () => Promise
   return async () => {
     const streams = await run(`stream-${name}`, STREAMS)
     const whole = await run(`json-${name}`)
-    if (streams.events === 0 || whole.answers === 0) throw new Error(`${name}: nothing was answered in the window`)
+    if (streams.events === 0 || whole.answers === 0) throw new Error(`${name}: no request was answered in the window`)
     return {
       chunk: cpuFor(streams, streams.events),
       chunksPerSecond: streams.events / streams.seconds,
@@ -76,7 +76,7 @@ function measure(bench: Bench, gateway: Contestant, name: string): () => Promise
   }
 }
 
-/** The figures as a table for a README, medians of the rounds. */
+/** Returns the medians of the rounds as a table for a README. */
 export function translationTable({ costs, rounds }: Translation): string {
   const passed = rounds.get(PASSED)!
   const ratio = (name: string, pick: (figures: Figures) => number) =>
@@ -96,7 +96,7 @@ export function translationTable({ costs, rounds }: Translation): string {
       1,
     )
   }
-  // By the CPU, because by the clock what else the machine does would be counted in.
+  // From CPU time, because elapsed time would include other load.
   const perCore = ({ chunk }: Figures) => 1e6 / chunk
   const speed = (name: string) => Math.round(median(rounds.get(name)!.map(perCore))!)
   const verdict = (name: string) => {

@@ -1,13 +1,13 @@
 /**
- * The provider of the benchmark: one thread, raw sockets, answers that were put together beforehand, so that it costs less
- * than any gateway in front of it. Which answer is sent is said by the request's model:
+ * The provider of the benchmark: one thread, raw sockets and prepared answers, so that it costs less than any gateway in front of
+ * it. The request's model selects the answer:
  *
  * - `json-1k`, `json-16k`: a completion, at once
  * - `paced`: an event stream of 100 chunks, 10 ms apart, the first at once
- * - `open`: one chunk a second until the other side leaves
+ * - `open`: one chunk a second until the other side disconnects
  *
- * Started by run.ts, which it tells its port. Chunks leave on the beats of a clock of 1 ms: at thousands of chunks a
- * second a timer for each would cost more than what is measured.
+ * It is started by run.ts and sends it its port. A clock of 1 ms sends the chunks: at thousands of chunks a second, a timer for
+ * each would cost more than the gateway.
  */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 
@@ -20,7 +20,7 @@ const BEFORE_MODEL = Buffer.from('"model":"')
 
 const whole = { 'json-1k': wholeAnswer(950), 'json-16k': wholeAnswer(16_384) }
 const oneOfStream = frame(chunk({ content: ' word, and' }))
-/** With a word: a role alone waits in the gateway for the first content, so that another target may still be asked. */
+/** With a word: the gateway holds back a role until the first content, so that it can still try another target. */
 const firstOfStream = Buffer.concat([streamHead(), frame(chunk({ role: 'assistant', content: '' })), oneOfStream])
 const endOfStream = Buffer.from(
   [
@@ -37,7 +37,7 @@ interface Stream {
   left: number
 }
 
-/** Streams by the beat, modulo the pace, on which they have their next chunk. */
+/** Streams by the beat of their next chunk, modulo the pace. */
 const paced = Array.from({ length: PACE_MS }, () => new Set<Stream>())
 const open = Array.from({ length: OPEN_PACE_MS }, () => new Set<Stream>())
 let beat = 0
@@ -63,7 +63,7 @@ function serve(socket: Socket): void {
     unread = isWhole(request) ? null : request
     if (unread === null) stream = answer(socket, request)
   })
-  // A gateway that ends its connections is none of ours.
+  // The gateway may reset its connections.
   socket.on('error', () => {})
   socket.on('close', () => {
     if (stream === null) return
@@ -81,7 +81,7 @@ function isWhole(request: Buffer): boolean {
 function answer(socket: Socket, request: Buffer): Stream | null {
   const before = request.indexOf(BEFORE_MODEL)
   if (before < 0) {
-    // Traces: it is the collector too.
+    // Traces: this process is the collector too.
     socket.write(TAKEN)
     return null
   }
@@ -164,7 +164,7 @@ function framed(text: string): string {
   return `${text.length.toString(16)}\r\n${text}\r\n`
 }
 
-/** With about as many headers as a provider sends. */
+/** Returns a head with about as many headers as a provider sends. */
 function head(type: string): string {
   return [
     'HTTP/1.1 200 OK',

@@ -1,18 +1,18 @@
 /**
- * A keep-alive connection that sends prepared requests, one at a time, and parses as little of the answers as it can: a
- * full client would cost more than the gateway that it measures.
+ * A keep-alive connection that sends prepared requests, one at a time. It parses as little of the answers as possible, because a
+ * full client would cost more than the measured gateway.
  */
 import { connect, type Socket } from 'node:net'
 
 export interface Handler {
-  /** Events of a stream have come; called with how many. */
+  /** Called with the number of stream events received. */
   onEvents?(count: number): void
-  /** The whole answer has come, with status 200. */
+  /** Called when the whole answer has arrived, with status 200. */
   onEnd(): void
 }
 
 export interface Wire {
-  /** Only when the answer to the request before is there. */
+  /** Must be called only after the previous answer is complete. */
   send(request: Buffer, handler: Handler): void
   destroy(): void
 }
@@ -22,8 +22,8 @@ const LAST_CHUNK = '0\r\n\r\n'
 const EVENT = Buffer.from('data:')
 const AT_STATUS = 'HTTP/1.1 '.length
 
-/** @param onFailure gets what no measurement may have: an answer other than 200, or a connection that breaks */
-export function openWire(port: number, onFailure: (what: string) => void): Wire {
+/** @param onFailure receives what invalidates a measurement: a status other than 200, or a broken connection */
+export function openWire(port: number, onFailure: (reason: string) => void): Wire {
   let handler: Handler | null = null
   let answer: { readonly isStream: boolean; left: number } | null = null
   let isOver = false
@@ -34,14 +34,14 @@ export function openWire(port: number, onFailure: (what: string) => void): Wire 
 
   function read(bytes: Buffer): void {
     if (handler === null) {
-      fail(`bytes that nobody asked for: ${bytes.toString('latin1', 0, 200)}`)
+      fail(`bytes without a request: ${bytes.toString('latin1', 0, 200)}`)
       return
     }
     if (answer === null) {
       const bodyAt = bytes.indexOf(END_OF_HEAD) + END_OF_HEAD.length
       const head = bytes.toString('latin1', 0, bodyAt)
       if (bodyAt < END_OF_HEAD.length || !head.startsWith('200', AT_STATUS)) {
-        fail(`an answer that is not 200: ${bytes.toString('latin1', 0, 1000)}`)
+        fail(`an answer with another status than 200: ${bytes.toString('latin1', 0, 1000)}`)
         return
       }
       const length = /content-length: *(\d+)/i.exec(head)?.[1]
@@ -52,7 +52,7 @@ export function openWire(port: number, onFailure: (what: string) => void): Wire 
       if (count > 0) handler.onEvents(count)
     }
     answer.left -= bytes.length
-    // A chunked answer ends with its last chunk, which here is never cut in two or looks like something else.
+    // The last chunk ends a chunked answer; here it is never split over reads, and no other data looks like it.
     if (answer.isStream ? endsStream(bytes) : answer.left <= 0) end()
   }
 
@@ -63,11 +63,11 @@ export function openWire(port: number, onFailure: (what: string) => void): Wire 
     onEnd()
   }
 
-  function fail(what: string): void {
+  function fail(reason: string): void {
     if (isOver) return
     isOver = true
     socket.destroy()
-    onFailure(what)
+    onFailure(reason)
   }
 
   return {

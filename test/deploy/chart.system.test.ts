@@ -1,6 +1,6 @@
 /**
- * The Helm chart: what it renders fits the schemas of Kubernetes, and gateways run on the files, ports and probes in it. Kubernetes
- * itself is not here.
+ * The Helm chart: its output is valid by the schemas of Kubernetes, and gateways run with its files, ports and probes. No
+ * Kubernetes is needed.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -19,7 +19,7 @@ import { SERVICE_MONITOR_SCHEMA } from './service-monitor-schema.ts'
 
 const CHART = join(ROOT, 'src/deploy/chart')
 const EXAMPLE = join(ROOT, 'src/deploy/example-values.yaml')
-/** Whose schemas the objects are held against; the chart says which version is the oldest. */
+/** The version whose schemas are used; the chart states the oldest supported version. */
 const KUBERNETES = '1.37'
 const SCHEMAS = join(TOOLS, `kubernetes_validate/kubernetes-json-schema/v${KUBERNETES}.0-local-strict`)
 
@@ -32,7 +32,6 @@ const missing = [
 ]
 
 type Values = Readonly<Record<string, unknown>>
-/** An object of Kubernetes, of any kind. */
 // biome-ignore lint/suspicious/noExplicitAny: a test reads deep into objects of many kinds
 type KubernetesObject = any
 
@@ -41,7 +40,7 @@ function run(program: string, args: readonly string[]): { code: number | null; o
   return { code: status, out: `${stdout}${stderr}` }
 }
 
-/** The example with other values; null takes one away. */
+/** Renders the example with changed values; null removes a value. */
 async function render(values: Values = {}, release?: string): Promise<{ code: number | null; out: string }> {
   return renderOnly(changed(parse(await readFile(EXAMPLE, 'utf8')), values), release)
 }
@@ -64,7 +63,7 @@ function changed(values: Values, changes: Values): Values {
 
 const isMap = (value: unknown): value is Values => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The rendered objects by `KIND/NAME`. */
+/** Returns the rendered objects by `KIND/NAME`. */
 async function objects(values: Values = {}, release?: string): Promise<Readonly<Record<string, KubernetesObject>>> {
   const { code, out } = await render(values, release)
   if (code !== 0) throw new Error(out)
@@ -73,8 +72,8 @@ async function objects(values: Values = {}, release?: string): Promise<Readonly<
 }
 
 /**
- * Schemas that stand alone, in a folder: those of the package name their definitions by an address, which kubeconform would ask
- * the network for.
+ * Writes self-contained schemas and returns their folder. Those of the package refer to their definitions by a URL, which
+ * kubeconform would fetch.
  */
 async function standaloneSchemas(all: readonly KubernetesObject[]): Promise<string> {
   const folder = await temporaryDirectory()
@@ -113,7 +112,7 @@ const EVERYTHING = {
   tolerations: [{ key: 'gate', operator: 'Exists' }],
   priorityClassName: 'high',
 }
-/** Texts that stay texts only in quotes. */
+/** Strings that YAML reads as another type unless they are quoted. */
 const NUMBERS = {
   ...EVERYTHING,
   existingSecret: '123',
@@ -123,14 +122,14 @@ const NUMBERS = {
   podLabels: { team: '7' },
   nodeSelector: { ssd: 'yes' },
 }
-/** One replica with its own file, without a pause before the end. */
+/** One replica with its own store file, without a pause before shutdown. */
 const ALONE = { replicas: 1, leaveSeconds: 0, metrics: 'open', resources: {}, config: { store: null, secret: null } }
 
-test('the version of the chart is that of the package', () => {
+test('the chart and the package have the same version', () => {
   const { version, appVersion } = parse(read('src/deploy/chart/Chart.yaml'))
   const ours = JSON.parse(read('package.json')).version
   expect({ version, appVersion }).toEqual({ version: ours, appVersion: ours })
-  // Under this tag the README pushes the image that the chart asks for.
+  // The README pushes the image under the tag that the chart uses.
   expect(read('src/deploy/README.md')).toContain(`docker push registry.example.com/tollgate:${ours}\n`)
 })
 
@@ -139,7 +138,7 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
     ['no routes', { config: { routes: null } }, 'routes'],
     ['a misspelt value', { replica: 3 }, "'replica' not allowed"],
     ['a misspelt value inside', { autoscaling: { enable: true } }, "'enable' not allowed"],
-    ['what the chart writes itself', { config: { drain: '10m' } }, 'drain'],
+    ['a key that the chart sets', { config: { drain: '10m' } }, 'drain'],
     ['a duration as text', { drainSeconds: '10m' }, '/drainSeconds'],
     ['no Secret', { existingSecret: '' }, '/existingSecret'],
     [
@@ -147,24 +146,24 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
       { policies: { standard: { steps: [{ use: 'route', mode: false }] } } },
       '/mode',
     ],
-    ["a label that is the chart's", { podLabels: { 'app.kubernetes.io/name': 'x' } }, 'app.kubernetes.io/name'],
-    ['a policy by a path', { policies: { '../x': { steps: [] } } }, '../x'],
+    ['a label that the chart sets', { podLabels: { 'app.kubernetes.io/name': 'x' } }, 'app.kubernetes.io/name'],
+    ['a policy name that is a path', { policies: { '../x': { steps: [] } } }, '../x'],
     ['a store in memory', { config: { store: 'memory' } }, '/config/store'],
-    ['replicas on a file', { config: { store: null } }, '3 replicas need config.store in PostgreSQL'],
+    ['replicas with a store in a file', { config: { store: null } }, '3 replicas need config.store in PostgreSQL'],
     [
-      'replicas on a file by autoscaling',
+      'replicas with a store in a file, by autoscaling',
       { ...ALONE, autoscaling: { enabled: true } },
       '10 replicas need config.store',
     ],
     ['replicas with a secret each', { config: { secret: null } }, '3 replicas need config.secret'],
-    ['bounds the wrong way round', { autoscaling: { enabled: true, minReplicas: 5, maxReplicas: 2 } }, 'is above'],
+    ['a minimum above the maximum', { autoscaling: { enabled: true, minReplicas: 5, maxReplicas: 2 } }, 'is above'],
     ['a scrape without a token', { serviceMonitor: { enabled: true } }, 'needs serviceMonitor.tokenSecret.name'],
   ])('refuses %s', async (_what, values, sentence) => {
     const { code, out } = await render(values)
     expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining(sentence) })
   })
 
-  test('refuses its own values alone: an operator names providers, models and routes', async () => {
+  test('refuses its default values alone: the operator must configure providers, models and routes', async () => {
     expect(await renderOnly({})).toEqual({ code: 1, out: expect.stringContaining("missing property 'routes'") })
   })
 
@@ -177,13 +176,13 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
     ['by default', {}, 5],
     ['with everything', EVERYTHING, 9],
     ['with one replica', ALONE, 5],
-    ['with texts that YAML takes for numbers', NUMBERS, 9, '123'],
-    ['with a release of the longest name', EVERYTHING, 9, 'x'.repeat(53)],
-  ])('%s it fits the schemas of Kubernetes', async (_what, values, count, release = 'gate') => {
+    ['with strings that YAML would read as numbers', NUMBERS, 9, '123'],
+    ['with a release name of maximum length', EVERYTHING, 9, 'x'.repeat(53)],
+  ])('%s its objects are valid by the schemas of Kubernetes', async (_what, values, count, release = 'gate') => {
     const all = Object.values(await objects(values, release))
     expect(all).toHaveLength(count)
     for (const { kind, metadata } of all) {
-      // A StatefulSet's name gets 11 more, in a label.
+      // Kubernetes appends 11 characters to a StatefulSet's name in a label.
       expect(metadata.name.length, metadata.name).toBeLessThanOrEqual(kind === 'StatefulSet' ? 52 : 63)
     }
     const file = join(await temporaryDirectory(), 'all.yaml')
@@ -197,7 +196,7 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
   test.each([
     ['StatefulSet', ({ template }: KubernetesObject) => template.spec, 'terminationGracePeriod'],
     ['ServiceMonitor', ({ endpoints }: KubernetesObject) => endpoints[0], 'bearerToken'],
-  ])('kubeconform with these schemas finds a misspelt field of a %s', async (kind, place, name) => {
+  ])('kubeconform finds a misspelt field of a %s with these schemas', async (kind, place, name) => {
     const { [`${kind}/gate-tollgate`]: object } = await objects(EVERYTHING)
     place(object.spec)[name] = 60
     const file = join(await temporaryDirectory(), 'object.yaml')
@@ -206,13 +205,13 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
     expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining(name) })
   })
 
-  test('a replica has more time to end than it may take, and a disk that stays', async () => {
+  test('the grace period of a replica exceeds its longest shutdown, and its volume is retained', async () => {
     for (const drainSeconds of [1, 30, 3600]) {
       const { 'StatefulSet/gate-tollgate': set, 'ConfigMap/gate-tollgate': files } = await objects({ drainSeconds })
       const { terminationGracePeriodSeconds: grace, containers } = set.spec.template.spec
       const pause = containers[0].lifecycle.preStop.sleep.seconds
       expect(parse(files.data['gateway.yaml']).drain).toBe(`${drainSeconds}s`)
-      // src/runtime/shutdown.ts: 15 s for what was cut, and 20 s to let go of what the process holds.
+      // src/runtime/shutdown.ts: 15 s for requests that were cut, and 20 s to release the resources of the process.
       expect(grace).toBeGreaterThanOrEqual(pause + drainSeconds + 15 + 20)
     }
     const { 'StatefulSet/gate-tollgate': set } = await objects()
@@ -222,12 +221,12 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
     expect(mounts).toContainEqual({ name: volumeClaimTemplates[0].metadata.name, mountPath: '/etc/tollgate/.tollgate' })
   })
 
-  test('a drain of nodes takes one replica, and none while all are not ready because PostgreSQL is away', async () => {
+  test('a node drain evicts one replica at a time, and none while PostgreSQL is down and no replica is ready', async () => {
     const { 'PodDisruptionBudget/gate-tollgate': budget } = await objects()
     expect(budget.spec).toMatchObject({ maxUnavailable: 1, unhealthyPodEvictionPolicy: 'IfHealthyBudget' })
   })
 
-  test('names lead to each other', async () => {
+  test('objects refer to each other by matching names', async () => {
     const all = await objects(EVERYTHING)
     const set = all['StatefulSet/gate-tollgate']
     const { labels } = set.spec.template.metadata
@@ -261,7 +260,7 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
     expect(METRICS).toContainEqual(expect.objectContaining({ name, type: 'gauge' }))
   })
 
-  test('a change of a policy replaces the replicas, and a change of their number does not', async () => {
+  test('a changed policy restarts the replicas, and a changed number of replicas does not', async () => {
     const sumOf = async (values: Values) =>
       (await objects(values))['StatefulSet/gate-tollgate'].spec.template.metadata.annotations['checksum/config']
     const first = await sumOf({})
@@ -273,20 +272,20 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
     ['by default', {}],
     ['with everything', EVERYTHING],
     ['with one replica', ALONE],
-  ])('%s its files are a configuration that tollgate check passes', async (_what, values) => {
+  ])('%s its files are a configuration that passes tollgate check', async (_what, values) => {
     const { config } = await writeFiles(await objects(values))
     const { code, err, out } = await runCommand(ROOT, ['check', config])
     expect({ code, text: err + out }).toEqual({ code: 0, text: expect.any(String) })
   })
 
-  testWith(WITHOUT_POSTGRES, 'a gateway runs on its files, and answers its probes', async () => {
+  testWith(WITHOUT_POSTGRES, 'a gateway runs with its files and answers its probes', async () => {
     const all = await objects()
     const { config, secrets } = await writeFiles(all)
     await writeFile(join(secrets, 'database-url'), (await testDatabase()).url)
     const yaml = (await readFile(config, 'utf8'))
       .replace(/0\.0\.0\.0:\d+/g, '127.0.0.1:0')
       .replace('600s', '20s')
-      // Its answer takes seconds.
+      // This model takes seconds to answer.
       .replace('- model: demo-small', '- model: demo-reasoning')
     const policies = { standard: await readFile(join(config, '../policies/standard.yaml'), 'utf8') }
     const gateway = await startGateway({ yaml, policies })
@@ -297,7 +296,7 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
     for (const { httpGet } of probes) {
       expect((await fetch(`${gateway.adminUrl}${httpGet.path}`)).status).toBe(200)
     }
-    // One stream goes on: during the drain a replica is alive and not ready.
+    // An open stream delays the drain; meanwhile the replica is alive and not ready.
     const { key } = await createAccount(gateway, { credit: '10' })
     const stream = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
@@ -314,7 +313,7 @@ describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () =
 
 const statusOf = (url: string) => fetch(url).then(({ status }) => status)
 
-/** Puts what the ConfigMap has where the mounts say, below a folder that stands for `/`. The secrets are made up. */
+/** Writes the files of the ConfigMap to their mount paths below a temporary root, with invented secrets. */
 async function writeFiles(
   all: Readonly<Record<string, KubernetesObject>>,
 ): Promise<{ config: string; secrets: string }> {
@@ -325,7 +324,7 @@ async function writeFiles(
   const secrets = join(root, mounts.find(({ name }) => name === 'secret')!.mountPath)
   await mkdir(secrets, { recursive: true })
   await writeFile(join(secrets, 'database-url'), 'postgres://tollgate@127.0.0.1:1/tollgate')
-  await writeFile(join(secrets, 'secret'), 'of all replicas, and of nobody else: a test')
+  await writeFile(join(secrets, 'secret'), 'a secret for tests that all replicas share')
   const { data } = all['ConfigMap/gate-tollgate']
   expect(items.map(({ key }: { key: string }) => key).sort()).toEqual(Object.keys(data).sort())
   for (const { key, path } of items as readonly { key: string; path: string }[]) {

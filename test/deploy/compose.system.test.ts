@@ -1,6 +1,6 @@
 /**
- * The files of src/deploy, run as plain processes: three gateways, nginx, PostgreSQL and a state server, with the names of the
- * hosts replaced by ports of the loopback.
+ * The files of src/deploy, run as plain processes: three gateways, nginx, PostgreSQL and a state server. Loopback ports replace
+ * the host names.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ async function failedStateCalls(gateways: readonly Gateway[]): Promise<number> {
   return counts.reduce((sum, count) => sum + count)
 }
 
-test('every replica has the same program and configuration, and a folder of its own', async () => {
+test('all replicas have the same environment and configuration, and each has its own folder', async () => {
   const services = await readServices()
   const replicas = Object.entries(services).filter(([name]) => name.startsWith('tollgate-'))
   expect(replicas.map(([name]) => name)).toEqual(['tollgate-1', 'tollgate-2', 'tollgate-3'])
@@ -43,14 +43,14 @@ test('every replica has the same program and configuration, and a folder of its 
     expect(environment).toEqual(replicas[0]![1].environment)
     expect(volumes.filter(volume => !volume.endsWith('/.tollgate'))).toHaveLength(2)
   }
-  // What a service waits for is there.
+  // Every dependency of a service exists.
   for (const { depends_on: needs = [] } of Object.values(services)) {
     for (const name of Array.isArray(needs) ? needs : Object.keys(needs)) expect(services[name]).toBeDefined()
   }
 })
 
 describeWith(WITHOUT_POSTGRES ?? WITHOUT_REDIS ?? WITHOUT_NGINX, 'three replicas behind nginx', () => {
-  test('serve, stream, limit together, and go on when one is killed', async () => {
+  test('serve, stream, share their limits, and continue when one is killed', async () => {
     const [database, redis, services] = [await testDatabase(), await startRedis(), await readServices()]
     onTestFinished(() => redis[Symbol.asyncDispose]())
     const { environment = {} } = services['tollgate-1']!
@@ -58,7 +58,7 @@ describeWith(WITHOUT_POSTGRES ?? WITHOUT_REDIS ?? WITHOUT_NGINX, 'three replicas
     const env = {
       DATABASE_URL: database.url,
       STATE_URL: redis.url,
-      TOLLGATE_SECRET: 'of all three replicas, and of nobody else',
+      TOLLGATE_SECRET: 'a secret for tests that all three replicas share',
     }
     const yaml = (await read('gateway.yaml'))
       .replace(/0\.0\.0\.0:\d+/g, '127.0.0.1:0')
@@ -88,11 +88,11 @@ describeWith(WITHOUT_POSTGRES ?? WITHOUT_REDIS ?? WITHOUT_NGINX, 'three replicas
     expect(pieces.length).toBeGreaterThan(1)
     expect(pieces.join('')).toMatch(/data: \[DONE\]\n\n$/)
 
-    // 60 a minute for all replicas together: one was taken, and a few seconds give back a few.
+    // 60 a minute for all replicas together: one is used, and each second refills one.
     const statuses = await Promise.all(Array.from({ length: 100 }, async () => (await ask()).status))
     expect(statuses.filter(status => status !== 200 && status !== 429)).toEqual([])
     const answered = statuses.filter(status => status === 200).length
-    // On a busy machine the state server may take longer than a request waits. What it took then is lost, and a share is used.
+    // On a busy machine a call to the state server may time out. Its tokens are then lost, and the replica uses its share.
     const failed = await failedStateCalls(gateways)
     expect(answered).toBeGreaterThanOrEqual(59 - failed)
     expect(answered).toBeLessThanOrEqual(59 + 30 + (failed > 0 ? 60 : 0))

@@ -1,6 +1,7 @@
 /**
- * The Containerfile: in every run what it says, and a gateway on the files that it copies; in `npm run test:full -- clients` the image itself,
- * built by buildah on base images of Debian's packages, and run with a root that cannot be written.
+ * The Containerfile. Every run checks its instructions, and a gateway on the files that it copies.
+ * `npm run test:full -- clients` also builds the image with buildah on base images of Debian's packages, and runs it with a
+ * read-only root.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +24,7 @@ interface Instruction {
   readonly text: string
 }
 
-/** The instructions of the file, stage by stage. */
+/** Returns the instructions by stage. */
 function readStages(): Instruction[][] {
   const lines = read('src/deploy/Containerfile')
     .replaceAll(/^#.*\n/gm, '')
@@ -43,13 +44,13 @@ const [BUILD, FINAL] = STAGES as [Instruction[], Instruction[]]
 const textOf = (name: string) => FINAL.find(instruction => instruction.name === name)!.text
 const CONFIG = '/etc/tollgate/gateway.yaml'
 
-/** The words of `COPY a b folder/` that are in the checkout. */
+/** Returns the sources of the `COPY` instructions: paths in the checkout. */
 function copied(): string[] {
   const copies = BUILD.filter(({ name }) => name === 'COPY').map(({ text }) => text.split(' ').slice(0, -1))
   return [...new Set(copies.flat())]
 }
 
-/** The command of HEALTHCHECK, for a gateway on another port. */
+/** Returns the command of HEALTHCHECK with another port. */
 function healthCheck(port: number): string[] {
   const [, words] = /CMD (\[.*\])$/.exec(textOf('HEALTHCHECK'))!
   return (JSON.parse(words!) as string[]).map(word => word.replace(':8080/', `:${port}/`))
@@ -72,26 +73,26 @@ const demo = (listen: string) => ({
 })
 const POLICIES = { standard: read('src/deploy/policies/standard.yaml') }
 
-test('the image is for a user who is not root, on bases with a version', () => {
+test('the image runs as a user without root rights, on base images with a version', () => {
   expect(STAGES).toHaveLength(2)
   for (const [from] of STAGES) expect(from!.text).toMatch(/^docker\.io\/library\/\w+:(?!latest)[\w.-]+( AS build)?$/)
   expect(textOf('USER')).toMatch(/^[1-9]\d+:[1-9]\d+$/)
   expect(textOf('VOLUME')).toBe('/etc/tollgate/.tollgate')
 })
 
-test('SIGTERM reaches the gateway: no shell starts it, and no npm', () => {
+test('SIGTERM reaches the gateway, because neither a shell nor npm starts it', () => {
   const command = [...JSON.parse(textOf('ENTRYPOINT')), ...JSON.parse(textOf('CMD'))]
   expect(command).toEqual(['node', '/opt/tollgate/src/cli/tollgate.js', 'serve', '--config', CONFIG])
   expect(textOf('STOPSIGNAL')).toBe('SIGTERM')
 })
 
-test('the replicas of compose.yaml and of the chart are this image', () => {
+test('compose.yaml and the chart use this image', () => {
   const { services } = parse(read('src/deploy/compose.yaml'), { merge: true })
   for (const name of ['tollgate-1', 'tollgate-2', 'tollgate-3']) {
     const { build, read_only, tmpfs, cap_drop, stop_grace_period, command } = services[name]
     expect(build).toEqual({ context: '../..', dockerfile: 'src/deploy/Containerfile' })
     expect({ read_only, tmpfs, cap_drop, command }).toEqual({ read_only: true, tmpfs: ['/tmp'], cap_drop: ['ALL'] })
-    // src/runtime/shutdown.ts: 15 s for what was cut, and 20 s to let go of what the process holds.
+    // src/runtime/shutdown.ts: 15 s for requests that were cut, and 20 s to release the resources of the process.
     expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThanOrEqual(Number.parseInt(YAML.drain, 10) + 15 + 20)
   }
   const set = read('src/deploy/chart/templates/statefulset.yaml')
@@ -102,7 +103,7 @@ test('the replicas of compose.yaml and of the chart are this image', () => {
 })
 
 describe('the health check', () => {
-  test('fails where nobody listens, and where the answer is an error', async () => {
+  test('fails on a closed port and on an error status', async () => {
     expect(await isHealthy(await freePort())).toBe(false)
     const server = createServer((_, response) => response.writeHead(503).end()).listen(0, '127.0.0.1')
     await once(server, 'listening')
@@ -116,7 +117,7 @@ describe('the health check', () => {
   })
 })
 
-test('a gateway needs nothing but the files that are copied', async () => {
+test('a gateway needs only the copied files', async () => {
   const folder = await temporaryDirectory()
   for (const file of copied()) {
     mkdirSync(join(folder, file, '..'), { recursive: true })
@@ -125,9 +126,9 @@ test('a gateway needs nothing but the files that are copied', async () => {
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   expect(existsSync(join(folder, 'test'))).toBe(false)
   const [, removed] = /rm -rf (.*)$/.exec(BUILD.find(({ text }) => text.includes('rm -rf'))!.text)!
-  const gone = removed!.split(' ').filter(path => path.startsWith('src/'))
-  expect(gone).toEqual(['src/deploy'])
-  spawnSync('rm', ['-rf', ...gone], { cwd: folder })
+  const deleted = removed!.split(' ').filter(path => path.startsWith('src/'))
+  expect(deleted).toEqual(['src/deploy'])
+  spawnSync('rm', ['-rf', ...deleted], { cwd: folder })
   const entry = join(folder, 'src/cli/tollgate.js')
   const gateway = await startGateway({ yaml: demo('127.0.0.1:0'), policies: POLICIES, entry })
   const { key } = await createAccount(gateway, { credit: '10', entry })
@@ -153,7 +154,7 @@ describeWith(onlyFull('clients') ?? WITHOUT_IMAGES, 'the image', () => {
   })
   afterAll(() => image?.remove())
 
-  test('serves as nobody in particular on a root that it cannot write, and lets a stream end at SIGTERM', async () => {
+  test('serves as an unprivileged user on a read-only root, and completes a stream after SIGTERM', async () => {
     const [configuration, state, port] = [await temporaryDirectory(), await temporaryDirectory(), await freePort()]
     await chmod(configuration, 0o755)
     mkdirSync(join(configuration, 'policies'))
@@ -164,15 +165,15 @@ describeWith(onlyFull('clients') ?? WITHOUT_IMAGES, 'the image', () => {
     await chown(state, 10_001, 10_001)
     const container = image.run({ configuration, state })
 
-    const said = await container.waitFor(/OPENAI_API_KEY=\S+/)
-    const [key] = /(?<=OPENAI_API_KEY=)\S+/.exec(said)!
+    const output = await container.waitFor(/OPENAI_API_KEY=\S+/)
+    const [key] = /(?<=OPENAI_API_KEY=)\S+/.exec(output)!
     expect(container.status()).toMatchObject({
       Uid: '10001',
       Gid: '10001',
       NoNewPrivs: '1',
       CapEff: '0000000000000000',
     })
-    // The process that gets signals is Node itself.
+    // Node itself receives the signals.
     expect(container.status()['Name']).toMatch(/^(node|MainThread|tollgate)/)
 
     for (const path of ['/x', '/opt/tollgate/x', '/etc/tollgate/x', '/opt/tollgate/node_modules/.cache']) {
@@ -191,7 +192,7 @@ describeWith(onlyFull('clients') ?? WITHOUT_IMAGES, 'the image', () => {
     expect(await container.waitFor(/"msg":"ended"/)).toContain('"outcome":"answered"')
   })
 
-  test('names its parts, and brings no others', () => {
+  test('lists its packages in the SBOM and contains no others', () => {
     const bill = JSON.parse(image.read('/opt/tollgate/sbom.cdx.json'))
     expect(bill).toMatchObject({ bomFormat: 'CycloneDX', metadata: { component: { name: 'tollgate' } } })
     const named = bill.components.map(({ name }: { name: string }) => name)

@@ -1,10 +1,10 @@
-/** What Grafana needs of a dashboard, as far as ours uses it: names that it does not know it would ignore without a word. */
+/** The part of Grafana's dashboard schema that ours uses. Grafana silently ignores unknown names; this schema refuses them. */
 
 const text = { type: 'string' } as const
 const whole = { type: 'integer', minimum: 0 } as const
 const flag = { type: 'boolean' } as const
 
-/** All of these and nothing else, but for those that may be left out. */
+/** Builds a schema of an object with exactly these properties; those in `optional` may be omitted. */
 function exactly(properties: Readonly<Record<string, object>>, optional: readonly string[] = []) {
   const required = Object.keys(properties).filter(name => !optional.includes(name))
   return { type: 'object', additionalProperties: false, properties, required } as const
@@ -26,7 +26,7 @@ const query = exactly({
   expr: text,
   legendFormat: text,
 })
-/** Units of Grafana that ours has. */
+/** The Grafana units in use. */
 const unit = oneOf('none', 's', 'reqps', 'percentunit', 'currencyUSD', 'bytes')
 const head = { id: whole, title: { type: 'string', minLength: 3 }, gridPos }
 const shown = { ...head, description: text, datasource: source, targets: list(query) }
@@ -101,7 +101,7 @@ const queryVariable = exactly(
     datasource: source,
     query: exactly({ query: text, refId: text }),
     definition: text,
-    /** When the time range changes too. */
+    /** Also when the time range changes. */
     refresh: { const: 2 },
     sort: whole,
     includeAll: flag,

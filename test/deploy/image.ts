@@ -1,7 +1,7 @@
 /**
- * The image of the Containerfile, really built and run where there is no registry of images and no container engine: buildah builds it
- * on base images that are made from Debian's packages under the names that the file asks for, and the kernel's namespaces run it as an
- * engine would, with a root that cannot be written. The base images are kept from one run to the next.
+ * Builds and runs the image of the Containerfile without an image registry or a container engine. buildah builds it on base
+ * images of Debian's packages, under the names in the file. The kernel's namespaces run it as an engine would, with a read-only
+ * root. The base images are kept between runs.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,11 +14,11 @@ import { ROOT, read } from '../helpers/repository.ts'
 const missing = ['buildah', 'mmdebstrap'].filter(name => findProgram(name) === null)
 const isAble = process.platform === 'linux' && process.getuid?.() === 0
 
-/** Why no image can be built here; null: one can. */
+/** Why no image can be built here; null if one can. */
 export const WITHOUT_IMAGES = !isAble
   ? 'building an image needs Linux and root'
   : missing.length > 0
-    ? `there is no ${missing.join(', ')} (apt-get install ${missing.join(' ')})`
+    ? `${missing.join(', ')} not found (apt-get install ${missing.join(' ')})`
     : null
 
 const FOLDER = join(TOOLS, 'images')
@@ -26,7 +26,7 @@ const NAME = 'localhost/tollgate-test'
 const CA = '/usr/local/etc/ca.crt'
 const MAX_WAIT_MS = 30_000
 
-/** What the image says about how to run it. */
+/** The image's settings for running it. */
 interface ImageConfig {
   readonly Entrypoint: readonly string[]
   readonly Cmd: readonly string[]
@@ -38,20 +38,20 @@ interface ImageConfig {
 export interface Image {
   has(path: string): boolean
   read(path: string): string
-  /** What the image's user could write, were it not for the read-only root: no links, and not what is for everybody (/tmp). */
+  /** Paths that the image's user could write on a writable root, without links and world-writable folders such as /tmp. */
   writable(): string[]
   run(folders: { readonly configuration: string; readonly state: string }): Container
   remove(): Promise<void>
 }
 
 export interface Container {
-  /** Resolves with all that was said when it fits. */
-  waitFor(fits: RegExp): Promise<string>
-  /** The kernel's words about its first process (proc_pid_status(5)). */
+  /** Resolves with the whole output once it matches. */
+  waitFor(pattern: RegExp): Promise<string>
+  /** Fields of `/proc/PID/status` for its first process (proc_pid_status(5)). */
   status(): Readonly<Record<string, string>>
-  /** Runs a program in it, as its user. */
+  /** Runs a program in the container, as its user. */
   execute(program: string, ...args: readonly string[]): { readonly code: number | null; readonly out: string }
-  /** SIGTERM to its first process; resolves with the exit code. */
+  /** Sends SIGTERM to its first process; resolves with the exit code. */
   stop(): Promise<number | null>
 }
 
@@ -74,7 +74,7 @@ const PLACES = ['--root', join(FOLDER, 'storage'), '--runroot', join(FOLDER, 'ru
 const buildah = (command: string, ...args: readonly string[]) => execute('buildah', ...PLACES, command, ...args)
 const isThere = (image: string) => spawnSync('buildah', [...PLACES, 'inspect', '--type', 'image', image]).status === 0
 
-/** Builds the image and lays it out as a folder. */
+/** Builds the image and unpacks it into a folder. */
 export async function buildImage(): Promise<Image> {
   await makeBases()
   const how = ['--isolation', 'chroot', '--pull-never', '--format', 'docker', '--quiet']
@@ -96,7 +96,7 @@ export async function buildImage(): Promise<Image> {
   }
 }
 
-/** Base images under the names in the file: first the one for building, then the one for running, which is a part of it. */
+/** Creates the base images under the names in the file: the runtime image, and the build image on top of it. */
 async function makeBases(): Promise<void> {
   const names = Array.from(read('src/deploy/Containerfile').matchAll(/^FROM (\S+)/gm), ([, name]) => name!)
   const [forBuild, forRun] = names as [string, string]
@@ -122,7 +122,7 @@ async function makeBases(): Promise<void> {
   }
 }
 
-/** Where this machine's npm finds packages, and whom it trusts. */
+/** Copies the registry and the certificate authorities of this machine's npm. */
 async function addNpmSettings(container: string): Promise<void> {
   const [registry, authorities] = await Promise.all(
     ['registry', 'cafile'].map(name => execute('npm', 'config', 'get', name)),
@@ -162,7 +162,7 @@ function writableIn(root: string, { User }: ImageConfig): string[] {
   return stdout.trim().split('\n').sort()
 }
 
-/** In namespaces of its own: $1 is the root, $2 the configuration, $3 its state, $4 the user, and the rest is the command. */
+/** Runs in its own namespaces. $1: root, $2: configuration, $3: state, $4: user; the rest is the command. */
 const SCRIPT = `
 root=$1 configuration=$2 state=$3 user=$4
 shift 4
@@ -192,22 +192,23 @@ function runContainer(
   const namespaces = ['--mount', '--pid', '--fork', '--kill-child']
   const child = spawn('unshare', [...namespaces, 'sh', '-ec', SCRIPT, 'sh', ...places, ...inside])
   const exited = once(child, 'close')
-  let said = ''
+  let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', text => {
-      said += text
+      output += text
     })
   }
-  /** The first process of the container, as it is called outside. */
+  /** The PID outside the container of its first process. */
   const first = () => Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8'))
   const [uid, gid] = User.split(':')
   return {
-    async waitFor(fits) {
-      for (let waited = 0; !fits.test(said); waited += 50) {
-        if (waited > MAX_WAIT_MS) throw new Error(`the container never said ${fits}, but:\n${said}`)
+    async waitFor(pattern) {
+      for (let waitedMs = 0; !pattern.test(output); waitedMs += 50) {
+        if (waitedMs > MAX_WAIT_MS)
+          throw new Error(`the container did not print ${pattern} within ${MAX_WAIT_MS} ms; its output:\n${output}`)
         await wait(50)
       }
-      return said
+      return output
     },
     status: () => {
       const lines = readFileSync(`/proc/${first()}/status`, 'utf8').matchAll(/^(\w+):\t(\S+)/gm)

@@ -1,4 +1,4 @@
-/** The files for Prometheus and Grafana in src/deploy: what they ask for exists, and says what it is meant to say. */
+/** The files for Prometheus and Grafana in src/deploy: their queries use existing metrics and return what is intended. */
 import { spawn, spawnSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -65,9 +65,9 @@ const alerts = rules.filter(({ alert }) => alert !== undefined)
 const records = rules.flatMap(({ record }) => (record === undefined ? [] : [record]))
 const dashboard: Dashboard = JSON.parse(read('src/deploy/grafana/tollgate.json'))
 
-/** What a page asks Prometheus for, as PromQL without Grafana's variables. */
+/** Replaces Grafana's variables in a query: plain PromQL. */
 const plain = (query: string) => query.replaceAll('$__rate_interval', '5m').replace(/\$(?!labels|value)\w+/g, '.*')
-const asked: readonly (readonly [place: string, expr: string])[] = [
+const queries: readonly (readonly [place: string, expr: string])[] = [
   ...rules.map(({ record, alert, expr }) => [record ?? alert!, expr] as const),
   ...dashboard.panels.flatMap(({ title, targets = [] }) =>
     targets.map(({ expr }) => [`panel ${title}`, plain(expr)] as const),
@@ -75,12 +75,12 @@ const asked: readonly (readonly [place: string, expr: string])[] = [
   ...dashboard.annotations.list.map(({ name, expr }) => [`annotation ${name}`, plain(expr)] as const),
 ]
 
-/** Those that Prometheus makes by itself. */
+/** Metrics that Prometheus adds. */
 const ITS_OWN: readonly MetricDefinition[] = [
   { name: 'up', type: 'gauge', labels: [], help: '' },
   { name: 'ALERTS', type: 'gauge', labels: ['alertname', 'alertstate'], help: '' },
 ]
-/** Of any series. */
+/** Labels that every series has. */
 const ANY = ['job', 'instance']
 const WORDS = new Set([
   'and',
@@ -101,7 +101,7 @@ interface Selector {
   readonly matchers: readonly (readonly [label: string, value: string])[]
 }
 
-/** The series that an expression asks for. What stands between brackets behind `by` and `on` are labels. */
+/** Returns the series that an expression selects. Names in parentheses after `by` and `on` are labels, not series. */
 function selectorsOf(expr: string): Selector[] {
   const text = expr.replace(/\b(by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)/g, ' ')
   return [...text.matchAll(/([a-zA-Z_:][\w:]*)\s*(\{[^}]*\}|\(|\[)?/g)].flatMap(([, name, behind = ''], at, all) => {
@@ -112,7 +112,7 @@ function selectorsOf(expr: string): Selector[] {
   })
 }
 
-/** The metric that has series of this name; undefined: none has. */
+/** Returns the metric that has series of this name. */
 function metricOf(name: string): { readonly labels: readonly string[] } | undefined {
   for (const metric of [...METRICS, ...ITS_OWN] as readonly MetricDefinition[]) {
     if (metric.type !== 'histogram') {
@@ -130,7 +130,7 @@ const OUTCOMES: Readonly<Record<Outcome, true>> = {
   client_left: true,
   cut: true,
 }
-/** Labels of which all values are known. */
+/** All values of the labels with a fixed set of values. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   outcome: [...Object.keys(OUTCOMES), 'none'],
   code: [...Object.keys(ERRORS), 'none'],
@@ -145,16 +145,16 @@ function promtool(args: readonly string[], input?: string) {
     encoding: 'utf8',
     ...(input === undefined ? {} : { input }),
   })
-  return { status, said: stdout + stderr }
+  return { status, output: stdout + stderr }
 }
 
-describe('what is asked for', () => {
-  test('the reader of expressions finds names, and what is no name', () => {
-    const found = selectorsOf(
+describe('queries', () => {
+  test('the parser of expressions finds series names only', () => {
+    const selectors = selectorsOf(
       'sum by (job, le) (rate(a_bucket{b=~"x|y",c!="z"}[5m])) / on (job) (d:e:f > bool 0.5) or g offset 1h unless h_sum * 3e2',
     )
-    expect(found.map(({ name }) => name)).toEqual(['a_bucket', 'd:e:f', 'g', 'h_sum'])
-    expect(found[0]!.matchers).toEqual([
+    expect(selectors.map(({ name }) => name)).toEqual(['a_bucket', 'd:e:f', 'g', 'h_sum'])
+    expect(selectors[0]!.matchers).toEqual([
       ['b', 'x|y'],
       ['c', 'z'],
     ])
@@ -162,24 +162,24 @@ describe('what is asked for', () => {
     expect(metricOf('tollgate_exchanges_total_bucket')).toBeUndefined()
   })
 
-  test.each(asked)('%s: only metrics, labels and values that exist', (_place, expr) => {
+  test.each(queries)('%s: uses existing metrics, labels and values only', (_place, expr) => {
     const selectors = selectorsOf(expr)
     expect(selectors.length).toBeGreaterThan(0)
     for (const { name, matchers } of selectors) {
       if (records.includes(name)) continue
       const metric = metricOf(name)
-      expect(metric, `there is no ${name}`).toBeDefined()
+      expect(metric, `the metric ${name} does not exist`).toBeDefined()
       for (const [label, value] of matchers) {
         expect([...metric!.labels, ...ANY], name).toContain(label)
-        const known = VALUES[label]
-        if (known) for (const each of value.split('|')) expect(known, `${name} ${label}`).toContain(each)
+        const allowed = VALUES[label]
+        if (allowed) for (const each of value.split('|')) expect(allowed, `${name} ${label}`).toContain(each)
       }
     }
   })
 
   test('every metric is on the dashboard or in a rule', () => {
-    const used = new Set(asked.flatMap(([, expr]) => selectorsOf(expr).map(({ name }) => metricOf(name))))
-    const names = asked.flatMap(([, expr]) =>
+    const used = new Set(queries.flatMap(([, expr]) => selectorsOf(expr).map(({ name }) => metricOf(name))))
+    const names = queries.flatMap(([, expr]) =>
       selectorsOf(expr).map(({ name }) => name.replace(/_(bucket|sum|count)$/, '')),
     )
     expect(used.size).toBeGreaterThan(50)
@@ -189,31 +189,28 @@ describe('what is asked for', () => {
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }
 
-test.each(asked)('%s: its ranges are long enough for a scrape a minute', (_place, expr) => {
+test.each(queries)('%s: ranges are long enough for one scrape a minute', (_place, expr) => {
   for (const [range, number, unit] of expr.matchAll(/\[(\d+)([smhd])\]/g)) {
-    // A change needs two samples, also when a scrape fails. An extreme needs one.
+    // A rate needs two samples even if one scrape fails; an extreme needs one.
     const isExtreme = /(min|max|last)_over_time\([^[]*$/.test(expr.slice(0, expr.indexOf(range)))
     expect(Number(number) * SECONDS[unit!]!, range).toBeGreaterThanOrEqual(isExtreme ? 120 : 180)
   }
 })
 
 describe('alerts', () => {
-  test.each(alerts.map(rule => [rule.alert!, rule] as const))(
-    '%s says what is the matter and what to do',
-    (name, rule) => {
-      expect(name).toMatch(/^Tollgate[A-Z]/)
-      expect(Object.keys(rule.annotations ?? {})).toEqual(['summary', 'runbook'])
-      const { summary, runbook } = rule.annotations!
-      expect(summary!.length).toBeLessThan(120)
-      expect(runbook!.length).toBeGreaterThan(80)
-      for (const [, other] of runbook!.matchAll(/\b(Tollgate[A-Z]\w+)/g)) {
-        expect(alerts.map(({ alert }) => alert)).toContain(other)
-      }
-      expect(['critical', 'warning']).toContain(rule.labels?.['severity'])
-    },
-  )
+  test.each(alerts.map(rule => [rule.alert!, rule] as const))('%s states the problem and what to do', (name, rule) => {
+    expect(name).toMatch(/^Tollgate[A-Z]/)
+    expect(Object.keys(rule.annotations ?? {})).toEqual(['summary', 'runbook'])
+    const { summary, runbook } = rule.annotations!
+    expect(summary!.length).toBeLessThan(120)
+    expect(runbook!.length).toBeGreaterThan(80)
+    for (const [, other] of runbook!.matchAll(/\b(Tollgate[A-Z]\w+)/g)) {
+      expect(alerts.map(({ alert }) => alert)).toContain(other)
+    }
+    expect(['critical', 'warning']).toContain(rule.labels?.['severity'])
+  })
 
-  test('each is once there, and fires in a test', () => {
+  test('each exists once and fires in a test', () => {
     const names = alerts.map(({ alert }) => alert!)
     expect(new Set(names).size).toBe(names.length)
     const tested = read(`${FOLDER}/rules.test.yaml`)
@@ -222,13 +219,13 @@ describe('alerts', () => {
 })
 
 describe('the dashboard', () => {
-  test('has the structure that Grafana reads', () => {
+  test('has the structure that Grafana expects', () => {
     const validate = new Ajv({ allErrors: true, strict: true }).compile(DASHBOARD_SCHEMA)
     validate(dashboard)
     expect(validate.errors ?? []).toEqual([])
   })
 
-  test('no panel covers another one, and each has a number of its own', () => {
+  test('panels do not overlap and have unique ids', () => {
     const { panels } = dashboard
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
     const cells = new Map<string, string>()
@@ -241,11 +238,11 @@ describe('the dashboard', () => {
         }
       }
     }
-    // Nothing is left free either: Grafana would move panels up.
+    // No gaps: Grafana would move panels up.
     expect(cells.size).toBe(24 * Math.max(...panels.map(({ gridPos }) => gridPos.y + gridPos.h)))
   })
 
-  test('uses its own variables only, and each of them', () => {
+  test('uses all its variables and no others', () => {
     const names = dashboard.templating.list.map(({ name }) => name)
     const text = JSON.stringify([
       dashboard.panels,
@@ -256,12 +253,12 @@ describe('the dashboard', () => {
     expect([...used].filter(name => name !== '__rate_interval').sort()).toEqual([...names].sort())
   })
 
-  test('shows nodejs_* and process_* of Tollgate alone', () => {
+  test('shows nodejs_* and process_* of Tollgate only', () => {
     for (const name of ['job', 'instance']) {
       const { query, definition, allValue } = dashboard.templating.list.find(each => each.name === name)!
       expect(definition).toMatch(/^label_values\(tollgate_build_info\b/)
       expect(query).toMatchObject({ query: definition })
-      // Without it "All" is the values that the query has found.
+      // Without `allValue`, "All" means the values that the query returned.
       expect(allValue, name).toBeUndefined()
     }
     for (const { title, targets = [] } of dashboard.panels) {
@@ -279,7 +276,7 @@ describe('the dashboard', () => {
     }
   })
 
-  test('queries of a panel have names of their own', () => {
+  test('queries of a panel have unique names', () => {
     for (const { title, targets = [] } of dashboard.panels) {
       expect(new Set(targets.map(({ refId }) => refId)).size, title).toBe(targets.length)
     }
@@ -287,40 +284,40 @@ describe('the dashboard', () => {
 })
 
 describeWith(without('promtool', 'prometheus'), 'promtool', () => {
-  test('takes the rules, and they fire when they should', () => {
+  test('accepts the rules, and they fire when they should', () => {
     expect(promtool(['check', 'rules', 'rules.yaml'])).toMatchObject({ status: 0 })
-    const { status, said } = promtool(['test', 'rules', 'rules.test.yaml'])
-    expect(status, said).toBe(0)
+    const { status, output } = promtool(['test', 'rules', 'rules.test.yaml'])
+    expect(status, output).toBe(0)
   })
 
-  test('understands every expression of the dashboard', async () => {
+  test('parses every expression of the dashboard', async () => {
     const file = join(await temporaryDirectory(), 'queries.json')
-    const queries = asked.map(([, expr], at) => ({ record: `query:${at}`, expr }))
-    await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules: queries }] }))
-    const { status, said } = promtool(['check', 'rules', file])
-    expect(status, said).toBe(0)
-    // It would say so.
+    const recorded = queries.map(([, expr], at) => ({ record: `query:${at}`, expr }))
+    await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules: recorded }] }))
+    const { status, output } = promtool(['check', 'rules', file])
+    expect(status, output).toBe(0)
+    // An invalid expression does fail the check.
     await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules: [{ record: 'a', expr: 'rate(b' }] }] }))
     expect(promtool(['check', 'rules', file]).status).not.toBe(0)
   })
 
-  test('finds nothing to say about the page of a gateway with two threads, after traffic of every kind', async () => {
+  test('finds no problems in the metrics page of a gateway with two threads after traffic of every kind', async () => {
     const page = await pageAfterTraffic()
-    const { status, said } = promtool(['check', 'metrics'], page)
-    expect(said).toBe('')
+    const { status, output } = promtool(['check', 'metrics'], page)
+    expect(output).toBe('')
     expect(status).toBe(0)
   })
 })
 
 describeWith(without('prometheus'), 'Prometheus', () => {
-  test('reads every page, and leads from a slow bucket to the trace of an exchange', async () => {
+  test('scrapes the page, and exemplars link a bucket to the trace of an exchange', async () => {
     const options = configuration('1ms')
-    // Nobody listens there: a trace has an id all the same.
+    // A closed port: the trace has an id even if it is not exported.
     const yaml = { ...(options.yaml as object), telemetry: { endpoint: 'http://127.0.0.1:9', ratio: 1 } }
     const gateway = await startGateway({ ...options, yaml })
     onTestFinished(() => gateway.kill9())
     const { key } = await createAccount(gateway, { credit: 10 })
-    await askedBy(gateway, key, { stream: true })
+    await requestWith(gateway, key, { stream: true })
     const url = await startPrometheus(new URL(gateway.adminUrl).host)
     const query = async (path: string) =>
       ((await (await fetch(`${url}/api/v1/${path}`)).json()) as { data: unknown }).data
@@ -334,7 +331,7 @@ describeWith(without('prometheus'), 'Prometheus', () => {
   })
 })
 
-/** Prometheus with one target, which it reads every second; answers with its URL. */
+/** Starts Prometheus, which scrapes one target every second; returns its URL. */
 async function startPrometheus(target: string): Promise<string> {
   const [dir, port] = [await temporaryDirectory(), await freePort()]
   const file = join(dir, 'prometheus.yml')
@@ -359,7 +356,7 @@ async function startPrometheus(target: string): Promise<string> {
   return url
 }
 
-test('a gateway with two threads tells what has happened', async () => {
+test('the metrics of a gateway with two threads match the traffic', async () => {
   const value = valuesOf(await pageAfterTraffic())
   expect(value('tollgate_exchanges_total{', 'outcome="answered"', 'provider="demo"', 'model="m"')).toBe(4)
   expect(value('tollgate_exchanges_total{', 'code="model_not_found"', 'provider="none"')).toBe(1)
@@ -374,7 +371,7 @@ test('a gateway with two threads tells what has happened', async () => {
   expect(value('tollgate_target_state{', 'target="demo/demo-small"', 'state="well"')).toBe(2)
   expect(value('tollgate_serving_threads{', 'answering')).toBe(2)
   expect(value('tollgate_inflight_exchanges_limit ')).toBe(77)
-  // A hold and a settle of each exchange at least.
+  // At least a hold and a settle for each exchange.
   expect(value('tollgate_store_group_operations_sum ')).toBeGreaterThanOrEqual(8)
   expect(value('tollgate_store_commit_duration_seconds_sum ')).toBeGreaterThan(0)
   expect(value('nodejs_eventloop_delay_seconds_count{', 'thread="serving"')).toBeGreaterThan(0)
@@ -384,19 +381,19 @@ test('a gateway with two threads tells what has happened', async () => {
   expect(value('tollgate_config_last_reload_successful ')).toBe(1)
 })
 
-test('exchanges under way: what is held for them, where they are, and who waits in the queue', async () => {
+test('gauges count exchanges in progress, their holds, their targets and the queue', async () => {
   const gateway = await startGateway(configuration('200ms', { use: 'concurrency', with: ONE_AT_A_TIME }))
   onTestFinished(() => gateway.kill9())
   const { key } = await createAccount(gateway, { credit: 10 })
-  const [one, two] = [askedBy(gateway, key, { stream: true }), askedBy(gateway, key, { stream: true })]
+  const [one, two] = [requestWith(gateway, key, { stream: true }), requestWith(gateway, key, { stream: true })]
   const page = async () => valuesOf(await pageOf(gateway))
   await expect.poll(async () => (await page())('tollgate_queued_exchanges ')).toBe(1)
   await expect.poll(async () => (await page())('tollgate_target_inflight_attempts{', 'demo')).toBe(1)
   const value = await page()
-  // The body of the one that waits has not been read.
+  // The body of the queued request is not read yet.
   expect(value('tollgate_inflight_exchanges ')).toBe(1)
   expect(value('tollgate_holds_open ')).toBe(1)
-  // The prompt, and 1,024 tokens at two dollars a million.
+  // The prompt, and 1,024 output tokens at $2 per million.
   expect(value('tollgate_held_dollars ')).toBeGreaterThan(0.002)
   expect(value('tollgate_held_dollars ')).toBeLessThan(0.01)
   await Promise.all([one, two])
@@ -408,7 +405,7 @@ const ONE_AT_A_TIME = { per: 'account', limit: 1, queue: { length: 5, wait: '60s
 
 const pageOf = async ({ adminUrl }: Gateway) => (await fetch(`${adminUrl}/metrics`)).text()
 
-/** The sum of the samples whose line begins so and has these labels. */
+/** Returns a function that sums the samples whose line starts with `start` and contains `labels`. */
 const valuesOf =
   (page: string) =>
   (start: string, ...labels: readonly string[]) => {
@@ -416,8 +413,13 @@ const valuesOf =
     return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
   }
 
-/** Resolves with the status when the answer is over. */
-async function askedBy({ url }: Gateway, key: string, body: object, path = '/v1/chat/completions'): Promise<number> {
+/** Resolves with the status at the end of the answer. */
+async function requestWith(
+  { url }: Gateway,
+  key: string,
+  body: object,
+  path = '/v1/chat/completions',
+): Promise<number> {
   const answer = await fetch(`${url}${path}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close' },
@@ -438,7 +440,7 @@ function configuration(pace: string, ...steps: readonly object[]): GatewayOption
       store: 'sqlite:./tollgate.db',
       limits: { max_inflight: 77 },
       providers: {
-        // Nobody listens there.
+        // A closed port.
         down: { dialect: 'openai', base_url: 'http://127.0.0.1:9/v1' },
         demo: { dialect: 'demo', pace },
       },
@@ -471,23 +473,23 @@ function configuration(pace: string, ...steps: readonly object[]): GatewayOption
 
 let afterTraffic: Promise<string> | undefined
 
-/** Of one gateway, which is started for whoever asks first. */
+/** The page of one gateway, which the first caller starts. */
 function pageAfterTraffic(): Promise<string> {
   afterTraffic ??= makePage()
   return afterTraffic
 }
 
-/** Streams, whole answers, refusals, and a target that is down. */
+/** Sends streams, whole answers and refusals, with a target that is down; returns the page. */
 async function makePage(): Promise<string> {
   const gateway = await startGateway(configuration('5ms'))
   onTestFinished(() => gateway.kill9())
   const { key } = await createAccount(gateway, { credit: 10 })
-  const ask = (body: object, path?: string) => askedBy(gateway, key, body, path)
+  const ask = (body: object, path?: string) => requestWith(gateway, key, body, path)
   const statuses = [await ask({}), await ask({}), await ask({ stream: true }), await ask({ stream: true })]
   expect(statuses).toEqual([200, 200, 200, 200])
-  expect([await ask({ model: 'nobody' }), await ask({}, '/v1/nothing')]).toEqual([404, 404])
+  expect([await ask({ model: 'unknown' }), await ask({}, '/v1/nothing')]).toEqual([404, 404])
   const page = () => pageOf(gateway)
-  // An exchange is counted when its connection is over.
+  // An exchange is counted once its connection is closed.
   await expect.poll(async () => /^tollgate_exchanges_total\{.*"model_not_found"\} 1$/m.test(await page())).toBe(true)
   return page()
 }

@@ -1,6 +1,6 @@
 /**
- * What the definition of ServiceMonitor (monitoring.coreos.com/v1) says of the fields that a chart for one application may need;
- * Kubernetes itself has no schema of it. Other fields are refused, as kubeconform refuses them with `-strict`.
+ * A schema of ServiceMonitor (monitoring.coreos.com/v1) with the fields that a chart for one application may need. Kubernetes
+ * itself has none. Other fields are refused, as kubeconform does with `-strict`.
  */
 const object = (properties: object, required: readonly string[] = []) => ({
   type: 'object',

@@ -1,4 +1,4 @@
-/** The unit for systemd: systemd's own checks, and whether a gateway can do under it what it has to. systemd itself does not run here. */
+/** The systemd unit: systemd's own checks, and whether a gateway can work within its limits. systemd itself does not run. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, lstatSync, mkdirSync, symlinkSync } from 'node:fs'
@@ -14,7 +14,7 @@ const UNIT = read('src/deploy/systemd/tollgate.service')
 const analyze = findProgram('systemd-analyze')
 const strace = findProgram('strace')
 
-/** The last value of a setting; a test that asks for one that is not there fails. */
+/** Returns the last value of a setting; throws if it is missing. */
 function setting(name: string): string {
   const values = [...UNIT.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value]) => value!)
   if (values.length === 0) throw new Error(`the unit has no ${name}`)
@@ -26,14 +26,14 @@ function run(program: string, args: readonly string[]): { code: number | null; o
   return { code: status, out: `${stdout}${stderr}` }
 }
 
-/** The unit with other lines, as a file; the program is that of this checkout, because systemd looks whether it is there. */
+/** Writes a changed unit to a file. The program is that of this checkout, because systemd checks that it exists. */
 async function unitFile(change: (text: string) => string = text => text): Promise<string> {
   const file = join(await temporaryDirectory(), 'tollgate.service')
   await writeFile(file, change(UNIT).replaceAll('/opt/tollgate/', ROOT))
   return file
 }
 
-/** A `drain` of the reference, in seconds. */
+/** Returns the default of `drain` in the reference, in seconds. */
 function drainSeconds(): number {
   const row = tableOf(read('src/config/REFERENCE.md'), 'Key').find(([name]) => name === '`drain`')!
   const [, minutes] = /^`(\d+)m`$/.exec(row[2]!)!
@@ -57,19 +57,19 @@ const YAML = {
 }
 const POLICIES = { standard: read('src/deploy/policies/standard.yaml') }
 
-test('the end has more time than it may take', () => {
-  // src/runtime/shutdown.ts: 15 s for what was cut, and 20 s to let go of what the process holds.
+test('TimeoutStopSec exceeds the longest shutdown', () => {
+  // src/runtime/shutdown.ts: 15 s for requests that were cut, and 20 s to release the resources of the process.
   expect(Number(setting('TimeoutStopSec'))).toBeGreaterThanOrEqual(drainSeconds() + 15 + 20)
   expect(setting('KillSignal')).toBe('SIGTERM')
 })
 
-test('it starts the command of this checkout', () => {
+test('the unit starts the command of this checkout', () => {
   const [node, script, ...args] = setting('ExecStart').split(' ')
   for (const path of [node!, script!]) expect(existsSync(path.replace('/opt/tollgate/', ROOT))).toBe(true)
   expect(args).toEqual(['serve', '--config', '/etc/tollgate/gateway.yaml'])
 })
 
-test('a gateway keeps its store where the unit lets it write, and commands find it there', async () => {
+test('a gateway keeps its store in the folder that the unit lets it write, and commands find it there', async () => {
   const [configuration, state] = [await temporaryDirectory(), await temporaryDirectory()]
   symlinkSync(state, join(configuration, '.tollgate'))
   const gateway = await startGateway({ yaml: YAML, policies: POLICIES, dir: configuration })
@@ -79,11 +79,11 @@ test('a gateway keeps its store where the unit lets it write, and commands find 
 })
 
 describeWith(analyze === null ? 'systemd is not installed (apt-get install systemd)' : null, 'systemd', () => {
-  test('knows every setting', async () => {
+  test('accepts every setting', async () => {
     expect(run(analyze!, ['verify', await unitFile()])).toEqual({ code: 0, out: '' })
   })
 
-  test('says which setting is misspelt', async () => {
+  test('reports a misspelt setting', async () => {
     const { out } = run(analyze!, ['verify', await unitFile(text => text.replace('ProtectHome', 'ProtectHomes'))])
     expect(out).toMatch(/Unknown key.* 'ProtectHomes'/)
   })
@@ -91,11 +91,11 @@ describeWith(analyze === null ? 'systemd is not installed (apt-get install syste
   test.each<[string, string | null, number]>([
     ['as it is', null, 0],
     ['without a filter of system calls', 'SystemCallFilter', 1],
-    ['without a user of its own', 'DynamicUser', 1],
-    ['with what root may do', 'CapabilityBoundingSet', 1],
-  ])('rates its exposure %s', async (_what, without, code) => {
+    ['without its own user', 'DynamicUser', 1],
+    ['with the capabilities of root', 'CapabilityBoundingSet', 1],
+  ])('rates the exposure of the unit %s', async (_what, without, code) => {
     const file = await unitFile(text => (without ? text.replaceAll(new RegExp(`^${without}=.*\n`, 'gm'), '') : text))
-    // 1.5 of 10. What is left is what a gateway is for: sockets, and the network of the machine.
+    // 1.5 of 10. The rest is what a gateway needs: sockets, and the network of the machine.
     const result = run(analyze!, ['security', '--offline=true', '--threshold=15', '--no-pager', file])
     expect({ ...result, out: /exposure level for tollgate.service: \S+/.exec(result.out)?.[0] }).toEqual({
       code,
@@ -103,21 +103,21 @@ describeWith(analyze === null ? 'systemd is not installed (apt-get install syste
     })
   })
 
-  test('allows every system call that a gateway makes, from its start to its end', async context => {
+  test('allows every system call that a gateway makes, from start to exit', async context => {
     if (strace === null) return context.skip('strace is not installed (apt-get install strace)')
     const dir = await temporaryDirectory()
     mkdirSync(join(dir, 'policies'))
     const config = await writeConfiguration(dir, { yaml: YAML, policies: POLICIES })
     const [made, allowed] = [await systemCallsOf(config), systemCallsAllowed()]
-    // Once, so that a list that was read wrongly is noticed.
+    // A sample of each list, so that a parsing error is noticed.
     expect(made).toEqual(expect.arrayContaining(['execve', 'accept4', 'pwrite64', 'exit_group']))
     expect(allowed).not.toContain('reboot')
-    // SQLite asks for it as root only, and a service is not root.
+    // SQLite calls fchown only as root, and the service is not root.
     expect(made.filter(name => !allowed.has(name) && name !== 'fchown')).toEqual([])
   })
 })
 
-/** What a gateway asks of the kernel: it starts, streams an answer and ends. */
+/** Returns the system calls of a gateway that starts, streams an answer and ends. */
 async function systemCallsOf(config: string): Promise<string[]> {
   const trace = join(config, '../trace')
   const [node, script, ...args] = setting('ExecStart').replaceAll('/opt/tollgate/', ROOT).split(' ')
@@ -148,7 +148,7 @@ async function systemCallsOf(config: string): Promise<string[]> {
   return [...new Set(Array.from(names, ([, name]) => name!))].sort()
 }
 
-/** What the lines `SystemCallFilter` of the unit come to, by systemd's own sets. */
+/** Returns the system calls that the unit's `SystemCallFilter` lines allow, by systemd's own sets. */
 function systemCallsAllowed(): Set<string> {
   const sets = new Map<string, string[]>()
   let set: string[] = []
@@ -159,7 +159,7 @@ function systemCallsAllowed(): Set<string> {
   }
   const membersOf = (name: string): readonly string[] =>
     name.startsWith('@') ? sets.get(name)!.flatMap(member => membersOf(member)) : [name]
-  // systemd adds this one to every list of what is allowed.
+  // systemd adds @default to every allow list.
   const allowed = new Set(membersOf('@default'))
   for (const [, not, names] of UNIT.matchAll(/^SystemCallFilter=(~?)(.*)$/gm)) {
     for (const name of names!.split(' ').flatMap(membersOf)) {

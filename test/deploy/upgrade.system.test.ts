@@ -1,6 +1,6 @@
 /**
- * An upgrade under load: replicas on one database in PostgreSQL are replaced one after the other, as src/deploy/README.md
- * says, while clients ask without a pause. Both versions serve meanwhile, and no request fails.
+ * An upgrade under load: replicas on one PostgreSQL database are replaced one after the other, as in src/deploy/README.md, while
+ * clients send requests. Both versions serve meanwhile, and no request fails.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -20,15 +20,15 @@ const counts = countsOf('replicas')
 
 const REPLICAS = counts(2, 3)
 const CLIENTS = counts(8, 32)
-/** Without it, most of the work of a short run would be requests while replicas start. */
+/** Keeps a short run from spending most of its work on requests while replicas start. */
 const PAUSE_MS = counts(150, 0)
-/** Answers of each replica before the next one is replaced. */
+/** Answers from each replica before the next one is replaced. */
 const BETWEEN = counts(10, 1000)
 const CREDIT = 1_000_000
 const MIGRATIONS = 'src/store/engine/postgres/migrations'
 const FIRST_RELEASE = '0.1.0'
 
-/** A version of the program, in a folder of its own. */
+/** A version of the program, in its own folder. */
 interface Version {
   readonly name: string
   readonly entry: string
@@ -46,7 +46,7 @@ function programFolder(): string {
   return folder
 }
 
-/** This version with one migration more, which changes every table that a request writes to. */
+/** Creates this version plus a migration that changes every table that a request writes to. */
 function nextVersion(): Version {
   const folder = programFolder()
   for (const name of ['src', 'plugins', 'policies']) cpSync(join(ROOT, name), join(folder, name), { recursive: true })
@@ -59,11 +59,11 @@ function nextVersion(): Version {
   return versionIn(folder)
 }
 
-/** The last commit with the store of the first release; null where the history of the checkout does not have it. */
+/** Returns the last commit with the store of the first release; null if the checkout's history lacks it. */
 function findFirstRelease(): string | null {
   try {
     const [second] = migrationFiles(join(ROOT, MIGRATIONS)).slice(1)
-    // Wherever in the store it was: a move would count as the addition of the new path.
+    // A glob, because a move would count as the addition of the new path.
     const path = `:(glob)src/store/**/${second}`
     const added = git('log', '--diff-filter=A', '--format=%H', '--', path).toString().trim()
     return added === '' ? null : git('rev-parse', '--verify', `${added}^`).toString().trim()
@@ -93,7 +93,7 @@ const optionsOf = (database: TestDatabase) => ({
     store: database.url,
     secret: '${TOLLGATE_SECRET}',
     drain: '30s',
-    // On a busy machine the loop is late, and 503 would be the right answer.
+    // On a busy machine the event loop is late, and the gateway would rightly answer 503.
     limits: { event_loop: '1m' },
     providers: { demo: { dialect: 'demo', pace: '1ms' } },
     models: {
@@ -142,7 +142,7 @@ describeWith(WITHOUT_POSTGRES, `${REPLICAS} replicas are replaced under load, an
       return { serial: `serial-${serial++}`, key, body }
     }
     const load = startLoad({ url: balancer.url, clients: CLIENTS, pauseMs: PAUSE_MS, choose })
-    /** Each of them has served for a while since. */
+    /** Resolves when every replica has sent `BETWEEN` more answers. */
     const serve = () => {
       const before = gateways.map(({ url }) => balancer.served(url))
       return load.until(() => gateways.every(({ url }, index) => balancer.served(url) >= before[index]! + BETWEEN))
@@ -150,20 +150,20 @@ describeWith(WITHOUT_POSTGRES, `${REPLICAS} replicas are replaced under load, an
     await serve()
     const versions = async () =>
       (await database.run('SELECT version FROM replica ORDER BY id')).map(row => row['version'])
-    const seen = [await versions()]
+    const versionsByStep = [await versions()]
     for (const [index, gateway] of gateways.entries()) {
       balancer.takeOut(gateway.url)
       expect(await gateway.stop()).toBe(0)
       gateways[index] = await start(next, gateway.dir)
       balancer.add(gateways[index].url)
       await serve()
-      seen.push(await versions())
+      versionsByStep.push(await versions())
     }
     load.stop()
     await load.over
     const { name } = next
     const replaced = (count: number) => [...Array(REPLICAS - count).fill(old.name), ...Array(count).fill(name)]
-    expect(seen).toEqual(Array.from({ length: REPLICAS + 1 }, (_, count) => replaced(count)))
+    expect(versionsByStep).toEqual(Array.from({ length: REPLICAS + 1 }, (_, count) => replaced(count)))
     expect(load.asked.filter(({ ending }) => ending !== 'complete')).toEqual([])
     console.info(`${old.name} to ${name}: ${load.asked.length} requests, none failed`)
 

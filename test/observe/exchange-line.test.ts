@@ -22,20 +22,20 @@ function lineOf(given: Partial<ExchangeSummary>, lines = new ExchangeLines(creat
   return JSON.parse(line) as Record<string, unknown>
 }
 
-describe('the line of an exchange', () => {
+describe('the log line of an exchange', () => {
   const SECRET = 'canary-secret-0001'
   it.each(['route', 'policy', 'method', 'model', 'target', 'accountId', 'keyId', 'decidedBy', 'address'] as const)(
     'holds no secret in %s, nor one that is learned later, and nothing that breaks the line',
     name => {
       const redactor = createRedactor([])
       const lines = new ExchangeLines(redactor.text)
-      const found = (value: string) => JSON.stringify(lineOf({ [name]: value }, lines))
-      expect(found(`a Bearer ${SECRET} b`)).toContain(REDACTED)
-      expect(found('sk-0123456789')).not.toContain('0123456789')
-      expect(found(`x${SECRET}`)).toContain(SECRET)
+      const lineWith = (value: string) => JSON.stringify(lineOf({ [name]: value }, lines))
+      expect(lineWith(`a Bearer ${SECRET} b`)).toContain(REDACTED)
+      expect(lineWith('sk-0123456789')).not.toContain('0123456789')
+      expect(lineWith(`x${SECRET}`)).toContain(SECRET)
       redactor.learn([SECRET])
       lines.forget()
-      expect(found(`x${SECRET}`)).not.toContain(SECRET)
+      expect(lineWith(`x${SECRET}`)).not.toContain(SECRET)
       for (const odd of ['a"\n{}', '\u202ea', '\u2028', '\ud800', '\u0000']) {
         const line = lines.line(summary({ [name]: odd }), TIME)
         expect(line.slice(0, -1)).not.toMatch(/[\n\u202e\u0000]/)
@@ -45,26 +45,26 @@ describe('the line of an exchange', () => {
     },
   )
 
-  it('has the tags, without secrets', () => {
+  it('contains the tags, without secrets', () => {
     expect(lineOf({ tags: { team: 'a"b', user: `Bearer ${SECRET}` } })).toMatchObject({
       tags: { team: 'a"b', user: `Bearer ${REDACTED}` },
     })
     for (const tags of [null, {}]) expect(lineOf({ tags })).not.toHaveProperty('tags')
   })
 
-  it.each([Number.POSITIVE_INFINITY, Number.NaN])('is JSON where a provider counted %d tokens', count => {
+  it.each([Number.POSITIVE_INFINITY, Number.NaN])('is valid JSON if a provider reported %d tokens', count => {
     const usage = { ...USAGE, input: count, output: count }
     expect(lineOf({ usage, ms: count, firstChunkMs: count })).toMatchObject({ prompt_tokens: null, ms: null })
   })
 
-  it('has room for any number of texts', () => {
+  it('can contain any number of texts', () => {
     const lines = new ExchangeLines(text => text)
     for (let index = 0; index < 10_000; index++) {
       expect(lineOf({ address: `a${index}` }, lines)['address']).toBe(`a${index}`)
     }
   })
 
-  it('is the same whatever lines were written before it', () => {
+  it('does not depend on the lines written before it', () => {
     const some = <Value>(...values: readonly Value[]) => fc.constantFrom<Value | null>(null, ...values)
     const exchanges = fc.record({
       route: fc.constantFrom('/a', '/b'),
@@ -99,7 +99,7 @@ describe('the line of an exchange', () => {
     )
   })
 
-  it('leaves out what is not known, and keeps zeros and false', () => {
+  it('omits unknown fields, and keeps zeros and false', () => {
     const line = lineOf({ status: null, outcome: 'client_left', stream: false, ms: 0 })
     expect(line).toEqual({
       level: 'info',
@@ -119,7 +119,7 @@ describe('the line of an exchange', () => {
     })
   })
 
-  it('has every field of a complete exchange, in a fixed order', () => {
+  it('contains every field of a complete exchange, in a fixed order', () => {
     const attempt = { target: 'openai/some-mini', status: 200, code: null, ms: 5 }
     const line = lineOf({
       bytesIn: 321,

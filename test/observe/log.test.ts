@@ -7,7 +7,7 @@ import { createRedactor } from '../../src/observe/redact.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 12, 0, 0, 123)
 
-/** Loaded secrets of every awkward kind. */
+/** Secrets that are hard to redact. */
 const CANARIES = [
   'canary-plain-0001',
   'canary"quote"0002',
@@ -35,12 +35,12 @@ const PLACES: [string, (log: Log, level: keyof Log, secret: string) => void][] =
   ['the message', (log, level, secret) => log[level]({}, `before ${secret} after`)],
   ['a field', (log, level, secret) => log[level]({ detail: secret }, 'm')],
   ['the middle of a field', (log, level, secret) => log[level]({ detail: `<${secret}${secret}>` }, 'm')],
-  ['four levels down', (log, level, secret) => log[level]({ a: { b: { c: { d: secret } } } }, 'm')],
+  ['a field four levels deep', (log, level, secret) => log[level]({ a: { b: { c: { d: secret } } } }, 'm')],
   ['a list in a list', (log, level, secret) => log[level]({ list: [1, [secret, { a: [secret] }]] }, 'm')],
   ['the name of a field', (log, level, secret) => log[level]({ [secret]: 1, nested: { [secret]: 1 } }, 'm')],
   ['the message and the stack of an error', (log, level, secret) => log[level]({ error: new Error(secret) }, 'm')],
   ['the name of an error', (log, level, secret) => log[level]({ err: named(new Error('x'), secret) }, 'm')],
-  ['an error four causes down', (log, level, secret) => log[level]({ err: causes(4, secret) }, 'm')],
+  ['the fourth cause of an error', (log, level, secret) => log[level]({ err: causes(4, secret) }, 'm')],
   [
     'the errors of an AggregateError',
     (log, level, secret) => log[level]({ e: new AggregateError([new Error(secret)], 'all') }, 'm'),
@@ -66,13 +66,13 @@ const PLACES: [string, (log: Log, level: keyof Log, secret: string) => void][] =
   ],
   ['a header', (log, level, secret) => log[level]({ headers: { Authorization: `Bearer ${secret}` } }, 'm')],
   [
-    'a place where long texts are cut',
+    'a text that is cut at the secret',
     (log, level, secret) => log[level]({ text: `${'y'.repeat(8188)}${secret}` }, 'm'),
   ],
 ]
 
-describe('secrets that were loaded', () => {
-  it.each(PLACES)('are not written when they are in %s', (_place, write) => {
+describe('loaded secrets', () => {
+  it.each(PLACES)('are redacted in %s', (_place, write) => {
     for (const level of ['info', 'warn', 'error'] as const) {
       for (const canary of CANARIES) {
         const { lines, log, forStep } = capture({ secrets: CANARIES })
@@ -87,7 +87,7 @@ describe('secrets that were loaded', () => {
     }
   })
 
-  it('nor when they are bound to a log of a step or a child', () => {
+  it('are redacted in the bound fields of a step logger and of a child', () => {
     for (const canary of CANARIES) {
       const { lines, forStep, child } = capture({ secrets: CANARIES })
       forStep(canary).info({}, 'm')
@@ -96,20 +96,20 @@ describe('secrets that were loaded', () => {
     }
   })
 
-  it('that begin like another leave no end behind', () => {
+  it('are redacted whole if another secret is a prefix', () => {
     const { lines, log } = capture({ secrets: ['canary-0011', 'canary-0011-and-longer'] })
     log.info({ detail: 'canary-0011-and-longer' }, 'm')
     expect(JSON.parse(lines[0]!)).toMatchObject({ detail: '[secret]' })
   })
 
   it.each([
-    ['as an escape', '{"a":"canary-\\ud800-0019"}'],
-    ['as it is', '{"a":"canary-\ud800-0019"}'],
-  ])('with half a surrogate pair that stands in the line %s are found', (_how, line) => {
+    ['escaped in JSON', '{"a":"canary-\\ud800-0019"}'],
+    ['unescaped in JSON', '{"a":"canary-\ud800-0019"}'],
+  ])('with half a surrogate pair are redacted: %s', (_how, line) => {
     expect(JSON.parse(createRedactor(['canary-\ud800-0019']).line(line))).toEqual({ a: '[secret]' })
   })
 
-  it('are taken out of JSON that escapes slashes', () => {
+  it('are redacted in JSON that escapes slashes', () => {
     const { lines, log } = capture({ secrets: ['canary/0011=='] })
     log.info({ detail: '{"key":"canary\\/0011=="}' }, 'm')
     expect(JSON.parse(lines[0]!)).toMatchObject({ detail: '{"key":"[secret]"}' })
@@ -120,35 +120,35 @@ describe('secrets that were loaded', () => {
     ['canary-0011 and cana', '[secret] and '],
     ['canary-0022 can', '[secret] can'],
     ['an onion', 'an onion'],
-  ])('are taken out of a text that may be broken: %s', (text, clean) => {
+  ])('are redacted in a text that may be cut: %s', (text, clean) => {
     expect(createRedactor(['canary-0011', 'canary-0022']).text(text, true)).toBe(clean)
   })
 
-  it('are taken out of a text that leaves by another way', () => {
+  it('are redacted in texts that are not logged', () => {
     expect(createLog({ level: 'silent', secrets: ['canary-0011'] }).redact('key canary-0011!')).toBe('key [secret]!')
   })
 
-  it('of digits only do not break numbers', () => {
+  it('of digits only leave numbers unchanged', () => {
     const { lines, log } = capture({ secrets: ['1234567890123'] })
     log.info({ number: 1234567890123, text: 'is 1234567890123' }, 'm')
     expect(JSON.parse(lines[0]!)).toMatchObject({ number: 1234567890123, text: 'is [secret]' })
   })
 
-  it('that were learned later are kept too, and the earlier ones stay secret', () => {
+  it('that are added later are redacted too, along with the earlier ones', () => {
     const { lines, log, learn } = capture({ secrets: ['canary-first'] })
     learn(['canary-second'])
     log.info({ detail: 'canary-first canary-second' }, 'm')
     expect(JSON.parse(lines[0]!)).toMatchObject({ detail: '[secret] [secret]' })
   })
 
-  it('of fewer than eight characters are not looked for', () => {
+  it('of fewer than eight characters are not redacted', () => {
     const { lines, log } = capture({ secrets: ['on', 'second', ''] })
     log.info({ detail: 'once a second' }, 'm')
     expect(JSON.parse(lines[0]!)).toMatchObject({ detail: 'once a second' })
   })
 })
 
-describe('secrets that only look like some', () => {
+describe('texts that look like secrets', () => {
   it.each([
     ['tg_live_0123456789abcdefghijklmnopqrstuvwxyz', '[secret]'],
     ['key tg_live_short, revoked', 'key [secret], revoked'],
@@ -166,7 +166,7 @@ describe('secrets that only look like some', () => {
     ['api_key=abc; x', 'api_key=[secret]; x'],
     ['Password=hunter2', 'Password=[secret]'],
     ['access_token=a.b-c', 'access_token=[secret]'],
-    // And what must stay.
+    // Unchanged.
     ['req_0123456789abcdefghijklmn', 'req_0123456789abcdefghijklmn'],
     ['task-runner-abcdefgh', 'task-runner-abcdefgh'],
     ['the basic authentication of a bearer token', 'the basic authentication of a bearer token'],
@@ -175,7 +175,7 @@ describe('secrets that only look like some', () => {
     const { lines, log } = capture({})
     log.info({ a: { detail: text } }, text)
     expect(JSON.parse(lines[0]!)).toMatchObject({ a: { detail: cleaned }, msg: cleaned })
-    // Cleaning what is clean changes nothing.
+    // Redaction is idempotent.
     log.info({ detail: cleaned }, 'm')
     expect(JSON.parse(lines[1]!)).toMatchObject({ detail: cleaned })
   })
@@ -193,7 +193,7 @@ describe('secrets that only look like some', () => {
     'password',
     'secret',
     'access_token',
-  ])('the value of a field named %s', name => {
+  ])('the value of a field named %s is redacted', name => {
     const { lines, log } = capture({})
     log.info({ [name]: 'whatever', headers: { [name]: ['whatever', { x: 'whatever' }] } }, 'm')
     expect(lines[0]).not.toContain('whatever')
@@ -201,8 +201,8 @@ describe('secrets that only look like some', () => {
   })
 })
 
-describe('a line', () => {
-  it('is one line, whatever stands in it', () => {
+describe('a log line', () => {
+  it('is one line, whatever it contains', () => {
     const { lines, log } = capture({})
     log.info({ detail: 'a\r\n{"level":"error","msg":"forged"}\n' }, 'b\nc\u2028d\u0000\u001b[31m')
     expect(lines[0]!.match(/[\n\r\u0000\u001b]/g)).toEqual(['\n'])
@@ -215,12 +215,12 @@ describe('a line', () => {
     })
   })
 
-  it('has no character that acts on a terminal, and says the same', () => {
+  it('escapes terminal control characters without changing the decoded value', () => {
     const lines: string[] = []
     const { log } = createLog({ level: 'info', secrets: [], destination: { write: line => lines.push(line) } })
     const evil = 'a\u202eb\u009b31mc\u2028d\u007fe\u2066f\u061cg\u{e0041}'
     log.error({ [evil]: evil, list: [{ [evil]: [evil] }], error: new Error(evil) }, evil)
-    // Also in a line that is cleaned of a secret.
+    // Also in a line with a redacted secret.
     log.error({ detail: `${evil} tg_live_abcdef` }, evil)
     expect(lines).toHaveLength(2)
     for (const line of lines) {
@@ -230,7 +230,7 @@ describe('a line', () => {
     expect(JSON.parse(lines[0]!)).toMatchObject({ [evil]: evil, list: [{ [evil]: [evil] }], error: { message: evil } })
   })
 
-  it('a secret that an error has escaped is known again', () => {
+  it('redacts a secret that an error message escaped', () => {
     const lines: string[] = []
     const secret = 'zero\u200bwidth\nlines-secret'
     const { log } = createLog({ level: 'info', secrets: [secret], destination: { write: line => lines.push(line) } })
@@ -239,7 +239,7 @@ describe('a line', () => {
     expect(lines[0]).toContain('[secret]')
   })
 
-  it('has each name once: a plugin cannot pose as another step, at another time', () => {
+  it('has unique field names: a plugin cannot forge the step or the time', () => {
     const { lines, forStep } = capture({})
     forStep('burst').info({ step: 'credits', level: 'error', time: 0, msg: 'x' }, 'm')
     expect(JSON.parse(lines[0]!)).toEqual({
@@ -255,7 +255,7 @@ describe('a line', () => {
     for (const name of ['step', 'level', 'time', 'msg']) expect(lines[0]!.split(`"${name}":`)).toHaveLength(2)
   })
 
-  it('tells errors with their causes and their own fields', () => {
+  it('contains errors with their causes and own fields', () => {
     const { lines, log } = capture({})
     const cause = Object.assign(new TypeError('inner'), { code: 'ECONNRESET' })
     log.error({ error: Object.assign(new Error('outer', { cause }), { status: 502 }) }, 'm')
@@ -288,7 +288,7 @@ describe('a line', () => {
     expect(JSON.parse(lines[0]!).value).toEqual(written)
   })
 
-  it('is written also of what cannot be read', () => {
+  it('is written even if a value cannot be read', () => {
     const { lines, log } = capture({})
     const cyclic: Record<string, unknown> = { name: 'cyclic' }
     cyclic['self'] = cyclic
@@ -315,7 +315,7 @@ describe('a line', () => {
     expect(line.cyclic.self.self.name).toBe('cyclic')
   })
 
-  it('has a largest size', () => {
+  it('has a maximum size', () => {
     const { lines, log } = capture({})
     const leaf = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`k${index}`, 'x'.repeat(9000)]))
     const tree = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`k${index}`, leaf]))
@@ -335,9 +335,12 @@ describe('a line', () => {
     expect(lines.map(line => JSON.parse(line).msg)).toEqual([...written, ...written])
   })
 
-  it.each(['verbose', '', 'INFO', 'toString'])('the level "%s" is refused with those that there are', level => {
-    expect(() => capture({ level })).toThrow(`the log level "${level}" is not one of info, warn, error, silent`)
-  })
+  it.each(['verbose', '', 'INFO', 'toString'])(
+    'the level "%s" is refused, and the error lists the valid levels',
+    level => {
+      expect(() => capture({ level })).toThrow(`the log level "${level}" is not one of info, warn, error, silent`)
+    },
+  )
 })
 
 describe('stdout', () => {
@@ -345,7 +348,7 @@ describe('stdout', () => {
   const run = (code: string) =>
     spawn(process.execPath, ['--input-type=module', '--eval', `import { createLog } from '${MODULE}'; ${code}`])
 
-  it('gets the lines, all of them also at a sudden end', async () => {
+  it('receives every line, even if the process exits at once', async () => {
     const child = run(`
       const { log, flush } = createLog({ level: 'info', secrets: ['canary-0001'] })
       for (let index = 0; index < 2000; index++) log.info({ index, detail: 'canary-0001' }, 'm')
@@ -363,7 +366,7 @@ describe('stdout', () => {
     expect(out).not.toContain('canary')
   })
 
-  it('gets the lines of exchanges together, before any other line, within 100 ms and at the end', async () => {
+  it('receives exchange lines in batches: before any other line, within 100 ms, and at exit', async () => {
     const summary = new URL('./summary.ts', import.meta.url).href
     const child = run(`
       import { summary } from '${summary}'
@@ -393,7 +396,7 @@ describe('stdout', () => {
     expect(writes).toBeLessThan(50)
   })
 
-  it('that nobody reads any more is no reason to die; it is said once on stderr', async () => {
+  it('can be closed by its reader: the process continues and reports it once on stderr', async () => {
     const child = run(`
       const { log, flush } = createLog({ level: 'info', secrets: [] })
       process.stdin.resume().once('end', () => {
@@ -416,9 +419,9 @@ describe('stdout', () => {
   })
 })
 
-it('a credential behind the name of its scheme is a secret of its own', () => {
+it('the credential after an authorization scheme is redacted on its own too', () => {
   const { lines, log } = capture({ secrets: ['Basic canary-0021-without-its-scheme'] })
-  log.info({ said: 'not canary-0021-without-its-scheme, please' }, 'm')
+  log.info({ detail: 'not canary-0021-without-its-scheme, please' }, 'm')
   expect(lines).toEqual([expect.stringContaining('not [secret], please')])
 })
 
@@ -428,7 +431,7 @@ function capture(options: Partial<LogOptions>) {
   return { lines, ...createLog({ level: 'info', secrets: [], destination, now: () => NOW, ...options }) }
 }
 
-/** The forms in which a secret could still be read from a line. */
+/** The encodings in which a line could reveal a secret. */
 function leaks(line: string, secret: string): string[] {
   const core = secret.trim()
   const forms = [core, JSON.stringify(core).slice(1, -1), encodeURIComponent(core.toWellFormed())]

@@ -15,7 +15,7 @@ const ATTEMPT = { status: null, ms: 1 } as const
 const OTHER = { route: 'other', model: 'other', provider: 'other' } as const
 const at = (route: string, model = 'none', provider = 'none') => ({ route, model, provider })
 
-describe('what must not happen', () => {
+describe('hostile input', () => {
   it.each(['"} 1\nforged_total 9', 'back\\slash', '\\n', 'a"b', 'line\nfeed', '\r', '😀', '', '{le="1"}'])(
     'a label value cannot break out of its quotes: %j',
     value => {
@@ -44,7 +44,7 @@ describe('what must not happen', () => {
     expect(page.value('tollgate_exchange_duration_seconds_count', { ...OTHER, outcome: 'other' })).toBe('500')
   })
 
-  it('every target of the configuration is shown, however many there are', () => {
+  it('every configured target has a series, without a cap', () => {
     const one = { provider: 'p', state: 'well', inflight: 0, ejections: 0 }
     const targets = Array.from({ length: 300 }, (_, index) => ({ ...one, target: `p/${index}` }))
     const serving = () => ({ isOverloaded: false, held: 0n, targets, credentialsOut: [] })
@@ -53,7 +53,7 @@ describe('what must not happen', () => {
     expect(page.samples('tollgate_target_state')).toHaveLength(4 * 300)
   })
 
-  it('an exemplar is of a trace that a collector has, the newest of all threads, and only where it is understood', () => {
+  it('an exemplar is the newest sampled trace of all threads, in OpenMetrics only', () => {
     const [main, thread] = [create(), create()]
     const traceId = 'ab'.repeat(16)
     main.exchange(summary({ route: '/r', ms: 7, at: 1000, traceId, isSampled: false }))
@@ -73,13 +73,13 @@ describe('what must not happen', () => {
     expect(main.render([thread.values()])).not.toContain(' # ')
   })
 
-  it('a label value of any length takes bounded room', () => {
+  it('label values are cut to a maximum length', () => {
     const metrics = create()
     metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'x'.repeat(1_000_000), code: null }] }))
     expect(metrics.render().length).toBeLessThan(40_000)
   })
 
-  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY, 1e300])('the number %d spoils no sum', bad => {
+  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY, 1e300])('the number %d does not corrupt a sum', bad => {
     const metrics = create()
     const usage = usageOf({ input: bad, output: bad })
     metrics.exchange(
@@ -109,12 +109,12 @@ describe('what must not happen', () => {
     expect(page.value('tollgate_tokens_total', { ...at('/r', 'm'), type: 'output' })).toBe('7')
   })
 
-  it('a gauge that throws is NaN, and the others are still there', () => {
+  it('a gauge that throws is NaN, and the other metrics are still rendered', () => {
     const holdsOpen = () => {
       throw new Error('the store is closed')
     }
     const serving = () => {
-      throw new Error('there is no generation yet')
+      throw new Error('no generation exists yet')
     }
     const page = parse(create({ holdsOpen }, { serving }).render())
     expect(page.value('tollgate_holds_open')).toBe('NaN')
@@ -122,10 +122,10 @@ describe('what must not happen', () => {
     expect(page.value('tollgate_inflight_exchanges')).toBe('3')
   })
 
-  it('money is exact where a float is not', () => {
+  it('money is exact beyond the precision of a float', () => {
     const metrics = create()
     const route = { route: '/r', outcome: 'answered', ms: 1, model: 'm' } as const
-    // 2^53 + 1 nano-dollars, and then one at a time.
+    // 2^53 + 1 nano-dollars, then one more at a time.
     metrics.exchange(summary({ ...route, charge: { amount: 9_007_199_254_740_993n, overrun: 1n } }))
     for (let index = 0; index < 10; index++)
       metrics.exchange(summary({ ...route, charge: { amount: 1n, overrun: 100_000_000n } }))
@@ -166,7 +166,7 @@ describe('the page', () => {
     )
     for (const [index, { labels, type }] of METRICS.entries()) {
       const { samples } = page.families[index]!
-      // Whether and when garbage is collected is not ours to say.
+      // Garbage collection may not have run yet.
       if (page.families[index]!.name !== 'nodejs_gc_duration_seconds') expect(samples.length).toBeGreaterThan(0)
       for (const sample of samples) {
         const allowed = type === 'histogram' && sample.name.endsWith('_bucket') ? [...labels, 'le'] : labels
@@ -185,7 +185,7 @@ describe('the page', () => {
     }
   })
 
-  it('a step in shadow: how often it ran, and what it would have refused', () => {
+  it('a step in shadow mode has counters of its runs and of its would-be refusals', () => {
     const metrics = create()
     const run = { policy: 'p', step: 'burst' }
     for (const code of [null, 'rate_limit_exceeded', null, 'answered']) metrics.shadowRan({ ...run, code })
@@ -196,17 +196,17 @@ describe('the page', () => {
     expect(page.samples('tollgate_shadow_refusals_total')).toHaveLength(2)
   })
 
-  it('a counter without labels is there before anything happened', () => {
+  it('a counter without labels starts at 0', () => {
     expect(parse(create().render()).value('tollgate_unhandled_rejections_total')).toBe('0')
   })
 
-  it('a counter of money is there from the first charge on, so that its first dollar is an increase', () => {
+  it('a money counter exists before its first dollar, so that increase() sees it', () => {
     const metrics = create()
     metrics.exchange(summary({ route: '/r', model: 'm', charge: { amount: 1n, overrun: 0n } }))
     expect(parse(metrics.render()).value('tollgate_overrun_dollars_total', at('/r', 'm'))).toBe('0.000000000')
   })
 
-  it('gauges are read when the page is', () => {
+  it('gauges are read when the page is rendered', () => {
     let inflight = 1
     let healthy = true
     const metrics = create({ inflight: () => inflight, ledgerHealthy: () => healthy })
@@ -227,7 +227,7 @@ describe('the page', () => {
 })
 
 describe('several threads', () => {
-  it('what each counts is added, and what only the main thread knows is told by it alone', () => {
+  it('counts of all threads are added, and process metrics come from the main thread alone', () => {
     const [main, one, two] = [create(), createInThread(), createInThread()]
     one.exchange(summary({ route: '/a', ms: 10 }))
     two.exchange(summary({ route: '/a', ms: 20 }))
@@ -243,7 +243,7 @@ describe('several threads', () => {
     expect(page.value('tollgate_held_dollars')).toBe('4.5')
     expect(page.value('tollgate_store_mailbox_fill_ratio')).toBe('0.25')
     expect(page.value('tollgate_store_mailbox_full_total')).toBe('24')
-    // Of the process.
+    // Per process.
     expect(page.value('tollgate_store_commit_duration_seconds_count')).toBe('9')
     expect(page.value('tollgate_lease_takeovers_total')).toBe('2')
     expect(page.samples('tollgate_config_info')).toHaveLength(1)
@@ -251,7 +251,7 @@ describe('several threads', () => {
     expect(page.value('nodejs_eventloop_delay_seconds_count', { thread: 'serving' })).toBe('4')
   })
 
-  it('a counter never falls because a thread is gone; a gauge forgets it', () => {
+  it('when a thread ends, its counts stay in the counters and its gauges are dropped', () => {
     const [main, one] = [create(), createInThread()]
     one.exchange(summary({ route: '/a', ms: 10, charge: { amount: 1_000_000_000n, overrun: 0n } }))
     const last = one.values()
@@ -276,15 +276,15 @@ describe('several threads', () => {
   })
 })
 
-describe('what is counted', () => {
-  it('how late the event loop comes, from its rounds', () => {
+describe('counts', () => {
+  it('the delay of the event loop', () => {
     const page = parse(create().render())
     const bucket = (le: string) => page.value('nodejs_eventloop_delay_seconds_bucket', { thread: 'main', le })
     expect([bucket('0.001'), bucket('0.025'), bucket('0.05'), bucket('+Inf')]).toEqual(['1', '1', '2', '2'])
     expect(page.value('nodejs_eventloop_delay_seconds_sum', { thread: 'main' })).toBe('0.03')
   })
 
-  it('what the store counts, with its own buckets', () => {
+  it("histograms of the store, with the store's buckets", () => {
     const page = parse(create().render())
     const bucket = (le: string) => page.value('tollgate_store_group_operations_bucket', { le })
     expect([bucket('1'), bucket('2'), bucket('+Inf')]).toEqual(['3', '7', '9'])
@@ -293,7 +293,7 @@ describe('what is counted', () => {
     expect(without.samples('tollgate_lease_renewed_timestamp_seconds')).toEqual([])
   })
 
-  it('an exchange by route, outcome and code', () => {
+  it('exchanges by route, outcome and code', () => {
     const metrics = create()
     metrics.exchange(summary({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 }))
     metrics.exchange(summary({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 }))
@@ -309,7 +309,7 @@ describe('what is counted', () => {
     expect(count('none', 'none')).toBe('1')
   })
 
-  it('tokens by price, so that they add up', () => {
+  it('tokens by price category, without overlap', () => {
     const metrics = create()
     const usage = usageOf({
       input: 100,
@@ -326,7 +326,7 @@ describe('what is counted', () => {
     expect(tokens).toEqual({ input: '50', cached_input: '30', cache_write: '20', output: '9' })
   })
 
-  it('an attempt by target and code, a failed step by policy and step', () => {
+  it('attempts by target and code, and failed steps by policy and step', () => {
     const metrics = create()
     const failed = { ...ATTEMPT, target: 'openai/x', code: 'upstream_timeout' } as const
     const good = { ...ATTEMPT, target: 'azure/y', code: null } as const
@@ -339,13 +339,13 @@ describe('what is counted', () => {
     expect(page.value('tollgate_attempts_total', { ...x, code: 'upstream_timeout' })).toBe('3')
     expect(page.value('tollgate_attempts_total', { ...y, code: 'none' })).toBe('2')
     expect(page.value('tollgate_attempt_duration_seconds_count', x)).toBe('3')
-    // Twice the same one again, and then another.
+    // The same label set twice more, then another.
     expect(page.samples('tollgate_retries_total').map(({ labels, value }) => [labels, value])).toEqual([[x, '2']])
     expect(page.samples('tollgate_fallbacks_total').map(({ labels, value }) => [labels, value])).toEqual([[x, '1']])
     expect(page.value('tollgate_steps_failed_total', { policy: 'standard', step: 'burst' })).toBe('1')
   })
 
-  it('durations in cumulated buckets, a value on a limit inside it', () => {
+  it('durations in cumulative buckets with inclusive upper bounds', () => {
     const metrics = create()
     for (const ms of [1, 10, 11, 50, 900_000, 900_001])
       metrics.exchange(summary({ route: '/a', outcome: 'answered', ms }))
@@ -366,7 +366,7 @@ describe('what is counted', () => {
     }
   })
 
-  it('without a model no tokens are counted', () => {
+  it('no tokens without a model', () => {
     const metrics = create()
     metrics.exchange(
       summary({
@@ -380,7 +380,7 @@ describe('what is counted', () => {
     )
     const page = parse(metrics.render())
     expect(page.samples('tollgate_tokens_total')).toEqual([])
-    // What a raw route earned stands under its path, and its target is a provider.
+    // Charges of a raw route have its path as the route and a provider as the target.
     expect(page.samples('tollgate_charged_dollars_total')).toMatchObject([{ labels: at('/a', 'none', 'openai') }])
   })
 })
@@ -422,7 +422,7 @@ const OWN: OwnSources = {
     thread: 'main',
     roundMs: 50,
     watch(round) {
-      // One round in time, and one 30 ms late.
+      // One iteration on time, one 30 ms late.
       for (const atMs of [0, 50, 130]) round(atMs)
       return () => {}
     },
@@ -491,7 +491,7 @@ const SUFFIXES: Record<string, readonly string[]> = {
   histogram: ['_bucket', '_sum', '_count'],
 }
 
-/** Prometheus' text format 0.0.4, strictly: HELP, TYPE, then the samples of that family; nothing else, nothing twice. */
+/** A strict parser of Prometheus' text format 0.0.4: HELP, TYPE, then the samples of that family; no duplicates. */
 function parse(text: string): Page {
   expect(text.endsWith('\n')).toBe(true)
   const page = new Page()
@@ -507,10 +507,10 @@ function parse(text: string): Page {
     for (; index < lines.length && !lines[index]!.startsWith('#'); index++) {
       const sample = parseSample(lines[index]!)
       const identity = `${sample.name}${JSON.stringify(Object.entries(sample.labels).sort())}`
-      if (seen.has(identity)) throw new Error(`twice: ${identity}`)
+      if (seen.has(identity)) throw new Error(`duplicate sample: ${identity}`)
       seen.add(identity)
       if (!SUFFIXES[family.type]!.some(suffix => family.name + suffix === sample.name)) {
-        throw new Error(`${sample.name} stands under ${family.name}`)
+        throw new Error(`${sample.name} is listed under ${family.name}`)
       }
       samples.push(sample)
     }

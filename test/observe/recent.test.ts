@@ -7,33 +7,33 @@ import { summary } from './summary.ts'
 
 const counts = countsOf('corpus')
 
-describe('what is bounded', () => {
-  test('by number: the oldest goes', () => {
+describe('limits', () => {
+  test('of the number: the oldest exchange is dropped', () => {
     const recent = createRecent({ exchanges: 3, bytes: 1_000_000 })
     for (let nth = 1; nth <= 8; nth++) {
       recent.add(anExchange(`req_${nth}`))
       expect(recent.size).toBe(Math.min(nth, 3))
     }
-    expect(found(recent, 8)).toEqual(['req_6', 'req_7', 'req_8'])
+    expect(keptIds(recent, 8)).toEqual(['req_6', 'req_7', 'req_8'])
   })
 
-  test('by bytes: as many go as are needed, and what is alone too large is not kept', () => {
+  test('of the bytes: the oldest are dropped, and an exchange above the limit is not kept', () => {
     const note = 'x'.repeat(1000)
     const large = (id: string) => anExchange(id, [{ step: 'a', verdict: 'passed', note }])
     const recent = createRecent({ exchanges: 100, bytes: 10_000 })
     for (let nth = 1; nth <= 20; nth++) recent.add(large(`req_${nth}`))
     expect(recent.size).toBe(3)
     expect(recent.bytes).toBeLessThanOrEqual(10_000)
-    expect(found(recent, 20)).toEqual(['req_18', 'req_19', 'req_20'])
+    expect(keptIds(recent, 20)).toEqual(['req_18', 'req_19', 'req_20'])
     const many = Array.from({ length: 10 }, () => ({ step: 'a', verdict: 'passed' as const, note }))
     recent.add(anExchange('req_21', many))
     expect([recent.size, recent.bytes]).toEqual([0, 0])
-    // It goes on as if new.
+    // It then works as if new.
     recent.add(anExchange('req_22'))
-    expect(found(recent, 22)).toEqual(['req_22'])
+    expect(keptIds(recent, 22)).toEqual(['req_22'])
   })
 
-  test('what a step in shadow would have done counts, by the length of its headers', () => {
+  test('the header edits that a shadow step would have made count towards the bytes', () => {
     const deeds = (header: string) => Array.from({ length: 10 }, () => ({ deed: 'set_header' as const, header }))
     const [none, short, long] = [undefined, deeds('x'), deeds('x'.repeat(101))].map(would => {
       const recent = createRecent()
@@ -44,7 +44,7 @@ describe('what is bounded', () => {
     expect(long! - short!).toBe(1000)
   })
 
-  test('the detail of a failed attempt counts, and is cut before a word that does not fit', () => {
+  test('the detail of a failed attempt counts, and is cut at a word boundary', () => {
     const recent = createRecent()
     recent.add(summary({ attemptDetails: [null] }))
     const before = recent.bytes
@@ -53,7 +53,7 @@ describe('what is bounded', () => {
     expect(recent.bytes - before).toBeGreaterThan(before + 1900)
   })
 
-  test('a note is cut; the trail that it came in is not touched', () => {
+  test('a note is cut in a copy; the trail of the exchange keeps it whole', () => {
     const trail: TrailEntry[] = [
       { step: 'a', verdict: 'passed' },
       { step: 'b', verdict: 'refused', code: 'forbidden', note: 'y'.repeat(100_000) },
@@ -67,7 +67,7 @@ describe('what is bounded', () => {
   })
 })
 
-test('what is not there is not found', () => {
+test('an unknown id is not found', () => {
   const recent = createRecent()
   expect(recent.find('req_1')).toBeUndefined()
   recent.add(anExchange('req_1'))
@@ -75,16 +75,16 @@ test('what is not there is not found', () => {
   expect(recent.find('req_1')).toMatchObject({ id: 'req_1', decidedBy: 'burst' })
 })
 
-test('what it takes: a microsecond each, and no more memory than it says', () => {
+test('keeping an exchange takes a microsecond, and no more memory than reported', () => {
   const recent = createRecent()
   const total = counts(30_000, 300_000)
-  // Made before, for making them is the exchange's own work.
+  // Made beforehand: that work is not part of the measurement.
   const exchanges = Array.from({ length: total }, (_, nth) => anExchange(`req_${nth}`, fiveSteps()))
   const began = process.hrtime.bigint()
   for (const exchange of exchanges) recent.add(exchange)
   const each = Number(process.hrtime.bigint() - began) / total
   expect(recent.size).toBe(10_000)
-  // Measured: 0.1 to 0.3 microseconds.
+  // Measured: 0.1 to 0.3 µs.
   expect(each).toBeLessThan(100_000)
   // Measured on the heap: 1,242 bytes.
   expect(recent.bytes / recent.size).toBeGreaterThan(1200)
@@ -96,7 +96,7 @@ function fiveSteps(): TrailEntry[] {
   return [...steps, { step: 'route', verdict: 'passed', note: 'free' }]
 }
 
-const found = (recent: ReturnType<typeof createRecent>, upTo: number) =>
+const keptIds = (recent: ReturnType<typeof createRecent>, upTo: number) =>
   Array.from({ length: upTo }, (_, nth) => recent.find(`req_${nth + 1}`)?.id).filter(id => id !== undefined)
 
 function anExchange(id: string, trail: readonly TrailEntry[] = []): ExchangeSummary {

@@ -8,8 +8,8 @@ function exchange(nth: number, change: Partial<ShadowExchange> = {}): ShadowExch
   return { id: `req_${nth}`, at: NOW + nth, policy: 'p', account: who('acc_1'), key: who('key_1'), ...change }
 }
 
-describe('what is bounded', () => {
-  test('who was touched: a thousand apart, and whether there were more', () => {
+describe('limits', () => {
+  test('a thousand distinct accounts and keys, with a flag for more', () => {
     const figures = createShadowFigures()
     for (let nth = 0; nth < 1500; nth++) {
       figures.count(exchange(nth, { account: who(`acc_${nth}`), key: who(`key_${nth % 7}`) }), 's', 'forbidden')
@@ -25,11 +25,11 @@ describe('what is bounded', () => {
     ])
   })
 
-  test('steps and codes, as a configuration that changes for ever has them', () => {
+  test('steps and codes, for a configuration that changes often', () => {
     const figures = createShadowFigures()
     for (let nth = 0; nth < 600; nth++) figures.count(exchange(nth), `step_${nth}`, null)
     expect(figures.steps()).toHaveLength(500)
-    // Those that were there count on.
+    // Existing entries still count.
     figures.count(exchange(1), 'step_0', null)
     expect(figures.steps()[0]).toMatchObject({ step: 'step_0', ran: 2 })
     for (let nth = 0; nth < 60; nth++) figures.count(exchange(nth), 'step_0', `code_${nth}`)
@@ -56,7 +56,7 @@ test('counts by policy, step and code, with the latest examples first', () => {
     would_refuse: 0,
     refusals: [],
   })
-  const nobody = { distinct: 0, more: false, top: [] }
+  const unseen = { distinct: 0, more: false, top: [] }
   expect(own).toEqual({
     policy: 'p',
     step: 'burst',
@@ -74,8 +74,8 @@ test('counts by policy, step and code, with the latest examples first', () => {
       {
         code: 'answered',
         count: 1,
-        accounts: nobody,
-        keys: nobody,
+        accounts: unseen,
+        keys: unseen,
         examples: [{ id: 'req_9', at: '2026-11-21T12:00:00.009Z' }],
       },
     ],
@@ -89,6 +89,6 @@ test.each([
   [{ verdict: 'would_refuse' }, 'answered'],
   [{ verdict: 'skipped' }, undefined],
   [{ verdict: 'off' }, undefined],
-] as const)('a line of the trail %j says %j', (entry, code) => {
+] as const)('the trail entry %j counts as %j', (entry, code) => {
   expect(shadowRun(entry)).toBe(code)
 })

@@ -1,4 +1,4 @@
-/** An exchange that is over: answered, of no account, unless a test says otherwise. */
+/** The summary of an answered exchange without an account; `changes` override it. */
 import type { ExchangeSummary } from '../../src/observe/summary.ts'
 
 export function summary(given: Partial<ExchangeSummary> = {}): ExchangeSummary {

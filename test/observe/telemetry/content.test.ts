@@ -1,4 +1,4 @@
-/** What of prompts and answers becomes attributes: hostile ones first. */
+/** The attributes made from prompts and answers: hostile content first. */
 import { describe, expect, test } from 'vitest'
 import type { ChatCompletion, ChatMessage, Delta } from '#contract'
 import { createRedactor } from '../../../src/observe/redact.ts'
@@ -14,10 +14,10 @@ const KNOWN = 'the-hidden-word-of-the-operator-0123456789'
 const { text: redact } = createRedactor([KNOWN])
 
 function attributes(changes: Partial<Content>) {
-  const told = contentAttributes({ messages: [], isSystemApart: false, answer: null, isCut: false, ...changes }, redact)
-  return Object.fromEntries(Object.entries(told).map(([name, json]) => [name.replace('gen_ai.', ''), JSON.parse(json)]))
+  const all = contentAttributes({ messages: [], isSystemApart: false, answer: null, isCut: false, ...changes }, redact)
+  return Object.fromEntries(Object.entries(all).map(([name, json]) => [name.replace('gen_ai.', ''), JSON.parse(json)]))
 }
-const asked = (...messages: readonly object[]) =>
+const inputOf = (...messages: readonly object[]) =>
   attributes({ messages: messages as readonly ChatMessage[] })['input.messages']
 const answerOf = (message: Delta, finish_reason: string | null = 'stop'): ChatCompletion => ({
   id: 'a',
@@ -31,9 +31,9 @@ const user = (content: unknown) => ({ role: 'user', content }) as ChatMessage
 describe('secrets', () => {
   test.each([
     ['known', KNOWN],
-    ['of ours', 'tg_live_0123456789abcdef'],
+    ['of Tollgate', 'tg_live_0123456789abcdef'],
     ['of a provider', 'sk-proj-0123456789abcdef'],
-  ])('%s: nowhere, whatever says it', (_, secret) => {
+  ])('%s: redacted in every field', (_, secret) => {
     const call = { id: secret, function: { name: secret, arguments: JSON.stringify({ deep: [secret] }) } }
     const messages = [
       { role: 'system', content: `my ${secret} here` },
@@ -46,18 +46,18 @@ describe('secrets', () => {
     ] as unknown as readonly ChatMessage[]
     for (const isSystemApart of [true, false]) {
       const content = { messages, isSystemApart, answer: answerOf(messages[2] as Delta, secret), isCut: false }
-      const told = JSON.stringify(contentAttributes(content, redact))
-      expect(told).toContain('[secret]')
-      expect(told).not.toContain(secret)
+      const json = JSON.stringify(contentAttributes(content, redact))
+      expect(json).toContain('[secret]')
+      expect(json).not.toContain(secret)
     }
   })
 
-  test('none is left in half where a text is cut', () => {
+  test('no part of a secret remains where a text is cut', () => {
     for (const before of [MAX_TEXT - 1, MAX_TEXT - 20, MAX_TEXT - KNOWN.length, MAX_TEXT, MAX_TEXT + 4096 - 20]) {
-      // Many before it, so that the text is much shorter without them.
+      // Redacting the secrets at the start makes the text much shorter.
       for (const start of ['', `${KNOWN} `.repeat(90)]) {
-        const said = `${start}${'x'.repeat(Math.max(0, before - start.length))}${KNOWN}${'y'.repeat(10_000)}`
-        const [{ parts }] = asked(user(said))
+        const text = `${start}${'x'.repeat(Math.max(0, before - start.length))}${KNOWN}${'y'.repeat(10_000)}`
+        const [{ parts }] = inputOf(user(text))
         expect(parts[0].content).toMatch(TRUNCATED)
         expect(parts[0].content).not.toContain('the-hid')
         expect(parts[0].content.length).toBeLessThanOrEqual(MAX_TEXT + TRUNCATED.length)
@@ -66,33 +66,33 @@ describe('secrets', () => {
   })
 
   test.each([
-    ['that broke off', false],
-    ['that was not kept to its end', true],
-  ])('none is left in half in an answer %s', (_, isCut) => {
+    ['that ended early', false],
+    ['that was kept in part', true],
+  ])('no part of a secret remains in an answer %s', (_, isCut) => {
     for (const missing of [1, 3, KNOWN.length - 4]) {
       const half = KNOWN.slice(0, -missing)
       const call = { id: 'c', function: { name: 'f', arguments: `{"a":"${half}` } }
       const message = { reasoning_content: half, content: `Well, ${half}`, tool_calls: [call] }
-      const told = attributes({ answer: answerOf(message, null), isCut })['output.messages']
+      const sent = attributes({ answer: answerOf(message, null), isCut })['output.messages']
       const parts = [
         { type: 'reasoning', content: '' },
         { type: 'text', content: 'Well, ' },
         { type: 'tool_call', id: 'c', name: 'f', arguments: '{"a":"' },
         ...(isCut ? [{ type: 'text', content: TRUNCATED }] : []),
       ]
-      expect(told).toEqual([{ role: 'assistant', parts }])
+      expect(sent).toEqual([{ role: 'assistant', parts }])
     }
   })
 
-  test('an answer that was not kept to its end has all that was, and its end', () => {
+  test('an answer that was kept in part has that part, a mark and its finish reason', () => {
     const message = { reasoning_content: 'hm', content: 'Well, the'.repeat(1000) }
-    const told = attributes({ answer: answerOf(message), isCut: true })['output.messages']
+    const sent = attributes({ answer: answerOf(message), isCut: true })['output.messages']
     const parts = [
       { type: 'reasoning', content: 'hm' },
       { type: 'text', content: message.content },
       { type: 'text', content: TRUNCATED },
     ]
-    expect(told).toEqual([{ role: 'assistant', parts, finish_reason: 'stop' }])
+    expect(sent).toEqual([{ role: 'assistant', parts, finish_reason: 'stop' }])
   })
 
   const SLASHED = 'abc/def+SECRET/0123456789=='
@@ -101,39 +101,39 @@ describe('secrets', () => {
   test.each([
     ['slashes', `{"t":"${escaped}","${escaped}":[{"u":"${escaped}"}]}`],
     ['letters', `{"t":"${SLASHED.replace('S', '\\u0053')}"}`],
-    ['slashes, where it is not whole', `{"t":"${escaped}`],
-    ['slashes, where it is too long', `{"t":"${escaped}${'x'.repeat(MAX_TEXT)}"}`],
-  ])('none is left in arguments that escape its %s', (_, text) => {
+    ['slashes, in incomplete JSON', `{"t":"${escaped}`],
+    ['slashes, in a text that is too long', `{"t":"${escaped}${'x'.repeat(MAX_TEXT)}"}`],
+  ])('no secret remains in arguments that escape its %s', (_, text) => {
     const call = { id: 'c', function: { name: 'f', arguments: text } }
     const messages = [{ role: 'assistant', tool_calls: [call] }] as unknown as readonly ChatMessage[]
-    const told = contentAttributes({ messages, isSystemApart: false, answer: null, isCut: false }, slashed)
-    expect(JSON.stringify(told)).toContain('[secret]')
-    expect(JSON.stringify(told)).not.toContain('0123456789')
+    const sent = contentAttributes({ messages, isSystemApart: false, answer: null, isCut: false }, slashed)
+    expect(JSON.stringify(sent)).toContain('[secret]')
+    expect(JSON.stringify(sent)).not.toContain('0123456789')
   })
 })
 
-describe('bounds', () => {
-  test('a long text is cut and says so', () => {
-    const [{ parts }] = asked(user('é'.repeat(100_000)))
+describe('limits', () => {
+  test('a long text is cut and marked', () => {
+    const [{ parts }] = inputOf(user('é'.repeat(100_000)))
     expect(parts).toEqual([{ type: 'text', content: `${'é'.repeat(MAX_TEXT)}${TRUNCATED}` }])
-    expect(asked(user('é'.repeat(MAX_TEXT)))[0].parts[0].content).toBe('é'.repeat(MAX_TEXT))
+    expect(inputOf(user('é'.repeat(MAX_TEXT)))[0].parts[0].content).toBe('é'.repeat(MAX_TEXT))
   })
 
   test('no character is cut in half', () => {
-    const [{ parts }] = asked(user(`x${'🙂'.repeat(50_000)}`))
+    const [{ parts }] = inputOf(user(`x${'🙂'.repeat(50_000)}`))
     expect(parts[0].content.isWellFormed()).toBe(true)
   })
 
-  test('of a long conversation the end is told, and how much is missing', () => {
+  test('a long conversation keeps its end, after the number of omitted messages', () => {
     const messages = Array.from({ length: 100 }, (_, index) => user(`${index} ${'x'.repeat(1000)}`))
-    const told = asked(...messages)
-    expect(told[0]).toEqual({
+    const sent = inputOf(...messages)
+    expect(sent[0]).toEqual({
       role: 'system',
-      parts: [{ type: 'text', content: `… [${100 - (told.length - 1)} earlier messages truncated]` }],
+      parts: [{ type: 'text', content: `… [${100 - (sent.length - 1)} earlier messages truncated]` }],
     })
-    expect(told.at(-1).parts[0].content).toMatch(/^99 /)
-    expect(told.length).toBeGreaterThan(20)
-    expect(JSON.stringify(told).length).toBeLessThan(MAX_ATTRIBUTE + 5000)
+    expect(sent.at(-1).parts[0].content).toMatch(/^99 /)
+    expect(sent.length).toBeGreaterThan(20)
+    expect(JSON.stringify(sent).length).toBeLessThan(MAX_ATTRIBUTE + 5000)
   })
 
   test.each([
@@ -148,15 +148,15 @@ describe('bounds', () => {
       () => [{ role: 'r'.repeat(9e5), content: [{ type: 't'.repeat(9e5) }], tool_calls: [{ id: 'i'.repeat(9e5) }] }],
     ],
     ['long results', () => [{ role: 'tool', tool_call_id: 'i'.repeat(9e5), content: 'x'.repeat(9e5) }]],
-  ])('any number of %s', (_, messages) => {
+  ])('bound the attributes for any number of %s', (_, messages) => {
     const all = messages() as unknown as readonly ChatMessage[]
     for (const isSystemApart of [true, false]) {
-      const told = contentAttributes({ messages: all, isSystemApart, answer: null, isCut: false }, redact)
-      for (const json of Object.values(told)) expect(json.length).toBeLessThan(2 * MAX_ATTRIBUTE)
+      const sent = contentAttributes({ messages: all, isSystemApart, answer: null, isCut: false }, redact)
+      for (const json of Object.values(sent)) expect(json.length).toBeLessThan(2 * MAX_ATTRIBUTE)
     }
   })
 
-  test('any number of choices', () => {
+  test('bound the attributes for any number of choices', () => {
     const choices = Array.from({ length: 128 }, (_, index) => ({
       index,
       message: { content: 'x'.repeat(9000) },
@@ -166,22 +166,27 @@ describe('bounds', () => {
     expect(JSON.stringify(attributes({ answer })).length).toBeLessThan(2 * MAX_ATTRIBUTE)
   })
 
-  test('any number of choices that say little: those that fit, and how many are missing', () => {
+  test('of many short choices, those that fit are kept, with the number of omitted ones', () => {
     const choices = Array.from({ length: 600 }, (_, index) => ({ index, message: {}, finish_reason: 'stop' }))
-    const told = attributes({ answer: { ...answerOf({}), choices } })['output.messages']
-    expect(told.length).toBeLessThan(600)
-    expect(told.at(-1)).toEqual({
+    const sent = attributes({ answer: { ...answerOf({}), choices } })['output.messages']
+    expect(sent.length).toBeLessThan(600)
+    expect(sent.at(-1)).toEqual({
       role: 'assistant',
-      parts: [{ type: 'text', content: `… [${600 - (told.length - 1)} more choices truncated]` }],
+      parts: [{ type: 'text', content: `… [${600 - (sent.length - 1)} more choices truncated]` }],
     })
-    expect(JSON.stringify(told).length).toBeLessThan(1.1 * MAX_ATTRIBUTE)
+    expect(JSON.stringify(sent).length).toBeLessThan(1.1 * MAX_ATTRIBUTE)
   })
 
-  test('what a part is called is whole where nothing more fits', () => {
+  test('names and ids of parts are never cut at the size limit', () => {
     for (let length = 0; length < 300; length++) {
       const text = 'x'.repeat(MAX_ATTRIBUTE / 2 - 300 + length)
       const call = { id: 'call_1', function: { name: 'weather', arguments: '{}' } }
-      const [{ role, parts }] = asked({ role: 'assistant', reasoning_content: text, content: text, tool_calls: [call] })
+      const [{ role, parts }] = inputOf({
+        role: 'assistant',
+        reasoning_content: text,
+        content: text,
+        tool_calls: [call],
+      })
       expect(role).toBe('assistant')
       const last = parts.at(-1)
       if (last.type === 'tool_call') expect(last).toMatchObject({ id: 'call_1', name: 'weather' })
@@ -189,13 +194,13 @@ describe('bounds', () => {
     }
   })
 
-  test.each(['constructor', '__proto__'])('an end named %s is a word', finish => {
+  test.each(['constructor', '__proto__'])('the finish reason %s is treated as plain text', finish => {
     expect(attributes({ answer: answerOf({}, finish) })['output.messages'][0].finish_reason).toBe(finish)
   })
 
-  test('arguments that are nested too deeply to be written stay a text', () => {
+  test('arguments that are nested too deeply to be encoded stay a string', () => {
     const deep = `${'['.repeat(8000)}${']'.repeat(8000)}`
-    const [{ parts }] = asked({
+    const [{ parts }] = inputOf({
       role: 'assistant',
       tool_calls: [{ id: 'c', function: { name: 'f', arguments: deep } }],
     })
@@ -205,21 +210,21 @@ describe('bounds', () => {
   test.each([
     ['null', null],
     ['a number', 7],
-    ['a list of nothing', [null, 7, 'x', []]],
-  ])('%s in the place of anything is no error', (_, value) => {
+    ['a list of invalid values', [null, 7, 'x', []]],
+  ])('%s in any field does not throw', (_, value) => {
     const names = ['content', 'refusal', 'reasoning_content', 'tool_calls', 'function_call', 'audio', 'images', 'name']
-    for (const name of names) expect(() => asked({ role: 'assistant', [name]: value })).not.toThrow()
-    expect(() => asked({ role: 'tool', tool_call_id: value, content: value })).not.toThrow()
-    expect(() => asked(user([{ type: value, image_url: value, input_audio: value }]))).not.toThrow()
-    expect(() => asked({ role: 'assistant', tool_calls: [{ function: value, custom: value }] })).not.toThrow()
+    for (const name of names) expect(() => inputOf({ role: 'assistant', [name]: value })).not.toThrow()
+    expect(() => inputOf({ role: 'tool', tool_call_id: value, content: value })).not.toThrow()
+    expect(() => inputOf(user([{ type: value, image_url: value, input_audio: value }]))).not.toThrow()
+    expect(() => inputOf({ role: 'assistant', tool_calls: [{ function: value, custom: value }] })).not.toThrow()
   })
 })
 
-describe('the structure of the conventions', () => {
+describe('the structure of the semantic conventions', () => {
   test('a conversation with a call', () => {
     const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Paris"}' } }
     expect(
-      asked(
+      inputOf(
         { role: 'system', content: 'Be brief.' },
         user('Weather in Paris?'),
         { role: 'assistant', content: null, tool_calls: [call] },
@@ -236,7 +241,7 @@ describe('the structure of the conventions', () => {
     ])
   })
 
-  test('instructions, where the provider takes them apart', () => {
+  test('instructions are separate if the provider takes them separately', () => {
     const messages = [
       { role: 'system', content: 'Be brief.' },
       user('Hi'),
@@ -251,9 +256,9 @@ describe('the structure of the conventions', () => {
     })
   })
 
-  test('images, sounds and files: their kind alone', () => {
+  test('images, audio and files have their kind only', () => {
     const bytes = 'aGVsbG8gd29ybGQ='
-    const told = asked(
+    const sent = inputOf(
       user([
         { type: 'text', text: 'See:' },
         { type: 'image_url', image_url: { url: `data:image/png;base64,${bytes}` } },
@@ -263,7 +268,7 @@ describe('the structure of the conventions', () => {
         { type: 'hologram', hologram: bytes },
       ]),
     )
-    expect(told[0].parts).toEqual([
+    expect(sent[0].parts).toEqual([
       { type: 'text', content: 'See:' },
       { type: 'blob', modality: 'image', mime_type: 'image/png', content: '' },
       { type: 'blob', modality: 'image', content: '' },
@@ -278,7 +283,7 @@ describe('the structure of the conventions', () => {
     ])
   })
 
-  test('an answer that thinks, calls, and has an end; one without an end has none', () => {
+  test('an answer with reasoning, a call and a finish reason; without one, none is added', () => {
     const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
     const message = { reasoning_content: 'hm', content: 'Well.', tool_calls: [call] }
     const parts = [
@@ -286,13 +291,13 @@ describe('the structure of the conventions', () => {
       { type: 'text', content: 'Well.' },
       { type: 'tool_call', id: 'c', name: 'f', arguments: { a: 1 } },
     ]
-    const told = (finish: string | null) => attributes({ answer: answerOf(message, finish) })['output.messages']
-    expect(told('tool_calls')).toEqual([{ role: 'assistant', parts, finish_reason: 'tool_call' }])
-    expect(told('stop')).toEqual([{ role: 'assistant', parts, finish_reason: 'stop' }])
-    expect(told(null)).toEqual([{ role: 'assistant', parts }])
+    const finished = (finish: string | null) => attributes({ answer: answerOf(message, finish) })['output.messages']
+    expect(finished('tool_calls')).toEqual([{ role: 'assistant', parts, finish_reason: 'tool_call' }])
+    expect(finished('stop')).toEqual([{ role: 'assistant', parts, finish_reason: 'stop' }])
+    expect(finished(null)).toEqual([{ role: 'assistant', parts }])
   })
 
-  test('nothing at all is no attribute', () => {
+  test('empty content has no attributes', () => {
     expect(attributes({})).toEqual({})
   })
 })

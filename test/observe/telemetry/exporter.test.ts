@@ -1,4 +1,4 @@
-/** The exporter against a real server, with the test's own time. */
+/** The exporter against a real server, with a fake clock. */
 import type { ServerResponse } from 'node:http'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { TelemetryConfig } from '../../../src/common/telemetry-config.ts'
@@ -19,13 +19,13 @@ interface Rig {
   readonly receiver: OtlpReceiver
   readonly telemetry: Telemetry
   readonly log: (readonly [level: string, fields: Readonly<Record<string, unknown>>, message: string])[]
-  /** Records so many sampled exchanges of one span each. */
+  /** Records `count` sampled exchanges of one span each. */
   record(count: number, tags?: Readonly<Record<string, string>>): void
-  /** The same with a second span, whose content has so many characters, about. */
+  /** Like `record`, with a second span whose content has about `characters` characters. */
   recordContent(count: number, characters: number): void
-  /** Time passes, and whoever watches looks in. */
+  /** Advances the clock and runs the due timers. */
   pass(ms: number): void
-  /** The same, until the collector has had so many requests. */
+  /** Advances the clock until the collector has received `requests` requests. */
   passUntil(requests: number): Promise<void>
   dropped(): number
 }
@@ -92,8 +92,8 @@ async function rig(config: Partial<TelemetryConfig> = {}, encoding?: Encoding): 
     recordContent(count, characters) {
       for (let index = 0; index < count; index++) {
         const trace = telemetry.open({})
-        const said = Array.from({ length: 3 }, () => ({ role: 'user', content: 'x'.repeat(characters / 3) }))
-        const content = { messages: said, isSystemApart: false, answer: null, isCut: false }
+        const messages = Array.from({ length: 3 }, () => ({ role: 'user', content: 'x'.repeat(characters / 3) }))
+        const content = { messages, isSystemApart: false, answer: null, isCut: false }
         const common = { asked: {}, answer: {}, finish: null, openedMs: nowMs, endedMs: nowMs + 1 }
         const facts = { trace, summary: summary({ traceId: trace.id }), operation: 'chat', ...common }
         telemetry.record({ ...facts, attempts: [ATTEMPT], content })
@@ -105,7 +105,7 @@ async function rig(config: Partial<TelemetryConfig> = {}, encoding?: Encoding): 
         pass(1000)
         await new Promise(resolve => setTimeout(resolve, 5))
       }
-      // What comes of the answer is there when it is sent.
+      // The exporter needs a moment to process the last response.
       await new Promise(resolve => setTimeout(resolve, 50))
     },
     dropped: () => dropped,
@@ -138,8 +138,8 @@ test('the span of a request has its tags', async () => {
   expect(tags).toEqual(['search', undefined])
 })
 
-describe('a collector that is in trouble', () => {
-  test.each([429, 502, 503, 504])('HTTP %d: spans wait, and the log says it once', async status => {
+describe('a failing collector', () => {
+  test.each([429, 502, 503, 504])('HTTP %d: spans wait, and the failure is logged once', async status => {
     const all = await rig()
     all.receiver.answer(refuses(status))
     all.record(3)
@@ -153,7 +153,7 @@ describe('a collector that is in trouble', () => {
     expect(messages(all)).toEqual(['warn: telemetry cannot be exported', 'info: telemetry is exported again'])
   })
 
-  test.each([400, 401, 403, 404, 413, 500])('HTTP %d: trying again would change nothing', async status => {
+  test.each([400, 401, 403, 404, 413, 500])('HTTP %d: the batch is dropped without a retry', async status => {
     const all = await rig()
     all.receiver.answer(refuses(status))
     all.record(3)
@@ -165,7 +165,7 @@ describe('a collector that is in trouble', () => {
     expect(messages(all)).toEqual(['warn: telemetry cannot be exported'])
   })
 
-  test('nobody listens: as with one that is busy', async () => {
+  test('a refused connection is handled like a busy collector', async () => {
     const all = await rig()
     await all.receiver[Symbol.asyncDispose]()
     all.record(1)
@@ -178,7 +178,7 @@ describe('a collector that is in trouble', () => {
     expect(messages(all).at(-1)).toBe('warn: telemetry ends with spans that were not exported')
   })
 
-  test('it is left alone for longer and longer, and for as long as it says', async () => {
+  test('retries back off exponentially and respect retry-after', async () => {
     const all = await rig()
     all.receiver.answer(refuses(503))
     all.record(1)
@@ -199,7 +199,7 @@ describe('a collector that is in trouble', () => {
     await all.receiver.until(() => all.receiver.requests.length === 4)
   })
 
-  test('metrics wait as long as it says, and spans do not wait for them', async () => {
+  test('metrics respect retry-after, and spans do not wait for them', async () => {
     const all = await rig()
     const of = (path: string) => all.receiver.requests.filter(request => request.path === path).length
     all.receiver.answer((response, { path }) =>
@@ -223,7 +223,7 @@ describe('a collector that is in trouble', () => {
     expect(all.dropped()).toBe(0)
   })
 
-  test('a request for metrics without an answer keeps no span waiting', async () => {
+  test('an unanswered metrics request does not delay spans', async () => {
     const all = await rig()
     const unanswered: ServerResponse[] = []
     all.receiver.answer((response, { path }) => {
@@ -270,7 +270,7 @@ describe('a collector that is in trouble', () => {
     expect(messages(all)).toEqual(['warn: telemetry cannot be exported', 'info: telemetry is exported again'])
   })
 
-  test('spans that wait have a bound; what is beyond it is dropped and counted', async () => {
+  test('waiting spans have a limit; those above it are dropped and counted', async () => {
     const all = await rig()
     all.receiver.answer(refuses(503))
     all.record(MAX_WAITING_SPANS + 10)
@@ -284,7 +284,7 @@ describe('a collector that is in trouble', () => {
     expect(all.log.at(-1)![1]).toMatchObject({ dropped: 15 })
   })
 
-  test('content that waits has a bound of its own', async () => {
+  test('waiting content has a limit of its own', async () => {
     const all = await rig({ metrics: false })
     all.receiver.answer(refuses(503))
     const most = Math.floor(MAX_WAITING_CHARACTERS / 30_100)
@@ -300,12 +300,12 @@ describe('a collector that is in trouble', () => {
     while (all.receiver.spans.length < 2 * (most + 40) - dropped + 1)
       await all.passUntil(all.receiver.requests.length + 1)
     expect(Math.max(...all.receiver.requests.map(({ body }) => body.length))).toBeLessThan(1.5 * BATCH_CHARACTERS)
-    // There is room again.
+    // Space is available again.
     all.recordContent(10, 30_000)
     expect(all.dropped()).toBe(dropped + 20)
   })
 
-  test('it takes some and rejects others: those are dropped, and the log has its words', async () => {
+  test("partially rejected spans are dropped, and the collector's message is logged", async () => {
     const all = await rig({ protocol: 'json' })
     const partialSuccess = { rejectedSpans: '2', errorMessage: 'too old' }
     all.receiver.answer(response => void response.writeHead(200).end(JSON.stringify({ partialSuccess })))
@@ -315,14 +315,17 @@ describe('a collector that is in trouble', () => {
     expect(all.log[0]![1]).toMatchObject({ problem: '2 rejected: too old' })
   })
 
-  test.each(['-5', '1e30', '99999999999'])('%s rejected spans are no more than were sent', async rejectedSpans => {
-    const all = await rig({ protocol: 'json' })
-    const partialSuccess = { rejectedSpans, errorMessage: 'too old' }
-    all.receiver.answer(response => void response.writeHead(200).end(JSON.stringify({ partialSuccess })))
-    all.record(3)
-    await all.passUntil(1)
-    expect(all.dropped()).toBe(rejectedSpans === '-5' ? 0 : 3)
-  })
+  test.each(['-5', '1e30', '99999999999'])(
+    'a report of %s rejected spans is capped at the number sent',
+    async rejectedSpans => {
+      const all = await rig({ protocol: 'json' })
+      const partialSuccess = { rejectedSpans, errorMessage: 'too old' }
+      all.receiver.answer(response => void response.writeHead(200).end(JSON.stringify({ partialSuccess })))
+      all.record(3)
+      await all.passUntil(1)
+      expect(all.dropped()).toBe(rejectedSpans === '-5' ? 0 : 3)
+    },
+  )
 
   test.each([200, 503])(
     'an answer without end (HTTP %d) takes bounded memory, and means what its status says',
@@ -373,7 +376,7 @@ describe('a collector that is in trouble', () => {
     expect(all.log).toEqual([])
   })
 
-  test('headers do not follow to where it redirects', async () => {
+  test('headers are not sent to the target of a redirect', async () => {
     const other = await startOtlpReceiver()
     onTestFinished(() => other[Symbol.asyncDispose]())
     const all = await rig({ headers: { authorization: 'Bearer canary' } })
@@ -385,7 +388,7 @@ describe('a collector that is in trouble', () => {
     expect(all.dropped()).toBe(1)
   })
 
-  test('one that never answers does not hold the end for long', async () => {
+  test('a collector that never answers delays the shutdown only briefly', async () => {
     const all = await rig()
     all.receiver.answer(() => {})
     all.record(2)
@@ -396,15 +399,15 @@ describe('a collector that is in trouble', () => {
   })
 })
 
-describe('what is sent', () => {
-  test('nothing, while there is nothing', async () => {
+describe('requests', () => {
+  test('nothing is sent without data', async () => {
     const all = await rig()
     for (let minute = 0; minute < 10; minute++) all.pass(60_000)
     await all.telemetry.close()
     expect(all.receiver.requests).toEqual([])
   })
 
-  test('a batch after five seconds, or at once when it is full', async () => {
+  test('a batch is sent after five seconds, or at once when it is full', async () => {
     const all = await rig()
     all.record(1)
     all.pass(100)
@@ -421,7 +424,7 @@ describe('what is sent', () => {
     expect(all.receiver.requests).toHaveLength(2)
     all.record(2 * BATCH_SPANS)
     all.pass(50)
-    // A second full batch waits for nobody.
+    // A second full batch is sent without a wait.
     await all.receiver.until(() => all.receiver.requests.length === 4)
     await settled()
     await all.telemetry.close()
@@ -429,22 +432,25 @@ describe('what is sent', () => {
     expect(all.receiver.spans).toHaveLength(2 + 3 * BATCH_SPANS)
   })
 
-  test.each(['protobuf', 'json'] as const)('%s, with its type and the headers of the operator', async protocol => {
-    const all = await rig({ protocol, headers: { 'x-team': 'a' }, attributes: { 'service.name': 'gate' } })
-    all.record(1)
-    await all.telemetry.close()
-    const [request] = all.receiver.requests
-    expect(request!.path).toBe('/v1/traces')
-    const { contentType } = await loadEncoding(protocol)
-    expect(request!.headers).toMatchObject({
-      'content-type': contentType,
-      'x-team': 'a',
-      'user-agent': 'tollgate/1.2.3',
-    })
-    expect(all.receiver.spans[0]!.resource).toMatchObject({ 'service.name': 'gate', 'service.version': '1.2.3' })
-  })
+  test.each(['protobuf', 'json'] as const)(
+    '%s is sent with its content type and the configured headers',
+    async protocol => {
+      const all = await rig({ protocol, headers: { 'x-team': 'a' }, attributes: { 'service.name': 'gate' } })
+      all.record(1)
+      await all.telemetry.close()
+      const [request] = all.receiver.requests
+      expect(request!.path).toBe('/v1/traces')
+      const { contentType } = await loadEncoding(protocol)
+      expect(request!.headers).toMatchObject({
+        'content-type': contentType,
+        'x-team': 'a',
+        'user-agent': 'tollgate/1.2.3',
+      })
+      expect(all.receiver.spans[0]!.resource).toMatchObject({ 'service.name': 'gate', 'service.version': '1.2.3' })
+    },
+  )
 
-  test('no metrics where they are not wanted', async () => {
+  test('no metrics are sent if they are switched off', async () => {
     const all = await rig({ metrics: false })
     const common = {
       operation: 'chat',

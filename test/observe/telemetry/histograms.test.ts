@@ -25,26 +25,29 @@ function create() {
   }
 }
 
-describe('what must not happen', () => {
-  test.each([Number.NaN, -1, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e308])('%d spoils no sum', bad => {
-    const { histograms, points } = create()
-    histograms.duration(bad, LABELS)
-    histograms.firstChunk(bad, LABELS)
-    histograms.tokens(bad, 7, LABELS)
-    histograms.duration(2000, LABELS)
-    expect(points('gen_ai.client.operation.duration').map(({ value }) => value.sum)).toEqual([2])
-    expect(points('gen_ai.client.token.usage').map(({ value }) => value.sum)).toEqual([7])
-  })
+describe('hostile input', () => {
+  test.each([Number.NaN, -1, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e308])(
+    '%d does not corrupt a sum',
+    bad => {
+      const { histograms, points } = create()
+      histograms.duration(bad, LABELS)
+      histograms.firstChunk(bad, LABELS)
+      histograms.tokens(bad, 7, LABELS)
+      histograms.duration(2000, LABELS)
+      expect(points('gen_ai.client.operation.duration').map(({ value }) => value.sum)).toEqual([2])
+      expect(points('gen_ai.client.token.usage').map(({ value }) => value.sum)).toEqual([7])
+    },
+  )
 
-  test('series without end take bounded room', () => {
+  test('the number of series is bounded', () => {
     const { histograms, points } = create()
     for (let index = 0; index < 2500; index++) histograms.duration(1, { ...LABELS, model: `m${index}` })
     expect(points('gen_ai.client.operation.duration')).toHaveLength(2000)
   })
 
-  test('two series never have the same attributes: providers of one address are one', () => {
+  test('attributes of series are unique: providers with one address share a series', () => {
     const { histograms, points } = create()
-    // Two accounts at one provider, and a second server on the same machine.
+    // Two accounts at one provider, and another server on the same host.
     histograms.duration(1000, LABELS)
     histograms.duration(2000, { ...LABELS, peer: { ...PEER, name: 'another' } })
     histograms.duration(4000, { ...LABELS, peer: { ...PEER, name: 'third', port: 8443 } })
@@ -57,7 +60,7 @@ describe('what must not happen', () => {
     ])
   })
 
-  test('what was sent does not change afterwards', () => {
+  test('a snapshot does not change afterwards', () => {
     const { histograms, points } = create()
     histograms.duration(1, LABELS)
     const [before] = points('gen_ai.client.operation.duration')
@@ -67,11 +70,11 @@ describe('what must not happen', () => {
   })
 })
 
-test('nothing, before anything happened', () => {
+test('there are no series before the first exchange', () => {
   expect(create().histograms.data()).toEqual([])
 })
 
-test('sums go on from the start, and an error is a series of its own', () => {
+test('sums are cumulative, and an error has its own series', () => {
   const { histograms, points, pass } = create()
   histograms.duration(15, LABELS)
   pass(2000)
@@ -90,13 +93,13 @@ test('sums go on from the start, and an error is a series of its own', () => {
       'server.port': 443,
     },
   })
-  // A bound belongs to the bucket below it.
+  // Upper bounds are inclusive.
   expect(good!.value.buckets.counts).toEqual([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
   expect(bad!.value.buckets.counts[0]).toBe(1)
   expect(bad!.attributes).toMatchObject({ 'error.type': 'upstream_timeout' })
 })
 
-describe('whom an attempt asks', () => {
+describe('the provider of an attempt', () => {
   const rows: readonly [
     provider: Omit<PeerProvider, 'name'>,
     name: string,

@@ -6,7 +6,7 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'
 const GOOD = `00-${TRACE}-${SPAN}-01`
 
-describe('a traceparent that is not valid begins no trace', () => {
+describe('an invalid traceparent is ignored', () => {
   const rows: readonly [name: string, header: string | undefined][] = [
     ['none', undefined],
     ['an empty one', ''],
@@ -29,13 +29,13 @@ describe('a traceparent that is not valid begins no trace', () => {
     expect(parentIn(headers)).toBeNull()
     const trace = new Trace(parentIn(headers), 1, seeded(1))
     expect(trace.parentId).toBeNull()
-    expect(trace.state, 'it belongs to the other trace').toBeNull()
+    expect(trace.state, 'it belongs to the ignored trace').toBeNull()
     expect(trace.id).toMatch(/^[\da-f]{32}$/)
     expect(trace.id).not.toBe(TRACE)
   })
 })
 
-describe('a tracestate that is not valid is left out, and the trace stays', () => {
+describe('an invalid tracestate is dropped, and the trace stays', () => {
   const member = (index: number) => `k${index}=v`
   const rows: readonly [name: string, header: string | string[]][] = [
     ['an empty one', ''],
@@ -61,7 +61,7 @@ describe('a tracestate that is not valid is left out, and the trace stays', () =
   })
 })
 
-describe('what a client says is read', () => {
+describe('valid headers of a client are read', () => {
   const rows: readonly [
     name: string,
     traceparent: string,
@@ -82,36 +82,36 @@ describe('what a client says is read', () => {
   })
 })
 
-describe('what a provider is told', () => {
-  const told = (trace: Trace) => {
+describe('headers sent to a provider', () => {
+  const propagated = (trace: Trace) => {
     const headers: Record<string, string> = { via: 'x' }
     const attempt = trace.begin('p/m', 0)
     trace.propagate(headers, attempt)
     return { ...headers, spanId: attempt.spanId }
   }
 
-  test('a sampled trace goes on under the span of the attempt, each with its own', () => {
+  test('a sampled trace continues under the span of the attempt, one span per attempt', () => {
     const trace = new Trace(parentIn({ traceparent: GOOD, tracestate: 'vendor=1' }), 0, seeded(2))
-    const [first, second] = [told(trace), told(trace)]
+    const [first, second] = [propagated(trace), propagated(trace)]
     expect(first.spanId).toMatch(/^[\da-f]{16}$/)
     expect(new Set([SPAN, trace.spanId, first.spanId, second.spanId]).size).toBe(4)
     expect(first).toMatchObject({ traceparent: `00-${TRACE}-${first.spanId}-01`, tracestate: 'vendor=1', via: 'x' })
     expect(second).toMatchObject({ traceparent: `00-${TRACE}-${second.spanId}-01` })
   })
 
-  test('what the client has not sampled is not sampled here, and its span stays the parent', () => {
+  test('a trace that the client did not sample is not sampled, and its span stays the parent', () => {
     const trace = new Trace(parentIn({ traceparent: `00-${TRACE}-${SPAN}-00` }), 1, seeded(3))
     expect(trace.isSampled).toBe(false)
-    expect(told(trace)).toEqual({ via: 'x', spanId: '', traceparent: `00-${TRACE}-${SPAN}-00` })
+    expect(propagated(trace)).toEqual({ via: 'x', spanId: '', traceparent: `00-${TRACE}-${SPAN}-00` })
   })
 
-  test('a trace that begins here and is not sampled says so, lest the provider decide again', () => {
+  test('an unsampled trace that begins here is sent as such, so that the provider does not sample it', () => {
     const trace = new Trace(null, 0, seeded(4))
-    expect(told(trace)).toEqual({ via: 'x', spanId: '', traceparent: `00-${trace.id}-${trace.spanId}-00` })
+    expect(propagated(trace)).toEqual({ via: 'x', spanId: '', traceparent: `00-${trace.id}-${trace.spanId}-00` })
   })
 
-  test('flags that nobody knows here are not passed on; that the id is random is', () => {
-    expect(told(new Trace(parentIn({ traceparent: `00-${TRACE}-${SPAN}-fe` }), 1, seeded(5)))).toMatchObject({
+  test('unknown flags are not passed on; the random-id flag is', () => {
+    expect(propagated(new Trace(parentIn({ traceparent: `00-${TRACE}-${SPAN}-fe` }), 1, seeded(5)))).toMatchObject({
       traceparent: `00-${TRACE}-${SPAN}-02`,
     })
   })
@@ -131,7 +131,7 @@ describe('sampling', () => {
     expect(sampled).toBeLessThanOrEqual(most)
   })
 
-  test('a smaller ratio records a part of what a larger one does', () => {
+  test('a smaller ratio records a subset of a larger one', () => {
     for (let seed = 0; seed < 2000; seed++) {
       const [few, many] = [new Trace(null, 0.1, seeded(seed)), new Trace(null, 0.4, seeded(seed))]
       expect(few.id).toBe(many.id)
