@@ -2,7 +2,7 @@
 import { TIMES } from './step-costs.ts'
 
 /** A route with `times` steps of one kind between the steps that every route has. */
-export interface ProviderConnection {
+export interface StepRoute {
   /** The name of the policy, and the first part of the route's path. */
   readonly name: string
   readonly title: string
@@ -11,12 +11,12 @@ export interface ProviderConnection {
 }
 
 /** The route that the others are compared to. */
-export const PLAIN: ProviderConnection = { name: 'plain', title: '', times: 0, step: null }
+export const PLAIN: StepRoute = { name: 'plain', title: '', times: 0, step: null }
 
 const empty = { use: '../plugins/empty.ts' }
 
 /** Measured with whole answers of 1 kB. */
-export const ROADS: readonly ProviderConnection[] = [
+export const STEP_ROUTES: readonly StepRoute[] = [
   { name: 'empty', title: 'an empty step', times: TIMES, step: empty },
   {
     name: 'when-true',
@@ -35,7 +35,7 @@ export const ROADS: readonly ProviderConnection[] = [
 ]
 
 /** Measured with streams. */
-export const STREAM_ROADS: readonly ProviderConnection[] = [
+export const STREAM_ROUTES: readonly StepRoute[] = [
   { name: 'watch', title: 'a `watch`', times: TIMES, step: { use: '../plugins/watch.ts' } },
   { name: 'edit', title: 'the first `edit`: the chunk is written anew', times: 1, step: { use: '../plugins/edit.ts' } },
   { name: 'edits', title: `${TIMES} edits`, times: TIMES, step: { use: '../plugins/edit.ts' } },
@@ -50,7 +50,7 @@ export function steppingFiles(): {
   readonly policies: Readonly<Record<string, readonly object[]>>
   readonly plugins: Readonly<Record<string, string>>
 } {
-  const policies = [PLAIN, ...ROADS, ...STREAM_ROADS].map(({ name, times, step }) => {
+  const policies = [PLAIN, ...STEP_ROUTES, ...STREAM_ROUTES].map(({ name, times, step }) => {
     const steps = step === null ? [] : Array.from({ length: times }, (_, index) => ({ id: `step-${index}`, ...step }))
     return [name, steps] as const
   })

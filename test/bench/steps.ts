@@ -9,7 +9,7 @@ import { wholeOf } from './cpu.ts'
 import type { Model } from './load.ts'
 import { markdown, median } from './report.ts'
 import { inTurn, MANY_EDITS, measureStepCosts, ONE_EDIT, type StepCosts, spreadOf, TIMES, WATCH } from './step-costs.ts'
-import { PLAIN, type ProviderConnection, ROADS, STREAM_ROADS, steppingPath } from './step-files.ts'
+import { PLAIN, type StepRoute, STEP_ROUTES, STREAM_ROUTES, steppingPath } from './step-files.ts'
 
 /** The most that a step should cost per request, in microseconds. */
 const AIM = 3
@@ -39,12 +39,12 @@ export async function measureSteps(
   const gateway = await start('stepping', { ...bench.rig, upstreamPort })
   const figures = { through: new Map<string, number[]>(), request: [] as number[], chunk: [] as number[] }
   const kinds = [
-    { routes: ROADS, model: 'json-openai', plain: figures.request },
-    { routes: STREAM_ROADS, model: 'stream-openai', plain: figures.chunk },
+    { routes: STEP_ROUTES, model: 'json-openai', plain: figures.request },
+    { routes: STREAM_ROUTES, model: 'stream-openai', plain: figures.chunk },
   ] as const
   for (let round = -1; round < rounds; round++) {
     for (const { routes, model, plain } of kinds) {
-      const costs = new Map<ProviderConnection, number>()
+      const costs = new Map<StepRoute, number>()
       for (const route of inTurn([PLAIN, ...routes], round)) {
         progress(`steps, round ${Math.max(round + 1, 0)} of ${rounds}: ${route.name}, ${model}`)
         costs.set(route, await cpuOf(bench, gateway, route, model))
@@ -65,7 +65,7 @@ export async function measureSteps(
 async function cpuOf(
   bench: Bench,
   gateway: Contestant<'stepping'>,
-  { name }: ProviderConnection,
+  { name }: StepRoute,
   model: Model,
 ): Promise<number> {
   const target = { ...gateway, path: steppingPath(name) }
@@ -78,7 +78,7 @@ async function cpuOf(
 
 /** Returns the figures as tables for a README. */
 export function stepsTable({ alone, through, request, chunk }: StepFigures): string {
-  const byTitle = new Map([...ROADS, ...STREAM_ROADS].map(route => [route.title, route.name]))
+  const byTitle = new Map([...STEP_ROUTES, ...STREAM_ROUTES].map(route => [route.title, route.name]))
   const throughOf = (title: string) => {
     const values = through.get(byTitle.get(title) ?? '')
     return values === undefined ? '–' : spreadOf(values)
