@@ -94,7 +94,7 @@ describeWith(WITHOUT_BROWSER, "the people's page", () => {
     await dialog.getByLabel('Amount').fill('-55.50')
     await dialog.getByText('afterwards: $1,200.00').waitFor()
     await press('Take the credit')
-    await dialog.getByText('Say why the credit is taken.').waitFor()
+    await dialog.getByText('Enter the reason for taking credit.').waitFor()
     await dialog.getByLabel('Note').fill('a mistake')
     await press('Take the credit')
     await page
