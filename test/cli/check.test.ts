@@ -195,7 +195,7 @@ describe('problems that would prevent a start', () => {
     const usageLog = (file: string) => `use: usage-log\n    with: { file: "${file}" }`
 
     test.each<[string, string, string]>([
-      ['no folder', '../logs/usage.jsonl', 'cannot be opened: its folder is missing; create it first'],
+      ['a missing folder', '../logs/usage.jsonl', 'cannot be opened: its folder is missing; create it first'],
       ['a file as its folder', '../gateway.yaml/usage.jsonl', 'cannot be opened: its folder is missing'],
       ['a folder', '..', 'is not a regular file'],
       ['a device', '/dev/null', 'is not a regular file'],
@@ -221,7 +221,7 @@ describe('problems that would prevent a start', () => {
       expect(out).not.toContain('hidden-place')
     })
 
-    testWith(AS_ROOT, 'one that may not be written', async () => {
+    testWith(AS_ROOT, 'a file without write permission', async () => {
       chmodSync(place.write('usage.jsonl', ''), 0o400)
       expect(await problemsWith(usageLog('../usage.jsonl'))).toEqual([expect.stringContaining('may not write it')])
     })
@@ -288,7 +288,7 @@ describe('problems that would prevent a start', () => {
           ['returned while its next() was pending; write `await next()` or `return next()`'],
         ],
         ['refuses', `throw refuse('forbidden')`, []],
-        ['goes on', 'await next()', []],
+        ['never ends', 'await next()', []],
       ])('one that %s', async (_name, handle, mistakes) => {
         const create = `if (place.run !== 'check') throw new Error(place.run)
           return { handle: async (ctx, next) => { trace('run'); ${handle} }, dispose: () => trace('disposed') }`
@@ -319,7 +319,7 @@ describe('problems that would prevent a start', () => {
       expect(out).toMatch(/line=5,.*the step "second" cannot be created: second \(policies\/second\.ts:\d+:\d+\)$/m)
     })
 
-    test('that works is created with all services that it uses, and disposed', async () => {
+    test('without problems is created with all services that it uses, and disposed', async () => {
       const uses = [
         'keys',
         'accounts',
@@ -353,7 +353,7 @@ describe('problems that would prevent a start', () => {
         '/properties/most: default must be a whole number, not "ten"',
       ],
       [
-        'a type that there is not',
+        'an unknown type',
         `type: 'interger'`,
         '/properties/most: type: "interger" is not one of array, boolean, integer, null, number, object or string',
       ],

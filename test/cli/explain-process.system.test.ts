@@ -25,7 +25,7 @@ test.each<[string, string, string, string]>([
     'the step "late" was not released: its dispose() did not end within 5 s\n',
   ],
   [
-    'that breaks in a later turn',
+    'that throws in a later turn',
     "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
     'an uncaught error, which ends a gateway: later (',
     '',

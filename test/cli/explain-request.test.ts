@@ -102,7 +102,7 @@ describe('refused before any step', () => {
 describe('refused by a step', () => {
   test.each([
     ['a text that is not JSON', '{"model": ', { code: 'invalid_json', decided_by: 'schema' }],
-    ['a key twice', '{"model":"small","model":"retired"}', { status: 400, decided_by: 'schema' }],
+    ['a duplicate key', '{"model":"small","model":"retired"}', { status: 400, decided_by: 'schema' }],
     ['a misspelt parameter', { ...CHAT, temprature: 1 }, { code: 'unknown_parameter', decided_by: 'schema' }],
   ])('%s', async (_name, body, verdict) => {
     const { story } = await explainRequest(body)
@@ -116,7 +116,7 @@ describe('refused by a step', () => {
     ['that is misspelt', 'smal', [], 'this model does not exist; did you mean "small"?'],
     ['that the key may not use', 'small', ['--models', 'hidden,retired'], 'the key can only use hidden and retired'],
     ['that is not public', 'hidden', [], 'not public: a key must list it'],
-    ['that is switched off', 'retired', ['--models', 'retired'], 'has enabled: false'],
+    ['that is disabled', 'retired', ['--models', 'retired'], 'has enabled: false'],
   ])('a model %s: the reason is shown here but not to the client', async (_name, model, args, detail) => {
     const { story } = await explainRequest({ ...CHAT, model }, ...args)
     expect(story.verdict).toMatchObject({
@@ -401,7 +401,7 @@ test('nothing is written: the usage log of the policy is not opened', async () =
   expect(readdirSync(place.folder).filter(name => name.includes('usage') || name === '.tollgate')).toEqual([])
 })
 
-describe('a custom plugin without dryRun', () => {
+describe('a custom plugin', () => {
   const source = (more: string) => `import { appendFileSync } from 'node:fs'
 import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
@@ -419,7 +419,7 @@ export default definePlugin({
     place.write('policies/standard.yaml', STANDARD.replace('use: credits', 'use: ./caller.ts\n  - use: credits'))
   }
 
-  test('is not run, so the verdict is unknown', async () => {
+  test('without dryRun is not run, so the verdict is unknown', async () => {
     write()
     const { story, out } = await explainRequest(CHAT)
     expect(existsSync(join(place.folder, 'called.txt'))).toBe(false)
@@ -429,14 +429,14 @@ export default definePlugin({
     expect(out).toContain('VERDICT  unknown, because the step was not run: caller. If it lets the request pass: 200')
   })
 
-  test('with dryRun it is run, and receives the kind of run', async () => {
+  test('with dryRun is run, and receives the kind of run', async () => {
     write('dryRun: true,')
     const { story } = await explainRequest(CHAT)
     expect({ not_run: story.not_run, own: story.own_steps }).toEqual({ not_run: [], own: ['late', 'caller'] })
     expect(readFileSync(join(place.folder, 'called.txt'), 'utf8')).toMatch(/^(explain)+$/)
   })
 
-  test('that identifies the caller is replaced by the given account', async () => {
+  test('that identifies the caller and is not run is replaced by the given account', async () => {
     write("gives: ['key', 'account'],")
     place.write('policies/standard.yaml', STANDARD.replace('use: api-key', 'use: ./caller.ts'))
     const { story } = await explainRequest(CHAT)

@@ -73,8 +73,8 @@ describe('is refused', () => {
   test.each([
     ['an unknown path', ['/v1/chat/completion'], 'did you mean /v1/chat/completions?'],
     ['a path without /v1', ['/messages'], 'did you mean /v1/messages?'],
-    ['a path like no other', ['/elsewhere'], 'the paths are /v1/chat/completions, /v1/messages, '],
-    ['what is neither a path nor an id', ['standard'], 'neither the path of a route'],
+    ['a path unlike any other', ['/elsewhere'], 'the paths are /v1/chat/completions, /v1/messages, '],
+    ['neither a path nor an id', ['standard'], 'neither the path of a route'],
     ['an option without its request', ['--plan', 'free'], '--plan needs a request'],
     ['a log without --shadow', ['--log', 'x'], '--log needs --shadow'],
     ['a request and --shadow', ['--request', 'x', '--shadow'], '--shadow shows past exchanges; use one of them'],

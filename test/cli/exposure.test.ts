@@ -53,9 +53,9 @@ describe('as a check with a limit', () => {
   // 100000 x $3/1M + 128 x (5000 + 1000) x $10/1M + $0.01
   const HOLD = '7.99'
   test.each<[name: string, args: string[], code: number, sentence: string]>([
-    ['a hold of just so much', ['--max-hold', HOLD], 0, ''],
+    ['a hold of exactly the limit', ['--max-hold', HOLD], 0, ''],
     [
-      'a nano-dollar less',
+      'a limit that is a nano-dollar lower',
       ['--max-hold', '7.989999999'],
       1,
       'A hold of the model dear can be $7.99, but $7.989999999 is',
@@ -68,16 +68,16 @@ describe('as a check with a limit', () => {
     ],
     ['exactly the limit', ['--max-house-loss', '$1.536', '--losses', 'margin'], 0, ''],
     // 3 x (100000 x $2/1M + 128 x 100000 x $12/1M); each kind by itself is less.
-    ['all kinds of loss: just so much', ['--max-house-loss', '461.40'], 0, ''],
+    ['all kinds of loss: exactly the limit', ['--max-house-loss', '461.40'], 0, ''],
     [
-      'all kinds of loss: more than any of them',
+      'all kinds of loss: each is below the limit, their sum is above',
       ['--max-house-loss', '461.399999999'],
       1,
       'dear can cost the operator $461.40 in one exchange (margin, overrun, unpaid together), but $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M highest input price + 128 choices x context 100000 x $12/1M output)',
     ],
     ['both', ['--max-hold', '100', '--max-house-loss', '1000'], 0, ''],
     ['no dollars', ['--max-hold', 'much'], 2, "option '--max-hold <dollars>' argument 'much' is invalid"],
-    ['no kind of loss', ['--losses', 'mragin'], 2, '"mragin" is not one of margin, overrun, unpaid, unpriced'],
+    ['an unknown kind of loss', ['--losses', 'mragin'], 2, '"mragin" is not one of margin, overrun, unpaid, unpriced'],
   ])('%s', async (_name, args, code, sentence) => {
     const result = await tollgate('exposure', ...args)
     expect(result.code, result.err).toBe(code)
@@ -243,7 +243,7 @@ test('no hold of the step credits is larger than the largest hold', () => {
         limits: { maxInflight: 1 },
       } as unknown as Configuration
       const { amount } = exposureOf(configuration).models[0]!.largestHold
-      // A search by Anthropic has one choice.
+      // A request with Anthropic's search has one choice.
       const choices = searchBounds(chat.body).passes > 1 ? 1 : Math.min(chat.choices, 128)
       const cap = Math.min(chat.cap, model.maxOutput)
       expect(holdFor({ ...chat, choices }, priced, price, cap) <= amount).toBe(true)
@@ -307,7 +307,7 @@ describe('missing values count as the worst case', () => {
 describe('exchanges at the same time', () => {
   const withSteps = (steps: string) => STANDARD_POLICY.replace('  - use: credits\n', `${steps}  - use: credits\n`)
   test.each<[name: string, steps: string, key: number, account: number, remark: string]>([
-    ['nothing but max_inflight', '', 100, 100, ''],
+    ['max_inflight alone', '', 100, 100, ''],
     [
       'requests of a key',
       '  - { use: rate-limit, with: { per: key, requests: 30 per minute, burst: 5 } }\n',
@@ -324,7 +324,7 @@ describe('exchanges at the same time', () => {
     ],
     ['of each model', '  - { use: rate-limit, with: { per: model, requests: 10 per minute } }\n', 24, 24, ''],
     [
-      'of an address, which an account may have many of',
+      'of an address: an account may have many',
       '  - { use: rate-limit, with: { per: address, requests: 1 per minute } }\n',
       100,
       100,
@@ -339,21 +339,21 @@ describe('exchanges at the same time', () => {
       'it enforces the limits of plans, which differ',
     ],
     [
-      'on a condition',
+      'with a condition',
       '  - { use: rate-limit, when: account.plan == "free", with: { per: key, requests: 1 per minute } }\n',
       100,
       100,
       'it does not run on every request',
     ],
     [
-      'in shadow',
+      'in shadow mode',
       '  - { use: rate-limit, mode: shadow, with: { per: key, requests: 1 per minute } }\n',
       100,
       100,
       'it does not run on every request',
     ],
     [
-      'two: the tighter one',
+      'two: the tighter one counts',
       '  - { use: rate-limit, id: a, with: { per: key, requests: 9 per minute } }\n  - { use: rate-limit, id: b, with: { per: account, requests: 7 per minute } }\n',
       17,
       17,
@@ -445,7 +445,7 @@ describe('a public route is open to anyone', () => {
   const keyStep = { id: 'api-key', plugin: { name: 'api-key', gives: ['key'] }, when: null, mode: 'enforce' }
   test.each<[name: string, steps: object[], remarks: string[]]>([
     ['when no step asks for a key', [], [PUBLIC]],
-    ['but not when one always does', [{ ...keyStep, onError: 'refuse' }], []],
+    ['but not if one always does', [{ ...keyStep, onError: 'refuse' }], []],
     ['when it is skipped after an error', [{ ...keyStep, onError: 'skip' }], [PUBLIC]],
     ['when it is in shadow mode', [{ ...keyStep, onError: 'refuse', mode: 'shadow' }], [PUBLIC]],
   ])('%s', (_name, steps, remarks) => {
@@ -469,7 +469,7 @@ describe('a raw route with a price counts by its hold', () => {
       ['470'],
       'The route /v1/images can cost the operator $470.01 in one exchange (unpaid), but $470 is allowed: one attempt within the "hold" of the route',
     ],
-    ['more, where only margins count', '$470.01', ['470', '--losses', 'margin,unpriced'], ''],
+    ['above the limit, if only margins count', '$470.01', ['470', '--losses', 'margin,unpriced'], ''],
   ])('%s', async (_name, hold, args, sentence) => {
     images(hold)
     const { code, err } = await tollgate('exposure', '--max-house-loss', ...args)

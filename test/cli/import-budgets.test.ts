@@ -34,8 +34,8 @@ describe('a budget that is not converted', () => {
   test.each<[name: string, settings: string, kind: 'lost' | 'yours', path: string, expected: RegExp]>([
     ['zero', ofKeys('max_budget: 0'), 'lost', `${KEY}.max_budget`, /more than \$0/],
     ['a negative amount', ofKeys('max_budget: -1'), 'lost', `${KEY}.max_budget`, /more than \$0/],
-    ['no number', ofKeys('max_budget: much'), 'lost', `${KEY}.max_budget`, /more than \$0/],
-    ['more than fits', ofKeys('max_budget: 1e10'), 'lost', `${KEY}.max_budget`, /at most \$9 billion/],
+    ['not a number', ofKeys('max_budget: much'), 'lost', `${KEY}.max_budget`, /more than \$0/],
+    ['more than the maximum', ofKeys('max_budget: 1e10'), 'lost', `${KEY}.max_budget`, /at most \$9 billion/],
     ['a variable', ofKeys('max_budget: os.environ/B'), 'yours', `${KEY}.max_budget`, /a number is a variable/],
     ['a list', ofKeys('max_budget: [1]'), 'lost', `${KEY}.max_budget`, /must be a text/],
     ['a period alone', ofKeys('budget_duration: 1d'), 'lost', `${KEY}.budget_duration`, /needs an amount/],
@@ -179,7 +179,7 @@ describe('a budget that is converted', () => {
   const zone = 'Europe/Berlin'
   test.each<[name: string, settings: string, budgets: object[] | undefined, expected: RegExp]>([
     [
-      'of the whole proxy: one of each account',
+      'of the whole proxy: one for each account',
       'max_budget: 1000, budget_duration: 30d, timezone: Europe/Berlin',
       [{ per: 'account', amount: '$1000', every: 'month', zone }],
       /a budget cannot span accounts/,
@@ -203,7 +203,7 @@ describe('a budget that is converted', () => {
       /default_internal_user_params has precedence/,
     ],
     [
-      'of keys, several periods at once',
+      'of keys, with several periods',
       'default_key_generate_params: { budget_limits: [{ budget_duration: 1d, max_budget: 1 }, { budget_duration: 30d, max_budget: 10 }] }',
       [
         { per: 'key', amount: '$1', every: 'day' },
@@ -212,7 +212,7 @@ describe('a budget that is converted', () => {
       /no key can have more/,
     ],
     [
-      'of keys, one period twice: the lower one',
+      'of keys, with a period twice: the lower one counts',
       'default_key_generate_params: { max_budget: 3, budget_duration: 1d, budget_limits: [{ budget_duration: 24h, max_budget: 2 }, { budget_duration: 1d, max_budget: 4 }] }',
       [{ per: 'key', amount: '$2', every: 'day' }],
       /the lower one is used/,
@@ -224,7 +224,7 @@ describe('a budget that is converted', () => {
       /a mark is a whole percentage/,
     ],
     [
-      'of keys, for life and with a mark, which a cap has not',
+      'of keys, for life and with a mark: a cap has no mark',
       'default_key_generate_params: { max_budget: 10, soft_budget: 10 }',
       [{ per: 'key', amount: '$10', every: 'life', at: ['100%'] }],
       /no key can have more/,

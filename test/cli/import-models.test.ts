@@ -173,7 +173,7 @@ test.each([
   ['fallbacks of "*"', "router_settings: { fallbacks: [{ '*': [c] }, { a: [b] }] }"],
   ['the last of several', "litellm_settings: { default_fallbacks: [c], fallbacks: [{ '*': [a, b] }, { a: [b] }] }"],
   [
-    'each in its own place',
+    'each in its own section',
     'router_settings: { fallbacks: [{ a: [b] }] }\nlitellm_settings: { default_fallbacks: [c] }',
   ],
 ])('%s are for models without fallbacks of their own', (_name, settings) => {
@@ -266,7 +266,7 @@ test('a row keeps the prices of all its units', () => {
 test.each<[by: string, params: string]>([
   ['the vendor that LiteLLM names', 'model: openai/gpt-4.1, api_base: "https://proxy.acme.example"'],
   ['another vendor', 'model: custom/claude-sonnet-4-5, api_base: "https://proxy.acme.example"'],
-])('a price of %s has units beside tokens', (_by, params) => {
+])('a price of %s has other units than tokens', (_by, params) => {
   const { gateway } = importText(`model_list: [{ model_name: a, litellm_params: { ${params} } }]\n`)
   expect((gateway['models'] as Record<string, object>)['a']).toMatchObject({ price: { web_search: '$0.01' } })
 })

@@ -83,7 +83,7 @@ describe('a variable', () => {
   test.each<[where: string, params: string, written: object]>([
     ['the key', 'model: openai/a, api_key: "${KEY}"', { api_key: '${KEY}' }],
     ['a key with a default', 'model: openai/a, api_key: "${KEY:-none}"', { api_key: '${KEY}' }],
-    ['a key that has to be set', 'model: openai/a, api_key: "${KEY:?required}"', { api_key: '${KEY}' }],
+    ['a required key', 'model: openai/a, api_key: "${KEY:?required}"', { api_key: '${KEY}' }],
     [
       'a part of the address',
       'model: azure/gpt-4o, api_base: "https://os.environ/RESOURCE.openai.azure.com", api_version: 2024-10-21',
@@ -96,7 +96,7 @@ describe('a variable', () => {
     ],
     ['the version', 'model: azure/gpt-4o, api_version: os.environ/VERSION', { api_version: '${VERSION}' }],
     [
-      'the host behind a password that is not copied',
+      'the host after a password, which is not copied',
       'model: openai/a, api_base: "https://user:pass@os.environ/HOST/v1?key=secret"',
       { base_url: 'https://${HOST}/v1' },
     ],
@@ -124,10 +124,10 @@ describe('a variable', () => {
 describe('a price', () => {
   const free = { price: 'free' }
   test.each<[what: string, text: string, model: object]>([
-    ['of a server of its own', row('a', 'model: hosted_vllm/x, api_base: "http://vllm:8000/v1"'), free],
+    ['of a private server', row('a', 'model: hosted_vllm/x, api_base: "http://vllm:8000/v1"'), free],
     ['of an unknown host', row('a', 'model: openai/x, api_base: "https://llm.acme.example/v1"'), free],
     [
-      'that LiteLLM counts for a proxy of a vendor',
+      'that LiteLLM has for a proxy of a vendor',
       row('a', 'model: openai/gpt-4o, api_base: "https://proxy.acme.example/v1"'),
       { price: { per: '1M tokens', input: '$2.50', cached_input: '$1.25', output: '$10' }, context: 128_000 },
     ],
@@ -152,7 +152,7 @@ describe('a price', () => {
       },
     ],
     [
-      'of two vendors and a server of its own',
+      'of two vendors and a private server',
       row('a', 'model: openai/gpt-4o') + row('a', 'model: groq/llama-3.3-70b-versatile') + row('a', 'model: ollama/x'),
       { price: 'auto', targets: [{ provider: 'openai' }, { provider: 'groq' }, { provider: 'ollama', cost: 'free' }] },
     ],
@@ -344,7 +344,7 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
   test.each<[what: string, rows: readonly string[], when: string | undefined]>([
     ['of a vendor', [row('openai/*', `model: "openai/*"${limited}`)], 'model.id.startsWith("openai/")'],
     [
-      'with an end',
+      'with a suffix',
       [row('o/*-x', `model: "openai/*"${limited}`)],
       'model.id.startsWith("o/") && model.id.endsWith("-x")',
     ],
@@ -368,7 +368,7 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
       [row('groq/*', `model: "groq/*"${limited}`), row('groq/mine', `model: openai/gpt-4o${limited}`)],
       '(model.id == "groq/mine") || (model.id.startsWith("groq/"))',
     ],
-    ['that is an id with blanks', [row('my model', `model: openai/gpt-4o${limited}`)], 'model.id == "my-model"'],
+    ['that is an id with spaces', [row('my model', `model: openai/gpt-4o${limited}`)], 'model.id == "my-model"'],
   ])('%s: the limit holds for its models', async (_what, rows, when) => {
     const { policies } = await importText(listOf(...rows))
     const { steps } = policies['standard'] as { steps: { use: string; when?: string }[] }
@@ -378,17 +378,17 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
   })
 
   test.each([
-    ['of a server of its own', 'ollama/*', 'ollama/*', /does not have this vendor/],
+    ['of a private server', 'ollama/*', 'ollama/*', /does not have this vendor/],
     ['with a * on one side', 'a', 'openai/*', /one \* in its name/],
-    ['that no model fits', 'a/*', 'openai/unheard-*', /no model of the catalog matches/],
-  ])('%s is not carried', async (_name, id, model, why) => {
+    ['that matches no model', 'a/*', 'openai/unheard-*', /no model of the catalog matches/],
+  ])('%s is not converted', async (_name, id, model, why) => {
     const { models, remarks } = await importText(listOf(row(id, `model: "${model}"`), row('b', 'model: openai/gpt-4o')))
     expect(Object.keys(models)).toEqual(['b'])
     expect(remarks).toContainEqual(expect.objectContaining({ kind: 'lost', why: expect.stringMatching(why) }))
   })
 })
 
-test('a model for speech and one for text on a server of its own have raw routes', async () => {
+test('models for speech, transcription and embeddings have raw routes', async () => {
   const { gateway } = await importText(
     listOf(
       row('speech', 'model: openai/kokoro, api_base: "http://speaches:8000/v1"', ', model_info: { mode: audio }'),

@@ -48,17 +48,13 @@ async function check() {
 
 describe('sources that cannot be imported', () => {
   test.each<[name: string, text: string | null, sentence: string]>([
-    ['a file that is not there', null, 'source.yaml cannot be read: the file does not exist.'],
-    ['no YAML', 'model_list: [', 'source.yaml:1:14: this is not YAML'],
+    ['a missing file', null, 'source.yaml cannot be read: the file does not exist.'],
+    ['invalid YAML', 'model_list: [', 'source.yaml:1:14: this is not YAML'],
     ['no map', '- a\n', 'source.yaml:1:1: this is not a LiteLLM configuration: it is not a map'],
     ['nothing', '', 'source.yaml:1:1: this is not a LiteLLM configuration'],
     ['an endless alias', 'a: &a [*a]\n', 'nested too deeply'],
     ['no list of models', 'foo: 1\n', 'source.yaml:1: this is not a LiteLLM configuration with models: it has no list'],
-    [
-      'a list of models that is a map',
-      '\nmodel_list: { a: 1 }\n',
-      'source.yaml:2: this is not a LiteLLM configuration',
-    ],
+    ['a map of models', '\nmodel_list: { a: 1 }\n', 'source.yaml:2: this is not a LiteLLM configuration'],
   ])('%s', async (_name, text, sentence) => {
     if (text !== null) place.write('source.yaml', text)
     const { code, out, err } = await tollgate('import', 'litellm', 'source.yaml', '--out', 'out')
@@ -269,14 +265,14 @@ test('weights, limits, fallbacks, aliases, timeouts and sizes', async () => {
 
 test.each<[name: string, rows: string[], weights: (number | undefined)[]]>([
   ['shares', ['weight: 0.9', 'weight: 0.1'], [9, undefined]],
-  ['more than fit', ['weight: 100000', 'weight: 50000', 'weight: 1'], [1000, 500, undefined]],
+  ['more than the maximum', ['weight: 100000', 'weight: 50000', 'weight: 1'], [1000, 500, undefined]],
   ['requests a minute', ['rpm: 600', 'rpm: 400'], [3, 2]],
   ['tokens a minute', ['tpm: 10', 'tpm: 1000'], [undefined, 100]],
-  ['of one only: none', ['weight: 3', 'rpm: 5'], [undefined, undefined]],
-  ['no number, and nothing', ['weight: much', 'weight: 0', 'weight: 3'], [undefined, undefined, undefined]],
+  ['of only one: none', ['weight: 3', 'rpm: 5'], [undefined, undefined]],
+  ['not a number, and empty', ['weight: much', 'weight: 0', 'weight: 3'], [undefined, undefined, undefined]],
 ])('weights: %s', (_name, rows, weights) => {
-  const row = (expected: string, index: number) =>
-    `  - { model_name: a, litellm_params: { model: openai/m${index}, ${expected}, input_cost_per_token: 1e-6 } }\n`
+  const row = (weight: string, index: number) =>
+    `  - { model_name: a, litellm_params: { model: openai/m${index}, ${weight}, input_cost_per_token: 1e-6 } }\n`
   const { gateway } = importLitellm(`model_list:\n${rows.map(row).join('')}`, 'x.yaml', {
     catalog,
     list: null,
@@ -321,16 +317,16 @@ const rowsOf = (name: string, many: number) =>
 
 describe('attempts', () => {
   test.each<
-    [name: string, targets: [a: number, b: number], settings: string, attempts: number | undefined, expected: RegExp]
+    [name: string, targets: [a: number, b: number], settings: string, attempts: number | undefined, rule: RegExp]
   >([
     ['no setting, and the default is enough', [1, 2], '', undefined, /^$/],
-    ['no setting, and the default is too low', [2, 3], '', 5, /^$/],
+    ['no setting: the default is too low', [2, 3], '', 5, /^$/],
     ['too few retries', [2, 3], 'router_settings: { num_retries: 2 }', 5, /^attempts: 5, the targets of a$/],
     ['enough retries', [1, 2], 'litellm_settings: { num_retries: 4 }', 5, /^attempts: 5$/],
     ['no retries, but a fallback', [1, 1], 'router_settings: { num_retries: 0 }', 2, /^attempts: 2, the targets of a$/],
     ['more than the maximum', [1, 1], 'router_settings: { num_retries: 20 }', 10, /^attempts: 10, the maximum$/],
     ['more targets than attempts', [6, 6], 'router_settings: { timeout: 5 }', 10, /^a: 12$/],
-    ['no number', [1, 1], 'router_settings: { num_retries: some }', undefined, /it is not a whole number/],
+    ['not a number', [1, 1], 'router_settings: { num_retries: some }', undefined, /it is not a whole number/],
     [
       'set twice',
       [1, 1],
@@ -338,7 +334,7 @@ describe('attempts', () => {
       5,
       /same setting of router_settings/,
     ],
-  ])('%s', (_name, [a, b], settings, attempts, expected) => {
+  ])('%s', (_name, [a, b], settings, attempts, rule) => {
     const alias = settings.includes('litellm_settings') ? settings : `${settings}\nlitellm_settings: {}`
     const text = `model_list:\n${rowsOf('a', a)}${rowsOf('b', b)}${alias.replace('litellm_settings: {', 'litellm_settings: { fallbacks: [{ a: [b] }], ')}\n`
     const { policies, remarks } = importText(text)
@@ -346,7 +342,7 @@ describe('attempts', () => {
     const route = (steps as { use: string; with?: { attempts?: number } }[]).at(-1)!
     expect(route.with?.attempts).toBe(attempts)
     const shown = remarks.filter(({ path, why }) => /num_retries/.test(path) || /attempts at most/.test(why))
-    expect(shown.map(({ why, what }) => what ?? why).find(text => expected.test(text)) ?? '').toMatch(expected)
+    expect(shown.map(({ why, what }) => what ?? why).find(text => rule.test(text)) ?? '').toMatch(rule)
   })
 })
 
@@ -355,25 +351,11 @@ describe('timeouts', () => {
   const both600 = { total: '600s', first_byte: '600s' }
   const whole = /even during a stream/
   const both = /applies to whole answers too/
-  test.each<
-    [name: string, global: string, own: string, timeouts: Record<string, string> | undefined, expected: RegExp[]]
-  >([
+  test.each<[name: string, file: string, own: string, timeouts: Record<string, string> | undefined, rules: RegExp[]]>([
     ['none', '', '', undefined, []],
-    [
-      'the total is shorter than the wait of a stream',
-      '',
-      'timeout: 30, stream_timeout: 600',
-      both600,
-      [whole, longer],
-    ],
+    ['the total is below a stream’s wait', '', 'timeout: 30, stream_timeout: 600', both600, [whole, longer]],
     ['of the file and of the row', 'request_timeout: 600, stream_timeout: 600', 'timeout: 5', both600, [whole, longer]],
-    [
-      'longer than the default of the gateway',
-      '',
-      'stream_timeout: 1800',
-      { total: '1800s', first_byte: '1800s' },
-      [longer],
-    ],
+    ['above the gateway’s default', '', 'stream_timeout: 1800', { total: '1800s', first_byte: '1800s' }, [longer]],
     ['a total alone', '', 'timeout: 600', both600, [whole]],
     ['a short total', 'request_timeout: 30', '', { total: '30s' }, [whole]],
     ['a short wait', '', 'timeout: 300, stream_timeout: 0.5', { total: '300s', first_byte: '500ms' }, [whole, both]],
@@ -384,9 +366,9 @@ describe('timeouts', () => {
       undefined,
       [/from 1 ms to 24 h/, /from 1 ms to 24 h/],
     ],
-  ])('%s', (_name, global, own, timeouts, expected) => {
+  ])('%s', (_name, file, own, timeouts, rules) => {
     const { gateway, remarks } = importText(
-      `model_list:\n  - { model_name: a, litellm_params: { model: openai/a${own === '' ? '' : `, ${own}`} } }\nlitellm_settings: { ${global} }\n`,
+      `model_list:\n  - { model_name: a, litellm_params: { model: openai/a${own === '' ? '' : `, ${own}`} } }\nlitellm_settings: { ${file} }\n`,
     )
     expect((gateway['providers'] as Record<string, object>)['openai']).toEqual({
       dialect: 'openai',
@@ -395,26 +377,26 @@ describe('timeouts', () => {
       ...(timeouts && { timeouts }),
     })
     const listed = remarks.filter(({ path }) => path.endsWith('timeout'))
-    expect(listed).toHaveLength(expected.length)
-    for (const each of expected) expect(listed.map(({ why }) => why).join('\n')).toMatch(each)
+    expect(listed).toHaveLength(rules.length)
+    for (const each of rules) expect(listed.map(({ why }) => why).join('\n')).toMatch(each)
   })
 })
 
 describe('commands to paste into a shell', () => {
-  test.each<[name: string, models: string, options: string, expected: RegExp]>([
+  test.each<[name: string, models: string, options: string, rule: RegExp]>([
     ['ids and aliases', '[a, "it\'s"]', " --models 'a,it'\\''s'", /^$/],
-    ['a word of LiteLLM beside one', '[a, all-team-models]', ' --models a', /means the models of a team/],
+    ['a special name of LiteLLM beside one', '[a, all-team-models]', ' --models a', /means the models of a team/],
     ['all', '[a, all-proxy-models]', '', /without --models can use all public models/],
     ['no converted model', '["openai/*", "a; rm -rf ."]', ' --models MODELS', /a; rm -rf \./],
     ['none', '[no-default-models]', ' --models MODELS', /means no model/],
-    ['no list', 'a', '', /must be a list/],
-  ])('%s', (_name, models, options, expected) => {
+    ['not a list', 'a', '', /must be a list/],
+  ])('%s', (_name, models, options, rule) => {
     const { commands, remarks } = importText(
       `${modelA}router_settings: { model_group_alias: { "it's": a } }\nlitellm_settings: { default_key_generate_params: { models: ${models} } }\n`,
     )
     expect(commands[1]).toBe(`key create --account TEAM --name NAME${options}`)
     const listed = remarks.filter(({ path }) => path.includes('generate_params'))
-    expect(listed.map(({ why, what }) => `${why} ${what ?? ''}`).join('\n')).toMatch(expected)
+    expect(listed.map(({ why, what }) => `${why} ${what ?? ''}`).join('\n')).toMatch(rule)
   })
 
   test('the folder is quoted too', async () => {
@@ -426,13 +408,18 @@ describe('commands to paste into a shell', () => {
 describe('each dropped setting has a remark', () => {
   test.each<[what: string, rest: string, path: string, why: RegExp]>([
     [
-      'a text for a list',
+      'a string instead of a list',
       'router_settings: { fallbacks: [{ a: b }] }',
       'router_settings.fallbacks[0].a',
       /are a list of/,
     ],
-    ['a text for a map', 'general_settings: x', 'general_settings', /must be a map/],
-    ['a list for a text', 'router_settings: { num_retries: [1] }', 'router_settings.num_retries', /must be a text/],
+    ['a string instead of a map', 'general_settings: x', 'general_settings', /must be a map/],
+    [
+      'a list instead of a string',
+      'router_settings: { num_retries: [1] }',
+      'router_settings.num_retries',
+      /must be a text/,
+    ],
     ['a credential that is a number', 'credential_list: [5]', 'credential_list[0]', /is a map/],
     [
       'an incomplete credential',
