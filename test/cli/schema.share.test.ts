@@ -215,9 +215,9 @@ describe('refuses files of the wrong shape', () => {
     ...GATEWAY_ROWS.map(([name, [, gateway, , more = {}]]) => [name, { ...more, gateway } as Files] as const),
     ...POLICY_ROWS.map(([name, [, files]]) => [name, typeof files === 'string' ? { standard: files } : files] as const),
   ]
-  /** Rows of these kinds that only the loader finds: they depend on another key or on the content of a text. */
+  /** Beginnings of the names of rows that only the loader finds: they depend on another key or on the content of a text. */
   const BEYOND = [
-    'REFERENCES: a reference that is no number',
+    'REFERENCES: a reference that is',
     'PROVIDERS: no base_url',
     'PROVIDERS: a header name with a blank',
     'PROVIDERS: Azure without a version',
@@ -238,7 +238,8 @@ describe('refuses files of the wrong shape', () => {
       if (complaints(isWrong, text) === null) missed.push(name)
       else refused++
     }
-    expect(missed).toEqual(BEYOND.filter(beyond => some.some(([name]) => name === beyond)))
+    const names = some.map(([name]) => name)
+    expect(missed).toEqual(names.filter(name => BEYOND.some(beginning => name.startsWith(beginning))))
     expect(refused).toBeGreaterThan(40 / shareOf(5))
   })
 
