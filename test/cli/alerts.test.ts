@@ -1,4 +1,4 @@
-/** `tollgate alerts`: the list of a store, and a test alert at a real receiver. */
+/** `tollgate alerts`: the list of alerts in a store, and a test alert to a real receiver. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -23,13 +23,13 @@ const testOf = (url: string, name = 'ops') =>
     env: { OPS_URL: url, OPS_SECRET: Buffer.alloc(24, 1).toString('base64') },
   })
 
-test('a webhook that the configuration does not have', async () => {
+test('a webhook that the configuration does not define is refused', async () => {
   const { code, err } = await testOf('http://127.0.0.1:9/', 'chat')
   expect(code).toBe(1)
   expect(err).toContain('has no webhook "chat" under alerts. Its webhooks: ops.')
 })
 
-test('a webhook that is not there, and one that refuses: exit code 1, and no URL', async () => {
+test('a webhook that is unreachable or rejects the alert: exit code 1, and no URL is printed', async () => {
   const nowhere = await testOf('http://127.0.0.1:9/very-secret-part')
   expect(nowhere.code).toBe(1)
   expect(nowhere.out).not.toContain('very-secret-part')
@@ -41,7 +41,7 @@ test('a webhook that is not there, and one that refuses: exit code 1, and no URL
   expect(out).not.toContain('very-secret-part')
 })
 
-test('a webhook that takes the test alert', async () => {
+test('a webhook that accepts the test alert', async () => {
   const receiver = await startReceiver()
   const { code, out } = await testOf(receiver.url)
   expect(code).toBe(0)
@@ -51,7 +51,7 @@ test('a webhook that takes the test alert', async () => {
   expect(headers['webhook-signature']).toMatch(/^v1,/)
 })
 
-test('the list: empty, of a kind, and of one that there is not', async () => {
+test('the list: empty, filtered by kind, and with an unknown kind', async () => {
   expect((await place.tollgate(['alerts', 'list'])).out).toBe('No alerts.\n')
   const { store, stop } = await ownStore(place.database)
   const data = { provider: 'p', replica: 'gate-1' }

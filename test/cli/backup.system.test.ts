@@ -1,4 +1,4 @@
-/** `tollgate backup` and `tollgate restore` by the real program, beside real gateways, and killed. */
+/** `tollgate backup` and `tollgate restore` as real processes: beside running gateways, and killed halfway. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
@@ -48,7 +48,7 @@ function optionsOf(store: string, more: object = {}): GatewayOptions {
   }
 }
 
-describe('a sentence for', () => {
+describe('an error message for', () => {
   test.each<[string, object, readonly string[], RegExp]>([
     [
       'a store in memory',
@@ -62,23 +62,18 @@ describe('a sentence for', () => {
       ['restore', 'there.db'],
       /^error: The configuration has "store: mem/,
     ],
-    ['no store', {}, ['backup', 'x.db'], /^error: The store \/.*\/tollgate\.db does not exist yet\.$/m],
-    ['a file that is there', {}, ['backup', 'there.db'], /^error: .*there\.db exists already\. Name another/],
-    ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: the file does not exist\.$/m],
+    ['a missing store', {}, ['backup', 'x.db'], /^error: The store \/.*\/tollgate\.db does not exist yet\.$/m],
+    ['an output file that exists', {}, ['backup', 'there.db'], /^error: .*there\.db exists already\. Name another/],
+    ['a missing file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: the file does not exist\.$/m],
     ['a folder', {}, ['restore', '.'], /^error: \. cannot be read: it is not a regular file\.$/m],
     [
-      'a file that is no backup',
+      'a file that is not a backup',
       {},
       ['restore', 'there.db'],
       /^error: there\.db is not a complete backup: it was not written by `tollgate backup`, or/,
     ],
-    ['a secret that is not there', { secret: undefined }, ['restore', 'there.db'], /^error: The secret of the keys/],
-    [
-      'a secret that is not known here',
-      { secret: '${NOWHERE}' },
-      ['restore', 'there.db'],
-      /^error: The secret of .*NOWHERE/,
-    ],
+    ['a missing secret', { secret: undefined }, ['restore', 'there.db'], /^error: The secret of the keys/],
+    ['a secret of another store', { secret: '${NOWHERE}' }, ['restore', 'there.db'], /^error: The secret of .*NOWHERE/],
     [
       '--replace in PostgreSQL',
       { store: 'postgres://me:word@127.0.0.1:1/d' },
@@ -86,7 +81,7 @@ describe('a sentence for', () => {
       /^error: --replace is only for a SQLite file\. In PostgreSQL/,
     ],
     [
-      'a server that is away',
+      'an unreachable server',
       { store: 'postgres://me:word@127.0.0.1:1/d' },
       ['backup', 'x.db'],
       /^error: The store postgres:\/\/me@127\.0\.0\.1:1\/d cannot be reached/,
@@ -116,53 +111,49 @@ describe.each(ENGINES)('a gateway on %s', engine => {
     return gateway
   }
 
-  testWith(
-    missing,
-    'is backed up under load; what every client had paid before is in it, and works elsewhere',
-    async () => {
-      // On a busy machine the load may be an overload.
-      const gateway = await start(optionsOf(await newStore(), { limits: { event_loop: '24h' } }))
-      const { key, accountId } = await createAccount(gateway, { credit: '1000000' })
-      const load = loadOf(gateway, key)
-      await load.until(() => load.ended >= counts(100, 2000))
-      const paid = load.asked.filter(({ ending }) => ending === 'complete').length
-      const file = join(gateway.dir, 'backups/one.db')
-      mkdirSync(join(gateway.dir, 'backups'))
-      const backup = await tollgate(['backup', 'backups/one.db', '--json'], { config: gateway.config })
-      expect(backup.code, backup.stderr).toBe(0)
-      const report = JSON.parse(backup.stdout)
-      expect(report).toMatchObject({ waiting_charges: 0, bytes: statSync(file).size })
-      expect(statSync(file).mode & 0o777).toBe(0o600)
-      const ended = load.ended
-      await load.until(() => load.ended >= ended + 20)
-      load.stop()
-      await load.over
-      // Nobody was refused meanwhile, nor broken off.
-      expect(load.asked.filter(({ ending }) => ending !== 'complete')).toEqual([])
+  testWith(missing, 'is backed up under load: the copy has every earlier charge and works elsewhere', async () => {
+    // A busy machine may refuse requests as overload.
+    const gateway = await start(optionsOf(await newStore(), { limits: { event_loop: '24h' } }))
+    const { key, accountId } = await createAccount(gateway, { credit: '1000000' })
+    const load = loadOf(gateway, key)
+    await load.until(() => load.ended >= counts(100, 2000))
+    const paid = load.asked.filter(({ ending }) => ending === 'complete').length
+    const file = join(gateway.dir, 'backups/one.db')
+    mkdirSync(join(gateway.dir, 'backups'))
+    const backup = await tollgate(['backup', 'backups/one.db', '--json'], { config: gateway.config })
+    expect(backup.code, backup.stderr).toBe(0)
+    const report = JSON.parse(backup.stdout)
+    expect(report).toMatchObject({ waiting_charges: 0, bytes: statSync(file).size })
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    const ended = load.ended
+    await load.until(() => load.ended >= ended + 20)
+    load.stop()
+    await load.over
+    // No request was refused or broken off during the backup.
+    expect(load.asked.filter(({ ending }) => ending !== 'complete')).toEqual([])
 
-      const elsewhere = optionsOf(await newStore())
-      const dir = await temporaryDirectory()
-      const config = await writeConfiguration(dir, elsewhere)
-      const env = { TOLLGATE_SECRET: SECRET }
-      const restored = await tollgate(['restore', file, '--json'], { config, env })
-      expect(restored.code, restored.stderr).toBe(0)
-      const { posted, charged, accounts, kept } = JSON.parse(restored.stdout)
-      expect([accounts, kept]).toEqual([report.accounts, null])
-      expect(Number(posted) + Number(charged)).toBe(Number(report.posted))
-      const next = await start({ ...elsewhere, dir })
-      const { stdout } = await tollgate(['account', 'show', accountId, '--json'], { config })
-      const account = JSON.parse(stdout).account
-      expect(account.held).toBe('0.000000000')
-      expect(1_000_000 - Number(account.posted)).toBeGreaterThanOrEqual(paid)
-      expect(await answerTo(next, key)).toBe(200)
-      expect((await tollgate(['ledger', 'verify'], { config })).code).toBe(0)
-      // While it serves, nothing takes its place.
-      const again = await tollgate(['restore', file], { config, env })
-      expect(again.code).toBe(1)
-      expect(again.stderr).toMatch(/is in use by|is not empty/)
-      expect(await next.stop()).toBe(0)
-    },
-  )
+    const elsewhere = optionsOf(await newStore())
+    const dir = await temporaryDirectory()
+    const config = await writeConfiguration(dir, elsewhere)
+    const env = { TOLLGATE_SECRET: SECRET }
+    const restored = await tollgate(['restore', file, '--json'], { config, env })
+    expect(restored.code, restored.stderr).toBe(0)
+    const { posted, charged, accounts, kept } = JSON.parse(restored.stdout)
+    expect([accounts, kept]).toEqual([report.accounts, null])
+    expect(Number(posted) + Number(charged)).toBe(Number(report.posted))
+    const next = await start({ ...elsewhere, dir })
+    const { stdout } = await tollgate(['account', 'show', accountId, '--json'], { config })
+    const account = JSON.parse(stdout).account
+    expect(account.held).toBe('0.000000000')
+    expect(1_000_000 - Number(account.posted)).toBeGreaterThanOrEqual(paid)
+    expect(await answerTo(next, key)).toBe(200)
+    expect((await tollgate(['ledger', 'verify'], { config })).code).toBe(0)
+    // A restore is refused while the gateway runs.
+    const again = await tollgate(['restore', file], { config, env })
+    expect(again.code).toBe(1)
+    expect(again.stderr).toMatch(/is in use by|is not empty/)
+    expect(await next.stop()).toBe(0)
+  })
 })
 
 function loadOf(gateway: Gateway, key: string): Load {
@@ -195,8 +186,9 @@ describe('a command that is killed', () => {
   }
 
   /**
-   * Runs commands, each killed after a while by chance: from nothing to a little more than they take. Whether one was killed
-   * before it ended. How long they take changes with what else the machine does: it is measured by each that ended.
+   * Returns a function that runs a command, kills it after a random time, and returns whether it was killed before it ended.
+   * The time is at most 1.2 times what a command takes. Each command that ended updates that measure, because the load of the
+   * machine varies.
    */
   function killer(): (args: readonly string[]) => Promise<boolean> {
     const random = chance()
@@ -209,17 +201,17 @@ describe('a command that is killed', () => {
       child.kill('SIGKILL')
       await ended
       const wasKilled = child.signalCode === 'SIGKILL'
-      // One that was killed only says that it may take longer.
+      // A killed command only shows that commands may take longer.
       ms = wasKilled ? ms * 1.1 : performance.now() - began
       return wasKilled
     }
   }
 
-  test('backup: its file is whole, or it is not there', async () => {
+  test('a killed backup leaves a complete file or none', async () => {
     const { dir, config, path } = await place('backup')
     const kill = killer()
     let [round, kills, parts, whole] = [0, 0, 0, 0]
-    // As long as no copy was broken off, nothing is shown.
+    // Until a copy was interrupted, the test has shown nothing.
     while (kills < KILLS || parts === 0) {
       const name = `${round++}.db`
       if (await kill(['backup', join(dir, name), '--config', config])) kills++
@@ -233,14 +225,14 @@ describe('a command that is killed', () => {
     console.info(`${round} backups, ${kills} killed; ${parts} left a part, ${whole} are whole`)
   })
 
-  test('restore: the store is the old one or the new one, and the old one is never lost', async () => {
+  test('a killed restore leaves the old store or the new one, and never loses the old one', async () => {
     const { dir, config, path } = await place('restore')
     const kill = killer()
     expect((await tollgate(['backup', 'first.db'], { config })).code).toBe(0)
     expect((await tollgate(['account', 'create', 'later'], { config })).code).toBe(0)
     const data = join(path, '..')
     renameSync(data, `${data}.sample`)
-    const found = { old: 0, new: 0, none: 0 }
+    const stores = { old: 0, new: 0, none: 0 }
     let [kills, parts] = [0, 0]
     while (kills < KILLS || parts === 0) {
       rmSync(data, { recursive: true, force: true })
@@ -251,19 +243,19 @@ describe('a command that is killed', () => {
       const kept = readdirSync(data).find(name => /\.replaced-[^.]*\.\d+Z$/.test(name))
       const isOld = (await accountsIn(dir, kept ?? 'tollgate.db')).includes('later')
       expect(isOld, 'the store before').toBe(true)
-      if (kept === undefined) found.old++
-      else if (!existsSync(path)) found.none++
-      else found.new++
+      if (kept === undefined) stores.old++
+      else if (!existsSync(path)) stores.none++
+      else stores.new++
       expect(await runCommand(dir, ['restore', join(dir, 'first.db'), '--replace'])).toMatchObject({ code: 0 })
       expect(await accountsIn(dir, 'tollgate.db')).not.toContain('later')
     }
-    console.info(`${kills} restores killed, ${parts} left a part; found`, found)
+    console.info(`${kills} restores killed, ${parts} left a part; stores`, stores)
   })
 
-  test('on a disk without room: a backup leaves nothing, and a restore leaves the store as it was', async () => {
+  test('on a full disk, a backup leaves no file and a restore leaves the store unchanged', async () => {
     const { dir, config, path } = await place('full')
     expect((await tollgate(['backup', 'whole.db'], { config })).code).toBe(0)
-    // No file of these processes may have more than 256 KiB, as if there were no more room.
+    // Files of these processes are limited to 256 KiB, which acts like a full disk.
     const limited = (...args: readonly string[]) => {
       const words = [process.execPath, PROGRAM, ...args, '--config', config]
       const { status, stderr } = spawnSync('sh', ['-c', 'ulimit -f 512; "$@"', 'sh', ...words], { cwd: dir })

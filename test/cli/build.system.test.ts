@@ -1,4 +1,4 @@
-/** The page is built when its sources have changed, and only then. On a page of its own: the real one is being served. */
+/** The page is built only when its sources have changed. The test has a page of its own, because the real one is being served. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ function script(folder: string): string {
 
 const madeAt = (folder: string) => statSync(join(folder, 'index.html')).mtimeMs
 
-test('sources that cannot be built end with a sentence, and are tried again; the old page stays', async () => {
+test('a failed build is reported and retried, and the old page stays', async () => {
   const old = script(await buildPage(sources))
   write('main.ts', "import './nowhere.ts'\n")
   for (let round = 0; round < 2; round++) {
@@ -38,7 +38,7 @@ test('sources that cannot be built end with a sentence, and are tried again; the
   expect(script(await buildPage(sources))).toContain('mended')
 })
 
-test('without the development packages: what is not built, or is old, is said; what is built is taken', async () => {
+test('without the development packages, a missing or outdated page is an error, and a current one is used', async () => {
   const without = () => buildPage(sources, null)
   const advice = 'building it needs the development packages: run npm ci first, then tollgate build.'
   await expect(without()).rejects.toMatchObject({
@@ -54,7 +54,7 @@ test('without the development packages: what is not built, or is old, is said; w
   expect(script(folder)).toContain('first')
 })
 
-test('it is built once, and again when a source has changed, come or gone', async () => {
+test('the page is built once, and again when a source was changed, added or removed', async () => {
   const folder = await buildPage(sources)
   expect(folder).toBe(join(sources, 'dist'))
   expect(script(folder)).toContain('first')
@@ -73,7 +73,7 @@ test('it is built once, and again when a source has changed, come or gone', asyn
   expect(script(folder)).not.toContain('more')
 })
 
-test('several who build it at once, over an old one, all find a whole page and leave nothing behind', async () => {
+test('concurrent builds over an old page all get a complete page and leave no other files', async () => {
   await buildPage(sources)
   write('main.ts', "document.title = 'together'\n")
   const folders = await Promise.all(Array.from({ length: 3 }, () => buildPage(sources)))
@@ -85,7 +85,7 @@ test('several who build it at once, over an old one, all find a whole page and l
   expect(readdirSync(sources).sort()).toEqual(['dist', 'index.html', 'main.ts', 'vite.config.ts'])
 })
 
-test('the command prints where the page is, and touches no store', async () => {
+test('the command prints the folder of the page and opens no store', async () => {
   const place = makePlace()
   try {
     expect(await place.tollgate(['build'])).toEqual({ code: 0, out: `${BUILT}\n`, err: '' })

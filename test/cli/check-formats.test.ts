@@ -1,4 +1,4 @@
-/** The formats of `tollgate check` that other tools read, its colours, and its exit codes. */
+/** `tollgate check`: its formats for other tools, its colours and its exit codes. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -17,7 +17,7 @@ afterEach(() => place.remove())
 
 const MISSPELT = CONFIGURATION.replace('pace: 1ms', 'pcae: 1ms')
 
-/** The parts of SARIF 2.1.0 that its schema requires, and what code scanning asks for besides. */
+/** The parts of SARIF 2.1.0 that its schema requires, and those that code scanning also needs. */
 const text = { type: 'object', required: ['text'], properties: { text: { type: 'string', minLength: 1 } } }
 const SARIF = {
   type: 'object',
@@ -107,7 +107,7 @@ const SARIF = {
 describe('sarif', () => {
   const isSarif = new Ajv2020({ strict: false, allErrors: true }).compile(SARIF)
 
-  test('each problem with its rule and its place', async () => {
+  test('each problem has its rule and its place', async () => {
     place.write('gateway.yaml', MISSPELT)
     const { code, out } = await place.tollgate(['check', '--format', 'sarif'])
     expect(code).toBe(1)
@@ -134,7 +134,7 @@ describe('sarif', () => {
     expect(run.invocations).toEqual([{ executionSuccessful: true, exitCode: 1 }])
   })
 
-  test('a fine configuration has no results, and a file name with blanks is a URI', async () => {
+  test('a valid configuration has no results, and a file name with spaces becomes a URI', async () => {
     const fine = await place.tollgate(['check', '--format', 'sarif'])
     expect(fine.code).toBe(0)
     const log = JSON.parse(fine.out)
@@ -147,7 +147,7 @@ describe('sarif', () => {
     expect(broken.runs[0].results[0].locations[0].physicalLocation.artifactLocation.uri).toBe('my%20gate%23way.yaml')
   })
 
-  test('a file outside the folder is named by its whole URI', async () => {
+  test('a file outside the folder has an absolute URI', async () => {
     const file = place.write('gateway.yaml', MISSPELT)
     const elsewhere = join(place.folder, 'policies')
     const { out } = await place.tollgate(['check', file, '--format', 'sarif'], { folder: elsewhere })
@@ -157,7 +157,7 @@ describe('sarif', () => {
 })
 
 describe('github', () => {
-  test('one command a problem, and a line that sums it up', async () => {
+  test('each problem is one workflow command, and a summary line follows', async () => {
     place.write('gateway.yaml', MISSPELT)
     const { code, out } = await place.tollgate(['check', '--format', 'github'])
     expect(code).toBe(1)
@@ -168,7 +168,7 @@ describe('github', () => {
     ])
   })
 
-  test('what would end a command or a property is escaped', async () => {
+  test('characters that would end a command or a property are escaped', async () => {
     place.write('a,b%:\nc.yaml', `${CONFIGURATION}"100%\\n::set-output name=x::": 1\n`)
     const { out } = await place.tollgate(['check', 'a,b%:\nc.yaml', '--format', 'github'])
     const [command, ...rest] = out.split('\n')
@@ -178,7 +178,7 @@ describe('github', () => {
     expect(rest).toEqual(['1 of 1 configuration with problems, 1 in all', ''])
   })
 
-  test('nothing wrong', async () => {
+  test('a valid configuration', async () => {
     expect(await place.tollgate(['check', '--format', 'github'])).toEqual({
       code: 0,
       out: '1 configuration: no problems\n',
@@ -186,7 +186,7 @@ describe('github', () => {
     })
   })
 
-  test('a policy that two configurations use has its problem once', async () => {
+  test('a problem of a policy that two configurations use is listed once', async () => {
     place.write('policies/standard.yaml', STANDARD_POLICY.replace('credits', 'creidts'))
     place.write('other.yaml', CONFIGURATION)
     const { out } = await place.tollgate(['check', 'gateway.yaml', 'other.yaml', '--format', 'github'])
@@ -197,7 +197,7 @@ describe('github', () => {
 })
 
 describe('text', () => {
-  test('several files: each its own, and one line that sums it up', async () => {
+  test('each of several files is reported, and one summary line follows', async () => {
     place.write('broken.yaml', MISSPELT)
     const { out } = await place.tollgate(['check', 'gateway.yaml', 'broken.yaml'])
     expect(out).toMatch(/^gateway\.yaml: OK: 1 provider, 1 model, 5 routes \(4 derived\)$/m)
@@ -207,7 +207,7 @@ describe('text', () => {
     expect(fine.out.trimEnd().split('\n').at(-1)).toBe('2 configurations: no problems')
   })
 
-  test('colours when they are wanted, and never in what a program reads', async () => {
+  test('colours appear on request, and never in formats for programs', async () => {
     place.write('gateway.yaml', MISSPELT)
     const env = { FORCE_COLOR: '1' }
     const { out } = await place.tollgate(['check'], { env })
@@ -237,7 +237,7 @@ describe('wantsColours', () => {
   })
 })
 
-test('exit codes: 0 fine, 1 problems, 2 a mistake in the command line', async () => {
+test('exit codes: 0 valid, 1 problems, 2 a wrong command line', async () => {
   expect((await place.tollgate(['check'])).code).toBe(0)
   place.write('gateway.yaml', MISSPELT)
   for (const format of ['text', 'json', 'sarif', 'github']) {

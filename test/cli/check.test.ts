@@ -14,7 +14,7 @@ afterEach(() => place.remove())
 
 const BROKEN = CONFIGURATION.replace('dialect: demo', 'dialekt: demo').replace('policy: standard', 'policy: standart')
 
-test('a configuration that is not there', async () => {
+test('a missing configuration', async () => {
   const { code, out } = await place.tollgate(['check', 'nowhere.yaml'])
   expect(code).toBe(1)
   expect(out).toContain('nowhere.yaml:1:1: the configuration cannot be read: the file does not exist')
@@ -31,7 +31,7 @@ test.each([
   expect(out).toContain('1 problem in policies/other.yaml')
 })
 
-test('each problem with its place, its line and a caret; exit code 1', async () => {
+test('each problem has its place, its line and a caret; exit code 1', async () => {
   place.write('gateway.yaml', BROKEN)
   const { code, out, err } = await place.tollgate(['check'])
   expect({ code, err }).toEqual({ code: 1, err: '' })
@@ -42,7 +42,7 @@ test('each problem with its place, its line and a caret; exit code 1', async () 
   expect(out).toMatch(/^\d+ problems in \.\/gateway\.yaml$/m)
 })
 
-test('the same as JSON', async () => {
+test('the same problems as JSON', async () => {
   place.write('gateway.yaml', BROKEN)
   for (const args of [['--format', 'json'], ['--json']]) {
     const { code, out } = await place.tollgate(['validate', 'gateway.yaml', ...args])
@@ -61,7 +61,7 @@ test('the same as JSON', async () => {
   }
 })
 
-test('a fine configuration says what is in it', async () => {
+test('a valid configuration is summarized', async () => {
   expect(await place.tollgate(['check'])).toMatchObject({
     code: 0,
     out: 'OK: 1 provider, 1 model, 5 routes (4 derived)\n',
@@ -73,7 +73,7 @@ test('a fine configuration says what is in it', async () => {
   })
 })
 
-test('several: all are checked, and one bad one makes the exit code 1', async () => {
+test('several configurations are all checked, and one with problems makes the exit code 1', async () => {
   place.write('broken.yaml', BROKEN)
   const { code, out } = await place.tollgate(['check', 'broken.yaml', 'gateway.yaml'])
   expect(code).toBe(1)
@@ -81,7 +81,7 @@ test('several: all are checked, and one bad one makes the exit code 1', async ()
   expect(out).toContain('gateway.yaml: OK: 1 provider')
 })
 
-test('a variable is found in .env beside the configuration, and its value is not printed', async () => {
+test('a variable is read from .env beside the configuration, and its value is not printed', async () => {
   const withKey = CONFIGURATION.replace(
     'dialect: demo\n    pace: 1ms',
     'dialect: openai\n    base_url: ${BASE}\n    api_key: ${KEY}',
@@ -98,7 +98,7 @@ test('a variable is found in .env beside the configuration, and its value is not
   expect(out).not.toContain('sk-very-secret-value')
 })
 
-test('a key for models that the catalog does not have is not made', async () => {
+test('a key for unknown models is not created', async () => {
   await place.json('account.create', 'acme')
   const create = ['key', 'create', '--account', 'acme', '--models']
   const { code, err } = await place.tollgate([...create, 'demo-smal'])
@@ -109,7 +109,7 @@ test('a key for models that the catalog does not have is not made', async () => 
     'demo-small',
   ])
 
-  // A raw route's own names are as good.
+  // Names of models on a raw route are valid too.
   const provider = '  far: { dialect: openai, base_url: "https://api.example.com/v1" }'
   const route = '  - { path: /v1/embeddings, kind: raw, policy: raw, provider: far, price: free, models: [embedder] }'
   place.write('policies/raw.yaml', 'steps:\n  - use: api-key\n')
@@ -130,11 +130,11 @@ test('a key for models that the catalog does not have is not made', async () => 
   expect(unchecked.err).toContain('The models were not checked')
 })
 
-/** The standard policy with a step more, in line 4. */
+/** The standard policy with another step in line 4. */
 const withStep = (step: string) => STANDARD_POLICY.replace('  - use: credits\n', `  - ${step}\n  - use: credits\n`)
 
-describe('what a gateway would not start with', () => {
-  /** The problems of one policy with this step, as `line:column rule: sentence`. */
+describe('problems that would prevent a start', () => {
+  /** The problems of the policy with this step, as `line:column rule: sentence`. */
   async function problemsWith(step: string): Promise<string[]> {
     place.write('policies/standard.yaml', withStep(step))
     const { code, out } = await place.tollgate(['check', '--json'])
@@ -147,7 +147,7 @@ describe('what a gateway would not start with', () => {
     )
   }
 
-  test('patterns of guard, and names that it has twice: all of them, each at its place', async () => {
+  test('all invalid patterns and duplicate names of guard are reported, each at its place', async () => {
     const rules = [
       '{ name: a, pattern: "(" }',
       '{ name: b, pattern: "(a+)+$" }',
@@ -171,7 +171,7 @@ describe('what a gateway would not start with', () => {
     )
   })
 
-  test('variables that are not set bring no problem but their own, and hide none', async () => {
+  test('an unset variable causes exactly one problem and hides no other', async () => {
     const rules = ['{ name: a, pattern: "${PAT}" }', '{ name: b, patern: x }', '{ detect: emial }', '{ name: "c d" }']
     const found = await problemsWith(`use: guard\n    with:\n      rules:\n        - ${rules.join('\n        - ')}`)
     expect(found).toEqual([
@@ -182,7 +182,7 @@ describe('what a gateway would not start with', () => {
     ])
   })
 
-  test('a key of jwt that can check nothing', async () => {
+  test('a key of jwt that cannot verify signatures', async () => {
     const keys = '{ keys: [{ kty: RSA, n: AQAB, e: AQAB }] }'
     const step = `use: jwt\n    with: { issuer: a, audience: b, account: c, jwks: ${keys} }`
     place.write('policies/standard.yaml', withStep(step).replace('  - use: api-key\n', ''))
@@ -195,7 +195,7 @@ describe('what a gateway would not start with', () => {
     const usageLog = (file: string) => `use: usage-log\n    with: { file: "${file}" }`
 
     test.each<[string, string, string]>([
-      ['no folder', '../logs/usage.jsonl', 'cannot be opened: its folder is missing; create it first'],
+      ['a missing folder', '../logs/usage.jsonl', 'cannot be opened: its folder is missing; create it first'],
       ['a file as its folder', '../gateway.yaml/usage.jsonl', 'cannot be opened: its folder is missing'],
       ['a folder', '..', 'is not a regular file'],
       ['a device', '/dev/null', 'is not a regular file'],
@@ -210,7 +210,7 @@ describe('what a gateway would not start with', () => {
       ])
     })
 
-    test('what a variable stands for is not told', async () => {
+    test('the value of a variable is not printed', async () => {
       place.write('policies/standard.yaml', withStep(usageLog('${LOGS}/usage.jsonl')))
       const env = { LOGS: '/nonexistent/hidden-place' }
       const { code, out } = await place.tollgate(['check'], { env })
@@ -221,18 +221,18 @@ describe('what a gateway would not start with', () => {
       expect(out).not.toContain('hidden-place')
     })
 
-    testWith(AS_ROOT, 'one that may not be written', async () => {
+    testWith(AS_ROOT, 'a file without write permission', async () => {
       chmodSync(place.write('usage.jsonl', ''), 0o400)
       expect(await problemsWith(usageLog('../usage.jsonl'))).toEqual([expect.stringContaining('may not write it')])
     })
 
-    test('one that can be made is not made, and only check asks for it', async () => {
+    test('a file that could be created is not created, and only check requires that it can be', async () => {
       mkdirSync(join(place.folder, 'logs'))
       symlinkSync('logs/other.jsonl', join(place.folder, 'link.jsonl'))
       for (const file of ['../logs/usage.jsonl', '../link.jsonl'])
         expect(await problemsWith(usageLog(file))).toEqual([])
       expect(readdirSync(join(place.folder, 'logs'))).toEqual([])
-      // Where exchanges are only played, or only the store is meant, the machine is another one.
+      // Commands that simulate exchanges or only use the store may run on another machine.
       place.write('policies/standard.yaml', withStep(usageLog('/nonexistent/usage.jsonl')))
       for (const line of [['explain'], ['exposure'], ['account', 'list']]) {
         expect((await place.tollgate(line)).code, line.join(' ')).toBe(0)
@@ -240,8 +240,8 @@ describe('what a gateway would not start with', () => {
     })
   })
 
-  describe('a plugin of one’s own', () => {
-    /** A plugin in a file, of which every `create` and `dispose` leaves a trace. */
+  describe('a custom plugin', () => {
+    /** Writes a plugin file. Each `create` and `dispose` of the plugin leaves a file. */
     const pluginFile = (name: string, { create, more = '' }: { create: string; more?: string }) =>
       place.write(
         `policies/${name}.ts`,
@@ -273,7 +273,7 @@ describe('what a gateway would not start with', () => {
       expect(await problemsWith('use: ./broken.ts\n    mode: off')).toEqual([])
     })
 
-    describe('has the dry run of a reload', () => {
+    describe('with the dry run of a reload', () => {
       test.each<[string, string, string[]]>([
         ['throws', `throw new Error('for ' + ctx.exchange.account.id)`, ['threw: for acct_rehearsal']],
         ['hangs', 'await new Promise(() => {})', ['did not return within 1000 ms']],
@@ -288,7 +288,7 @@ describe('what a gateway would not start with', () => {
           ['returned while its next() was pending; write `await next()` or `return next()`'],
         ],
         ['refuses', `throw refuse('forbidden')`, []],
-        ['goes on', 'await next()', []],
+        ['never ends', 'await next()', []],
       ])('one that %s', async (_name, handle, mistakes) => {
         const create = `if (place.run !== 'check') throw new Error(place.run)
           return { handle: async (ctx, next) => { trace('run'); ${handle} }, dispose: () => trace('disposed') }`
@@ -299,14 +299,14 @@ describe('what a gateway would not start with', () => {
         expect(left('dry')).toEqual(['dry.created', 'dry.disposed', 'dry.run', 'dry.ts'])
       })
 
-      test('but is not run when it does not say that it may be', async () => {
+      test('is not run without dryRun', async () => {
         pluginFile('wet', { create: `return () => { trace('run'); throw new Error('never') }` })
         expect(await problemsWith('use: ./wet.ts')).toEqual([])
         expect(left('wet')).toEqual(['wet.created', 'wet.ts'])
       })
     })
 
-    test('two of them: both are told, and what a variable stands for is not', async () => {
+    test('two failing plugins are both reported, without the values of variables', async () => {
       pluginFile('first', { create: `throw new Error('first: long-secret-value')` })
       pluginFile('second', { create: `throw new Error('second\\nsecond line')` })
       const step = 'use: ./first.ts\n  - use: ./second.ts\n  - use: prompt\n    with: { system: "${WORDS}" }'
@@ -319,7 +319,7 @@ describe('what a gateway would not start with', () => {
       expect(out).toMatch(/line=5,.*the step "second" cannot be created: second \(policies\/second\.ts:\d+:\d+\)$/m)
     })
 
-    test('that works is created with all that it uses, and let go of', async () => {
+    test('without problems is created with all services that it uses, and disposed', async () => {
       const uses = [
         'keys',
         'accounts',
@@ -353,7 +353,7 @@ describe('what a gateway would not start with', () => {
         '/properties/most: default must be a whole number, not "ten"',
       ],
       [
-        'a type that there is not',
+        'an unknown type',
         `type: 'interger'`,
         '/properties/most: type: "interger" is not one of array, boolean, integer, null, number, object or string',
       ],
@@ -372,7 +372,7 @@ describe('what a gateway would not start with', () => {
       ])
     })
 
-    test('that only writes down is not created, but asked', async () => {
+    test('that only observes is checked but not created', async () => {
       const check = `check: () => [{ at: '', message: 'nowhere to write to' }],`
       pluginFile('diary', { create: `throw new Error('never')`, more: 'records: true,' })
       expect(await problemsWith('use: ./diary.ts')).toEqual([])
@@ -381,7 +381,7 @@ describe('what a gateway would not start with', () => {
       expect(existsSync(join(place.folder, 'policies/diary.created'))).toBe(false)
     })
 
-    test('whose check is none', async () => {
+    test('whose check is not a function', async () => {
       pluginFile('odd', { create: `throw new Error('never')`, more: 'check: {},' })
       expect(await problemsWith('use: ./odd.ts')).toEqual([
         expect.stringMatching(/^4:10 broken-plugin: .*is invalid: "check" must be a function/),

@@ -1,4 +1,4 @@
-/** `tollgate explain req_…` and `tollgate explain --shadow`: what happened. */
+/** `tollgate explain req_…` and `tollgate explain --shadow`: reports of past exchanges. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -17,7 +17,7 @@ const ID = `req_${'0'.repeat(25)}1`
 let place: Place
 let out: string
 let terminal: Terminal
-const told = { config: 'gateway.yaml', json: false }
+const options = { config: 'gateway.yaml', json: false }
 
 beforeEach(() => {
   place = makePlace()
@@ -64,8 +64,8 @@ const REFUSED: PastExchangeView = {
   receipt: null,
 }
 
-/** A gateway at work on the place's store, that remembers this. */
-async function remembering<Result>(past: Partial<RecentTrails>, work: () => Promise<Result>): Promise<Result> {
+/** Runs `work` beside a gateway that owns the place's store and remembers these trails. */
+async function withTrails<Result>(past: Partial<RecentTrails>, work: () => Promise<Result>): Promise<Result> {
   const owner = await ownStore(place.database)
   const parts: RecentTrails = {
     exchange: async () => undefined,
@@ -83,31 +83,31 @@ async function remembering<Result>(past: Partial<RecentTrails>, work: () => Prom
   }
 }
 
-describe('an exchange that nobody knows', () => {
-  test('of a gateway that runs: what it remembers', async () => {
-    const asked = remembering({}, () => explainLive('req_gone', told, terminal))
-    await expect(asked).rejects.toThrow(
-      'Nothing is known of req_gone. The gateway remembers the last 10,000 since its start. ' +
+describe('an unknown exchange', () => {
+  test('of a running gateway: the message says what it remembers', async () => {
+    const result = withTrails({}, () => explainLive('req_unknown', options, terminal))
+    await expect(result).rejects.toThrow(
+      'Nothing is known of req_unknown. The gateway remembers the last 10,000 since its start. ' +
         'Requests with a hold have a receipt, which is kept for ever.',
     )
   })
 
-  test('when none runs', async () => {
-    await expect(explainLive('req_gone', told, terminal)).rejects.toThrow(
+  test('without a running gateway', async () => {
+    await expect(explainLive('req_unknown', options, terminal)).rejects.toThrow(
       'Without a running gateway its last requests are not known',
     )
-    await expect(explainShadow(told, terminal)).rejects.toThrow('are only in its memory')
+    await expect(explainShadow(options, terminal)).rejects.toThrow('are only in its memory')
   })
 
-  test('a store in memory, and no gateway', async () => {
+  test('with a store in memory and no gateway', async () => {
     place.write('gateway.yaml', 'version: 1\nstore: memory\n')
-    await expect(explainLive(ID, told, terminal)).rejects.toThrow('no gateway runs here')
+    await expect(explainLive(ID, options, terminal)).rejects.toThrow('no gateway runs here')
   })
 })
 
 describe('an exchange', () => {
   test('that was refused, as text', async () => {
-    expect(await remembering({ exchange: async () => REFUSED }, () => explainLive(ID, told, terminal))).toBe(0)
+    expect(await withTrails({ exchange: async () => REFUSED }, () => explainLive(ID, options, terminal))).toBe(0)
     expect(out).toBe(`${ID} was refused: 429 rate_limit_exceeded. The step burst decided.
 
   at       2026-11-21 12:00:00.123 UTC, 2.5 ms
@@ -131,11 +131,11 @@ Money
   })
 
   test('as JSON', async () => {
-    await remembering({ exchange: async () => REFUSED }, () => explainLive(ID, { ...told, json: true }, terminal))
+    await withTrails({ exchange: async () => REFUSED }, () => explainLive(ID, { ...options, json: true }, terminal))
     expect(JSON.parse(out)).toEqual(REFUSED)
   })
 
-  test('from its receipt, when no gateway runs', async () => {
+  test('from its receipt, without a running gateway', async () => {
     const { store, stop } = await ownStore(place.database)
     const { id: accountId } = await store.createAccount({ name: 'acme' })
     await store.credit({ account: accountId, amount: 1000n, reference: 'r', actor: 'test' })
@@ -143,7 +143,7 @@ Money
     await store.ledger.hold(aHold({ exchange: ID, accountId, keyId: key.id }))
     await store.ledger.settle(aSettle({ exchange: ID }))
     await stop()
-    await explainLive(ID, told, terminal)
+    await explainLive(ID, options, terminal)
     expect(out).toContain(`${ID} was answered.\n`)
     expect(out).toContain('This is from its receipt; the gateway no longer has the rest.\n')
     expect(out).toContain(`  account  acme (${accountId})\n  key      laptop (${key.id})\n  model    chat-small\n`)
@@ -153,7 +153,7 @@ Money
       '  held     $0.0000001\n  charged  $0.00000004, reported\n  tokens   10 in, 20 out, 4 of them cached, 5 reasoning\n',
     )
     out = ''
-    await explainLive(ID, { ...told, json: true }, terminal)
+    await explainLive(ID, { ...options, json: true }, terminal)
     expect(JSON.parse(out)).toMatchObject({ kept: 'receipt', status: null, receipt: { charged: '0.000000040' } })
   })
 
@@ -190,7 +190,7 @@ Money
       { step: 'a', verdict: 'passed', would: [{ deed: 'set_header', header: 'x-a' }, { deed: 'edit' }] },
       'would have: set x-a, edited',
     ],
-    // Receipts of older versions have such words in the note.
+    // Receipts of older versions have this text in the note.
     [{ step: 'a', verdict: 'skipped', note: '`when` is false' }, '`when` is false'],
     [{ step: 'a', verdict: 'passed', note: 'hi; would have: set x-a' }, 'hi; would have: set x-a'],
   ])('beneath the line %j', (entry, words) => {
@@ -198,7 +198,7 @@ Money
     expect(line!.split('\n')[0]!.trim()).toBe(words ?? '')
   })
 
-  test('what the provider said of a failed attempt is beneath its line', () => {
+  test('the error message of the provider follows the line of a failed attempt', () => {
     const attempts = [
       { target: 'p/a', status: 400, code: 'upstream_rejected', ms: 3, detail: 'status 400: no such\x1b tool' },
       { target: 'p/b', status: 200, code: null, ms: 4 },
@@ -213,7 +213,7 @@ Money
     expect(lines).not.toContain('\x1b')
   })
 
-  test('what steps noted cannot move the cursor, and is wrapped', () => {
+  test('notes of steps are wrapped, and their control characters removed', () => {
     const note = `\x1b[2J\u202e${'a long remark '.repeat(20)}`
     const text = exchangeText({ ...REFUSED, trail: [{ step: 's\r', verdict: 'passed', note }] })
     expect(text).not.toMatch(/[\x1b\r\u202e]/)
@@ -254,14 +254,14 @@ const SHADOW: ShadowView = {
   ],
 }
 
-describe('steps in shadow of a gateway that runs', () => {
+describe('steps in shadow mode of a running gateway', () => {
   test('none', async () => {
-    await remembering({}, () => explainShadow(told, terminal))
+    await withTrails({}, () => explainShadow(options, terminal))
     expect(out).toContain('No step of the running configuration is in shadow')
   })
 
   test('as a table', async () => {
-    await remembering({ shadow: () => SHADOW }, () => explainShadow(told, terminal))
+    await withTrails({ shadow: () => SHADOW }, () => explainShadow(options, terminal))
     expect(out).toBe(`Refusals of steps in shadow mode since the gateway's start, 2026-11-21 10:00 UTC
 
 POLICY    STEP           CODE                  RAN  REFUSED  SHARE  ACCOUNTS   KEYS
@@ -279,12 +279,12 @@ standard, burst: rate_limit_exceeded
   })
 
   test('as JSON', async () => {
-    await remembering({ shadow: () => SHADOW }, () => explainShadow({ ...told, json: true }, terminal))
+    await withTrails({ shadow: () => SHADOW }, () => explainShadow({ ...options, json: true }, terminal))
     expect(JSON.parse(out)).toEqual(SHADOW)
   })
 })
 
-describe('steps in shadow in an exchange log', () => {
+describe('steps in shadow mode in an exchange log', () => {
   const line = (nth: number, burst: object | null, change: object = {}) =>
     JSON.stringify({
       v: 1,
@@ -308,20 +308,20 @@ describe('steps in shadow in an exchange log', () => {
     line(6, null),
     line(0, { verdict: 'passed' }),
   ]
-  const read = (file: string, json = false) => explainShadow({ ...told, json, log: file }, terminal)
+  const read = (file: string, json = false) => explainShadow({ ...options, json, log: file }, terminal)
 
   test.each<[string, string, string]>([
-    ['of nothing but other lines', 'hello\nworld\n', 'line 1: it is not JSON'],
-    ['of objects of another kind', '{"level":"info"}\n', 'line 1: it is not a line of a usage log'],
+    ['with only other lines', 'hello\nworld\n', 'line 1: it is not JSON'],
+    ['with other objects', '{"level":"info"}\n', 'line 1: it is not a line of a usage log'],
     ['without a trail', line(1, null, { trail: 'none' }), 'line 1: `trail` is not a list of steps'],
-    ['with a time that is none', line(1, null, { at: 'soon' }), 'line 1: `at` is not a time'],
+    ['with an invalid time', line(1, null, { at: 'soon' }), 'line 1: `at` is not a time'],
   ])('%s: refused', async (_name, text, sentence) => {
     place.write('log.jsonl', text)
     await expect(read('log.jsonl')).rejects.toThrow(`log.jsonl is not an exchange log`)
     await expect(read('log.jsonl')).rejects.toThrow(sentence)
   })
 
-  test('that is not there, or broken', async () => {
+  test('that is missing or damaged', async () => {
     await expect(read('none.jsonl')).rejects.toThrow('the file does not exist')
     await expect(read('.')).rejects.toThrow('cannot be read')
     const whole = gzipSync(LINES.join('\n'))
@@ -330,11 +330,11 @@ describe('steps in shadow in an exchange log', () => {
     expect(out).toMatch(/omitted; the first is line \d+: it cannot be unpacked from here on/)
   })
 
-  test.each(['log.jsonl', 'log.jsonl.gz'])('%s: as a table; torn and empty lines are left out', async name => {
+  test.each(['log.jsonl', 'log.jsonl.gz'])('%s: as a table; incomplete and empty lines are skipped', async name => {
     const text = `${LINES.join('\n')}\n\n{"id":"req_8","at":"2026`
     writeFileSync(join(place.folder, name), name.endsWith('.gz') ? gzipSync(text) : text)
     expect(await read(name)).toBe(0)
-    // A line of text ends after at most 100 characters.
+    // Lines of text have at most 100 characters.
     const heading = name.endsWith('.gz')
       ? `Refusals of steps in shadow mode in ${name}: 7 exchanges from 2026-11-21 12:00 UTC to\n  2026-11-21 12:06 UTC`
       : `Refusals of steps in shadow mode in ${name}: 7 exchanges from 2026-11-21 12:00 UTC to 2026-11-21\n  12:06 UTC`
@@ -352,7 +352,7 @@ standard, burst: rate_limit_exceeded
 `)
   })
 
-  test('as JSON, and when there is nothing to tell', async () => {
+  test('as JSON, and without entries', async () => {
     place.write('log.jsonl', LINES.join('\n'))
     await read('log.jsonl', true)
     expect(JSON.parse(out)).toMatchObject({
@@ -368,7 +368,7 @@ standard, burst: rate_limit_exceeded
   })
 })
 
-test('the whole way: a gateway at work, its control socket, its exchange log, the program', async () => {
+test('end to end: a gateway with its control socket and its exchange log, and the program', async () => {
   const logged = join(place.folder, 'usage.jsonl')
   const [apiKey, ...others] = FIVE_STEPS
   const once = { per: 'account', requests: '1 per hour', burst: 1 }
@@ -401,7 +401,7 @@ test('the whole way: a gateway at work, its control socket, its exchange log, th
 
   const shadow = JSON.parse(await tollgate('--shadow', '--json')) as ShadowView
   expect(shadow.steps).toMatchObject([{ step: 'strict', now: true, ran: 3, would_refuse: 2 }])
-  // At the end everything is written.
+  // The shutdown has written the whole log.
   await gateway.stop()
   const fromLog = JSON.parse(await tollgate('--shadow', '--json', '--log', logged)) as ShadowView
   const { now, ...figures } = shadow.steps[0]!

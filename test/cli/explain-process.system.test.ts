@@ -1,4 +1,4 @@
-/** `tollgate explain --request` as a process: what a plugin leaves running, and stdin. */
+/** `tollgate explain --request` as a process: plugins that keep running, and stdin. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,13 +19,13 @@ afterEach(() => place.remove())
 
 test.each<[string, string, string, string]>([
   [
-    'that does not let go',
+    'that is not released',
     '{ handle: (_ctx, next) => next(), dispose: () => new Promise(() => {}) }',
     '',
     'the step "late" was not released: its dispose() did not end within 5 s\n',
   ],
   [
-    'that breaks in a later turn',
+    'that throws in a later turn',
     "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
     'an uncaught error, which ends a gateway: later (',
     '',
@@ -49,7 +49,7 @@ test.each<[string, string, string, string]>([
   expect(mistakes).toEqual(mistake === '' ? [] : [expect.stringContaining(mistake)])
 })
 
-test('from stdin, by the program itself', () => {
+test('the request can come from stdin', () => {
   const root = fileURLToPath(new URL('../..', import.meta.url))
   const { stdout, stderr, status } = spawnSync(
     process.execPath,

@@ -27,7 +27,7 @@ beforeEach(async () => {
 afterEach(() => {
   server.close()
   place.remove()
-  // Whatever a test has tried: nothing is sent anywhere, and no key is shown.
+  // No test may send anything.
   expect(connections).toBe(0)
 })
 
@@ -37,31 +37,26 @@ async function explain(args: readonly string[]): Promise<Result> {
   return result
 }
 
-/** The text, and the same as JSON. */
-async function tried(body: unknown, ...args: string[]) {
+/** Returns the text of an explanation, and the same as JSON. */
+async function explainRequest(body: unknown, ...args: string[]) {
   place.write('request.json', typeof body === 'string' ? body : JSON.stringify(body))
   const { code, out, err } = await explain(['--request', 'request.json', ...args])
   expect({ code, err }).toEqual({ code: 0, err: '' })
   expect(Math.max(...out.split('\n').map(line => line.length))).toBeLessThanOrEqual(100)
   const { out: json } = await explain(['--request', 'request.json', ...args, '--json'])
-  // Lines are broken where they are long.
+  // Undoes the wrapping of long lines.
   return { out: out.replaceAll(/\n\s+/g, ' '), story: JSON.parse(json) }
 }
 
 const stepOf = (story: { steps: { id: string }[] }, id: string) => story.steps.find(step => step.id === id)
 
-describe('what cannot be tried is said', () => {
+describe('requests that cannot be explained', () => {
   test.each([
-    [
-      'a file that is not there',
-      'nothing.json',
-      [],
-      'the request nothing.json cannot be read: the file does not exist',
-    ],
-    ['a model that is not there', 'ok.json', ['--models', 'smal'], 'unknown model "smal"; did you mean "small"?'],
-    ['a status that is none', 'ok.json', ['--upstream', '777'], '777 is not a status'],
+    ['a missing file', 'nothing.json', [], 'the request nothing.json cannot be read: the file does not exist'],
+    ['an unknown model', 'ok.json', ['--models', 'smal'], 'unknown model "smal"; did you mean "small"?'],
+    ['an invalid status', 'ok.json', ['--upstream', '777'], '777 is not a status'],
     ['a misspelt key', 'misspelt.yaml', [], 'misspelt.yaml:2:1: unknown key "boddy"; did you mean "body"?'],
-    ['a path that is none', 'path.yaml', [], 'path.yaml:1:7: path must be a path such as /v1/chat/completions'],
+    ['an invalid path', 'path.yaml', [], 'path.yaml:1:7: path must be a path such as /v1/chat/completions'],
     ['a header of two lines', 'header.yaml', [], 'must be one line of text'],
     ['nothing', 'empty.yaml', [], 'empty.yaml:1:1:'],
   ])('%s', async (_name, file, args, sentence) => {
@@ -89,13 +84,13 @@ describe('what cannot be tried is said', () => {
 })
 
 describe('refused before any step', () => {
-  test('an unknown path: what there is', async () => {
-    const { out, story } = await tried(CHAT, '--path', '/chat/completions')
+  test('an unknown path: the nearest one is suggested', async () => {
+    const { out, story } = await explainRequest(CHAT, '--path', '/chat/completions')
     expect(story.verdict).toMatchObject({ status: 404, code: 'unknown_url', decided_by: 'gateway' })
     expect(out).toContain('for operators: did you mean /v1/chat/completions?')
   })
 
-  test('a wrong method: which one is right', async () => {
+  test('a wrong method: the right one is suggested', async () => {
     place.write('get.yaml', 'method: GET\npath: /v1/chat/completions\n')
     const { code, out } = await explain(['--request', 'get.yaml'])
     expect(code).toBe(0)
@@ -106,11 +101,11 @@ describe('refused before any step', () => {
 
 describe('refused by a step', () => {
   test.each([
-    ['a text that is no JSON', '{"model": ', { code: 'invalid_json', decided_by: 'schema' }],
-    ['a key twice', '{"model":"small","model":"gone"}', { status: 400, decided_by: 'schema' }],
+    ['a text that is not JSON', '{"model": ', { code: 'invalid_json', decided_by: 'schema' }],
+    ['a duplicate key', '{"model":"small","model":"retired"}', { status: 400, decided_by: 'schema' }],
     ['a misspelt parameter', { ...CHAT, temprature: 1 }, { code: 'unknown_parameter', decided_by: 'schema' }],
   ])('%s', async (_name, body, verdict) => {
-    const { story } = await tried(body)
+    const { story } = await explainRequest(body)
     expect(story.verdict).toMatchObject({ ...verdict, message: expect.stringMatching(/./) })
     expect(stepOf(story, 'schema')).toMatchObject({ verdict: 'refused', reason: story.verdict.message })
     expect(stepOf(story, 'credits')).toMatchObject({ verdict: 'not reached' })
@@ -119,11 +114,11 @@ describe('refused by a step', () => {
 
   test.each([
     ['that is misspelt', 'smal', [], 'this model does not exist; did you mean "small"?'],
-    ['that the key may not use', 'small', ['--models', 'hidden,gone'], 'the key can only use hidden and gone'],
+    ['that the key may not use', 'small', ['--models', 'hidden,retired'], 'the key can only use hidden and retired'],
     ['that is not public', 'hidden', [], 'not public: a key must list it'],
-    ['that is switched off', 'gone', ['--models', 'gone'], 'has enabled: false'],
-  ])('a model %s: what the client is not told', async (_name, model, args, detail) => {
-    const { story } = await tried({ ...CHAT, model }, ...args)
+    ['that is disabled', 'retired', ['--models', 'retired'], 'has enabled: false'],
+  ])('a model %s: the reason is shown here but not to the client', async (_name, model, args, detail) => {
+    const { story } = await explainRequest({ ...CHAT, model }, ...args)
     expect(story.verdict).toMatchObject({
       status: 404,
       code: 'model_not_found',
@@ -132,15 +127,15 @@ describe('refused by a step', () => {
     expect(story.verdict.message).not.toContain(detail)
   })
 
-  test('without a key, and with one that nobody has', async () => {
-    const none = await tried(CHAT, '--header', 'authorization:')
+  test('without a key, and with a malformed one', async () => {
+    const none = await explainRequest(CHAT, '--header', 'authorization:')
     expect(none.story.verdict).toMatchObject({ status: 401, code: 'missing_api_key', decided_by: 'api-key' })
-    const unknown = await tried(CHAT, '--header', 'Authorization: Bearer whatever')
+    const unknown = await explainRequest(CHAT, '--header', 'Authorization: Bearer whatever')
     expect(unknown.story.verdict).toMatchObject({ status: 401, code: 'malformed_api_key' })
   })
 
-  test('too little credit: what was needed, what there is, and what is not tried again', async () => {
-    const { out, story } = await tried(CHAT, '--balance', '0')
+  test('too little credit: the amounts needed and available, and no retry by clients', async () => {
+    const { out, story } = await explainRequest(CHAT, '--balance', '0')
     expect(story.verdict).toMatchObject({ status: 402, code: 'insufficient_quota', decided_by: 'credits' })
     expect(out).toMatch(/for operators: needs \$0\.00208\d*, and \$0\.000\d+ with the output cap lowered to 64 tokens/)
     expect(out).toContain('the account has $0 available and $0 on hold')
@@ -149,18 +144,18 @@ describe('refused by a step', () => {
   })
 })
 
-describe('a condition shows what it names', () => {
+describe('a condition shows the values that it uses', () => {
   test('that is false', async () => {
-    const { story } = await tried(CHAT)
+    const { story } = await explainRequest(CHAT)
     expect(stepOf(story, 'free')).toMatchObject({
       verdict: 'skipped',
       reason:
-        'account.plan == "free" && header("x-team") != "testGateway" is false: account.plan is "default", header("x-team") is ""',
+        'account.plan == "free" && header("x-team") != "cats" is false: account.plan is "default", header("x-team") is ""',
     })
   })
 
-  test('that is true, and what is left of the limit', async () => {
-    const { story } = await tried(CHAT, '--plan', 'free', '--header', 'x-team: mice', '--account', 'mouse')
+  test('that is true, and the remainder of the limit', async () => {
+    const { story } = await explainRequest(CHAT, '--plan', 'free', '--header', 'x-team: mice', '--account', 'mouse')
     expect(stepOf(story, 'free')).toMatchObject({
       verdict: 'passed',
       reason: expect.stringContaining('is true: account.plan is "free", header("x-team") is "mice"'),
@@ -170,19 +165,19 @@ describe('a condition shows what it names', () => {
   })
 })
 
-describe('a step of somebody else', () => {
-  test('in shadow: what it would have refused', async () => {
-    const { out, story } = await tried(CHAT, '--header', 'x-late: yes')
+describe('a custom step', () => {
+  test('in shadow mode: the refusal that it would have sent', async () => {
+    const { out, story } = await explainRequest(CHAT, '--header', 'x-late: yes')
     expect(story.verdict).toMatchObject({ status: 200, code: null, decided_by: null })
     expect(stepOf(story, 'late')).toMatchObject({ verdict: 'would_refuse', code: 'forbidden' })
     expect(out).toContain('would refuse forbidden in shadow mode, so the request continues; Too late for that.')
   })
 
-  test('that refuses, and that breaks', async () => {
+  test('that refuses, and that throws', async () => {
     place.write('policies/standard.yaml', STANDARD.replace('    mode: shadow\n', ''))
-    const refused = await tried(CHAT, '--header', 'x-late: yes')
+    const refused = await explainRequest(CHAT, '--header', 'x-late: yes')
     expect(stepOf(refused.story, 'late')).toMatchObject({ verdict: 'refused', reason: 'Too late for that.' })
-    const broken = await tried(CHAT, '--header', 'x-break: yes')
+    const broken = await explainRequest(CHAT, '--header', 'x-break: yes')
     expect(broken.story.verdict).toMatchObject({ status: 500, code: 'plugin_error', decided_by: 'late' })
     expect(broken.out).toContain('it failed: a screw is loose')
     expect(broken.story.mistakes).toEqual([
@@ -190,18 +185,24 @@ describe('a step of somebody else', () => {
     ])
   })
 
-  test('that is slow to return is waited for, and named', async () => {
+  test('that returns late is awaited and reported', async () => {
     place.write('policies/standard.yaml', STANDARD.replace('    mode: shadow\n', ''))
-    const { story } = await tried(CHAT, '--header', 'x-linger: yes')
+    const { story } = await explainRequest(CHAT, '--header', 'x-linger: yes')
     expect(story.verdict).toMatchObject({ status: 200 })
     expect(stepOf(story, 'late')).toMatchObject({ verdict: 'late' })
     expect(story.mistakes).toEqual(['the step "late" did not return within 1000 ms after the exchange was over'])
   })
 })
 
-describe('let through', () => {
-  test('the hold and the charge, with their sums', async () => {
-    const { story } = await tried({ ...CHAT, max_tokens: 100, n: 2 }, '--balance', '$1', '--upstream', 'One two')
+describe('requests that pass', () => {
+  test('the hold and the charge, with their formulas', async () => {
+    const { story } = await explainRequest(
+      { ...CHAT, max_tokens: 100, n: 2 },
+      '--balance',
+      '$1',
+      '--upstream',
+      'One two',
+    )
     const bytes = JSON.stringify({ ...CHAT, max_tokens: 100, n: 2 }).length
     const ceiling = bytes + 16
     expect(story.hold).toMatchObject({
@@ -211,7 +212,7 @@ describe('let through', () => {
       formula: `input ceiling ${ceiling} tokens (${bytes} bytes + 16 for each of 1 message) x $1/M + output cap 200 tokens (2 choices x 100) x $2/M`,
     })
     expect(Number(story.hold.available) + Number(story.hold.amount)).toBeCloseTo(1, 9)
-    // Ten of the prompt at $1, two words twice at $2.
+    // 10 tokens of the prompt at $1, and 2 words in each of 2 choices at $2.
     expect(story.charge).toMatchObject({ amount: '0.000018000', source: 'reported' })
     expect(story.charge.formula).toBe('10 tokens of the prompt x $1/M + 4 tokens of the answer x $2/M')
     expect(stepOf(story, 'credits')).toMatchObject({
@@ -219,15 +220,19 @@ describe('let through', () => {
     })
   })
 
-  test('the same with searches', async () => {
+  test('the hold and the charge with searches', async () => {
     const always = { ...CHAT, model: 'search', max_tokens: 100, web_search_options: {} }
-    const { story } = await tried(always, '--balance', '$1', '--upstream', 'One')
+    const { story } = await explainRequest(always, '--balance', '$1', '--upstream', 'One')
     expect(story.hold.formula).toBe(
       'input ceiling 8192 tokens (the whole context: its bytes do not show the number of tokens) x $1/M + output cap 100 tokens x $2/M + 1 search x $0.01',
     )
     expect(story.charge.formula).toContain(' of the answer x $2/M + 1 search x $0.01')
     const tools = [{ type: 'anthropic', anthropic: { type: 'web_search_20250305', name: 'web_search', max_uses: 3 } }]
-    const { story: tool } = await tried({ ...CHAT, model: 'claude', max_tokens: 100, tools }, '--balance', '$1')
+    const { story: tool } = await explainRequest(
+      { ...CHAT, model: 'claude', max_tokens: 100, tools },
+      '--balance',
+      '$1',
+    )
     expect(tool.hold).toMatchObject({
       amount: '0.113920000',
       formula:
@@ -235,8 +240,8 @@ describe('let through', () => {
     })
   })
 
-  test('with little credit the cap is lowered, and both are said', async () => {
-    const { story } = await tried(CHAT, '--balance', '0.001')
+  test('with little credit the output cap is lowered, and the step and a header say so', async () => {
+    const { story } = await explainRequest(CHAT, '--balance', '0.001')
     expect(stepOf(story, 'credits')).toMatchObject({
       verdict: 'passed',
       reason: expect.stringMatching(/^output capped at \d+ tokens: the balance does not pay for 1000$/),
@@ -247,8 +252,8 @@ describe('let through', () => {
     expect(story.headers).toHaveProperty('x-tollgate-max-output-tokens', String(story.hold.output_cap))
   })
 
-  test('what is sent in place of what', async () => {
-    const { out, story } = await tried({ ...CHAT, model: 'little', stream: true, max_tokens: 7 })
+  test('changes to the body that is sent', async () => {
+    const { out, story } = await explainRequest({ ...CHAT, model: 'little', stream: true, max_tokens: 7 })
     expect(story.sent).toMatchObject([{ to: 'near/near-small', dialect: 'openai', path: '/chat/completions' }])
     expect(story.sent[0].changes).toEqual([
       { name: 'model', from: 'little', to: 'near-small' },
@@ -260,8 +265,8 @@ describe('let through', () => {
     expect(out).toContain('max_tokens: 7 was removed')
   })
 
-  test('which target, and why the others were not', async () => {
-    const { out, story } = await tried(CHAT)
+  test('the chosen target, and the reasons against the others', async () => {
+    const { out, story } = await explainRequest(CHAT)
     expect(story.targets).toMatchObject([
       { id: 'near/near-small', verdict: 'asked', why: '200' },
       { id: 'demo/demo-small', verdict: 'in reserve', why: expect.stringContaining('first for 25 % of requests') },
@@ -274,14 +279,22 @@ describe('let through', () => {
     ['{ order: listed }', 'it is listed after near/near-small (order: listed)'],
     ['{ order: latency }', 'no latency was measured here,'],
     ['{ sticky: key }', 'but this key is bound to'],
-  ])('by another order: %s', async (settings, why) => {
+  ])('another order: %s', async (settings, why) => {
     place.write('policies/standard.yaml', STANDARD.replace('use: route', `use: route\n    with: ${settings}`))
-    const { out } = await tried(CHAT)
+    const { out } = await explainRequest(CHAT)
     expect(out).toContain(why)
   })
 
-  test('a provider that fails: who is asked then', async () => {
-    const { story } = await tried(CHAT, '--upstream', 'unreachable', '--upstream', '503', '--upstream', 'There.')
+  test('a failing provider is followed by the next target', async () => {
+    const { story } = await explainRequest(
+      CHAT,
+      '--upstream',
+      'unreachable',
+      '--upstream',
+      '503',
+      '--upstream',
+      'There.',
+    )
     expect(story.verdict).toMatchObject({ status: 200 })
     expect(story.attempts).toHaveLength(3)
     expect(story.attempts.map(({ code }: { code: string | null }) => code)).toEqual([
@@ -289,48 +302,48 @@ describe('let through', () => {
       'upstream_overloaded',
       null,
     ])
-    const failed = await tried(CHAT, '--upstream', '401')
+    const failed = await explainRequest(CHAT, '--upstream', '401')
     expect(failed.story.verdict).toMatchObject({ decided_by: 'send' })
     expect(failed.story.charge).toMatchObject({ amount: '0.000000000', source: 'released' })
   })
 })
 
-describe('what a dialect cannot carry', () => {
+describe('a parameter that the dialect does not support', () => {
   const LOSSY = GATEWAY.replace('      - { provider: near, model: near-small, weight: 3 }\n', '').replace(
     '      - { provider: demo, model: demo-small, weight: 1 }\n',
     '',
   )
 
-  test('is left out and told', async () => {
+  test('is dropped and reported', async () => {
     place.write('gateway.yaml', LOSSY)
-    const { out, story } = await tried({ ...CHAT, logit_bias: { '50256': -100 } })
+    const { out, story } = await explainRequest({ ...CHAT, logit_bias: { '50256': -100 } })
     expect(story.verdict).toMatchObject({ status: 200 })
     expect(story.sent).toMatchObject([{ to: 'other/other-small', dialect: 'anthropic', dropped: ['logit_bias'] }])
     expect(story.sent[0].body).toMatchObject({ model: 'other-small', max_tokens: 1000 })
     expect(out).toContain('dropped parameters (x-tollgate-dropped): logit_bias')
   })
 
-  test('or makes it be passed over, where the policy says so', async () => {
+  test('excludes the target, if the policy says so', async () => {
     place.write(
       'policies/standard.yaml',
       STANDARD.replace('use: route', 'use: route\n    with: { on_dropped: refuse }'),
     )
     const body = { ...CHAT, logit_bias: { '50256': -100 } }
-    const among = await tried(body)
+    const among = await explainRequest(body)
     expect(among.story.targets.at(-1)).toMatchObject({
       id: 'other/other-small',
       verdict: 'passed over',
       why: "anthropic: This model's provider does not support 'logit_bias'. Leave it out.",
     })
     place.write('gateway.yaml', LOSSY)
-    const alone = await tried(body)
+    const alone = await explainRequest(body)
     expect(alone.story.verdict).toMatchObject({ status: 400, code: 'unsupported_parameter', decided_by: 'send' })
     expect(alone.story.charge).toMatchObject({ amount: '0.000000000' })
   })
 })
 
 describe('other routes', () => {
-  test('in another format, with the place in YAML', async () => {
+  test('a request in another format, from YAML with its path', async () => {
     const body = { model: 'small', max_tokens: 50, messages: CHAT.messages }
     place.write('request.yaml', JSON.stringify({ method: 'POST', path: '/v1/messages', headers: { 'x-a': 'b' }, body }))
     const { code, out } = await explain(['--request', 'request.yaml', '--json'])
@@ -339,20 +352,20 @@ describe('other routes', () => {
     expect(JSON.parse(out).sent[0].body).toMatchObject({ model: 'near-small', max_completion_tokens: 50 })
   })
 
-  test('a body with input goes where such bodies go', async () => {
-    const { story } = await tried({ model: 'small', input: 'Hello' })
+  test('a body with `input` is sent to the route for such bodies', async () => {
+    const { story } = await explainRequest({ model: 'small', input: 'Hello' })
     expect(story).toMatchObject({ request: { path: '/v1/responses' }, verdict: { status: 200 } })
   })
 
-  test('raw: the bytes as they are, at their price', async () => {
-    const { out, story } = await tried({ model: 'any', input: 'Hello' }, '--path', '/v1/embeddings')
+  test('raw: the body is unchanged and has the price of the route', async () => {
+    const { out, story } = await explainRequest({ model: 'any', input: 'Hello' }, '--path', '/v1/embeddings')
     expect(story).toMatchObject({
       verdict: { status: 200 },
       hold: { amount: '0.010000000', formula: '$0.01 for the request' },
       sent: [{ to: 'near', dialect: 'raw', path: '/embeddings' }],
     })
     expect(out).toContain('the unchanged body')
-    const held = await tried({ input: 'Hello' }, '--path', '/v1/audio/speech')
+    const held = await explainRequest({ input: 'Hello' }, '--path', '/v1/audio/speech')
     expect(held.story.hold).toMatchObject({ amount: '0.500000000', formula: 'the hold of the route' })
   })
 
@@ -365,30 +378,30 @@ describe('other routes', () => {
   })
 })
 
-test('who is known by the token of an identity provider is let in, and nobody asks that provider', async () => {
+test('a token of an identity provider is assumed to be valid, and the provider is not contacted', async () => {
   const jwt = `{ issuer: me, audience: you, account: acme, jwks: "${env['NEAR_URL']}/keys" }`
   place.write('policies/standard.yaml', STANDARD.replace('use: api-key', `use: jwt\n    with: ${jwt}`))
-  const { story } = await tried(CHAT, '--models', 'small')
+  const { story } = await explainRequest(CHAT, '--models', 'small')
   expect(story.verdict).toMatchObject({ status: 200 })
   expect(stepOf(story, 'jwt')).toMatchObject({
     reason: 'assumed to be signed by the identity provider, which is not contacted here',
     otherwise: expect.stringContaining('the token can use small'),
   })
-  const none = await tried(CHAT, '--header', 'authorization:')
+  const none = await explainRequest(CHAT, '--header', 'authorization:')
   expect(none.story.verdict).toMatchObject({ status: 401, code: 'missing_api_key', decided_by: 'jwt' })
 })
 
-test('nothing is written either: a log of the policy is left alone', async () => {
+test('nothing is written: the usage log of the policy is not opened', async () => {
   const log = 'use: usage-log\n    with: { file: usage.jsonl }\n  - use: concurrency\n    with: { per: key, limit: 3 }'
   place.write('policies/standard.yaml', STANDARD.replace('use: credits', `${log}\n  - use: credits`))
-  const { story } = await tried(CHAT)
+  const { story } = await explainRequest(CHAT)
   expect(stepOf(story, 'usage-log')).toMatchObject({ reason: 'not run here: it writes outside this process' })
   expect(stepOf(story, 'concurrency')).toMatchObject({ otherwise: 'refused with 3 in progress; this is the first' })
   expect(readdirSync(join(place.folder, 'policies')).sort()).toEqual(['raw.yaml', 'standard.yaml'])
   expect(readdirSync(place.folder).filter(name => name.includes('usage') || name === '.tollgate')).toEqual([])
 })
 
-describe('a plugin of one’s own that does not say that it may run here', () => {
+describe('a custom plugin', () => {
   const source = (more: string) => `import { appendFileSync } from 'node:fs'
 import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
@@ -406,9 +419,9 @@ export default definePlugin({
     place.write('policies/standard.yaml', STANDARD.replace('use: credits', 'use: ./caller.ts\n  - use: credits'))
   }
 
-  test('is not run, and no verdict is claimed', async () => {
+  test('without dryRun is not run, so the verdict is unknown', async () => {
     write()
-    const { story, out } = await tried(CHAT)
+    const { story, out } = await explainRequest(CHAT)
     expect(existsSync(join(place.folder, 'called.txt'))).toBe(false)
     expect(story.not_run).toEqual(['caller'])
     expect(story.own_steps).toEqual(['late'])
@@ -416,23 +429,23 @@ export default definePlugin({
     expect(out).toContain('VERDICT  unknown, because the step was not run: caller. If it lets the request pass: 200')
   })
 
-  test('is told where it runs when it says so', async () => {
+  test('with dryRun is run, and receives the kind of run', async () => {
     write('dryRun: true,')
-    const { story } = await tried(CHAT)
+    const { story } = await explainRequest(CHAT)
     expect({ not_run: story.not_run, own: story.own_steps }).toEqual({ not_run: [], own: ['late', 'caller'] })
     expect(readFileSync(join(place.folder, 'called.txt'), 'utf8')).toMatch(/^(explain)+$/)
   })
 
-  test('that says who asks lets the account in', async () => {
+  test('that identifies the caller and is not run is replaced by the given account', async () => {
     write("gives: ['key', 'account'],")
     place.write('policies/standard.yaml', STANDARD.replace('use: api-key', 'use: ./caller.ts'))
-    const { story } = await tried(CHAT)
+    const { story } = await explainRequest(CHAT)
     expect(story.verdict).toMatchObject({ status: 200 })
     expect(story.not_run).toEqual(['caller'])
   })
 })
 
-test('a plugin of one’s own that only writes down is not run either', async () => {
+test('a custom plugin that only observes is not run', async () => {
   const source = `import { appendFileSync } from 'node:fs'
 import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
@@ -447,24 +460,24 @@ export default definePlugin({
 `
   place.write('policies/diary.ts', source)
   place.write('policies/standard.yaml', STANDARD.replace('use: credits', 'use: ./diary.ts\n  - use: credits'))
-  const { story } = await tried(CHAT)
+  const { story } = await explainRequest(CHAT)
   expect(stepOf(story, 'diary')).toMatchObject({ reason: 'not run here: it writes outside this process' })
   expect(existsSync(join(place.folder, 'diary.txt'))).toBe(false)
 })
 
-test('what a guard has done, and what it would refuse', async () => {
+test('the changes of a guard, and the refusal of one in shadow mode', async () => {
   const rules = (action: string) =>
     `use: guard\n    with: { rules: [{ name: word, pattern: Hello, action: ${action} }] }`
   const guards = `${rules('redact')}\n  - id: strict\n    mode: shadow\n    ${rules('refuse')}`
   place.write('policies/standard.yaml', STANDARD.replace('use: credits', `${guards}\n  - use: credits`))
-  const { story } = await tried(CHAT, '--upstream', 'Hello')
+  const { story } = await explainRequest(CHAT, '--upstream', 'Hello')
   expect(stepOf(story, 'guard')).toMatchObject({
     reason: expect.stringContaining('in the request'),
     otherwise: 'never refuses',
   })
-  // It stands nearer to the provider, and sees the answer first.
+  // It is closer to the provider, so it sees the answer first.
   expect(stepOf(story, 'strict')).toMatchObject({ verdict: 'would_refuse', code: 'content_filter', otherwise: null })
-  const { story: other } = await tried(CHAT, '--upstream', 'Bye')
+  const { story: other } = await explainRequest(CHAT, '--upstream', 'Bye')
   expect(stepOf(other, 'strict')).toMatchObject({
     verdict: 'passed',
     otherwise: 'in shadow mode: refused if a rule with "action: refuse" matches',
@@ -472,43 +485,43 @@ test('what a guard has done, and what it would refuse', async () => {
   expect(story.sent[0].changes).toContainEqual(expect.objectContaining({ name: 'messages' }))
 })
 
-test('the time is the one that is asked about', async () => {
+test('--at sets the time of the request', async () => {
   const prompt = `use: prompt\n    with: { system: "Today is {{date}}." }\n  - use: credits`
   place.write('policies/standard.yaml', STANDARD.replace('use: credits', prompt))
-  const { story } = await tried(CHAT, '--at', '2031-05-06T07:08:09Z')
+  const { story } = await explainRequest(CHAT, '--at', '2031-05-06T07:08:09Z')
   expect(story.given).toMatchObject({ at: '2031-05-06T07:08:09.000Z' })
   expect(JSON.stringify(story.sent[0].changes)).toContain('Today is 2031-05-06.')
 })
 
-test('a host that the gateway listens to, where it names some', async () => {
+test('the request has a host that the gateway accepts', async () => {
   place.write('gateway.yaml', `hosts: [gate.example.com]\n${GATEWAY}`)
-  expect((await tried(CHAT)).story.verdict).toMatchObject({ status: 200 })
+  expect((await explainRequest(CHAT)).story.verdict).toMatchObject({ status: 200 })
 })
 
-test('a model of the catalog that is not there: nobody has sent a body', async () => {
-  const { story } = await tried({ method: 'GET', path: '/v1/models/smal', headers: {} })
+test('an unknown model in the path of the catalog', async () => {
+  const { story } = await explainRequest({ method: 'GET', path: '/v1/models/smal', headers: {} })
   expect(story.verdict).toMatchObject({ status: 404, code: 'model_not_found' })
   expect(story.verdict.detail).toBe('this model does not exist; did you mean "small"?')
 })
 
-test('steps of one’s own are named: what they send is not known', async () => {
-  const { out } = await tried(CHAT)
+test('custom steps are named, because they may send requests of their own', async () => {
+  const { out } = await explainRequest(CHAT)
   expect(out).toContain('no provider was called. But your own step late ran')
 })
 
-test('tags, and a condition that names one', async () => {
+test('tags, and a condition that uses one', async () => {
   const tags = '{ tags: { team: { from: header x-team, client: true, values: [ads, search] } } }'
   const policy = STANDARD.replace('  - use: schema\n', `  - use: tags\n    with: ${tags}\n  - use: schema\n`)
   place.write('policies/standard.yaml', policy.replace('account.plan == "free"', 'tags.team == "ads"'))
-  const { story } = await tried(CHAT, '--header', 'x-team: ads')
+  const { story } = await explainRequest(CHAT, '--header', 'x-team: ads')
   expect(stepOf(story, 'tags')).toMatchObject({
     otherwise: 'team is "ads"; refused with a value that is not allowed, or without a required one',
   })
   expect(stepOf(story, 'free')).toMatchObject({ reason: expect.stringContaining('tags.team is "ads"') })
-  const { story: none } = await tried(CHAT)
+  const { story: none } = await explainRequest(CHAT)
   expect(stepOf(none, 'tags')).toMatchObject({ otherwise: expect.stringContaining('gives no tag') })
   expect(stepOf(none, 'free')).toMatchObject({ verdict: 'skipped', reason: expect.stringContaining('tags.team is ""') })
-  expect((await tried(CHAT, '--header', 'x-team: sales')).story).toMatchObject({
+  expect((await explainRequest(CHAT, '--header', 'x-team: sales')).story).toMatchObject({
     verdict: { status: 400, code: 'invalid_tag', decided_by: 'tags' },
   })
 })

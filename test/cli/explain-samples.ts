@@ -1,4 +1,4 @@
-/** A gateway whose requests are explained, with a step of its own. */
+/** A gateway with a custom step, for tests of `explain --request`. */
 
 export const PROVIDERS = `version: 1
 listen: 127.0.0.1:0
@@ -30,7 +30,7 @@ export const GATEWAY = `${PROVIDERS}models:
     context: 8192
     max_output: 1000
   hidden: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, public: false }
-  gone: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, enabled: false }
+  retired: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, enabled: false }
 routes:
   - { path: /v1/chat/completions, policy: standard }
   - { path: /v1/messages, policy: standard }
@@ -43,7 +43,7 @@ export const STANDARD = `steps:
   - use: schema
   - use: rate-limit
     id: free
-    when: account.plan == "free" && header("x-team") != "testGateway"
+    when: account.plan == "free" && header("x-team") != "cats"
     with: { per: account, requests: 20 per minute, burst: 5, tokens: 200k per hour }
   - use: ../late.ts
     mode: shadow

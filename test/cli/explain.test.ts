@@ -27,7 +27,7 @@ const PLANS = `steps:
     id: volume
     when: >-
       account.plan == "free" && !chat.stream && chat.messages < 20 && model.priced &&
-      account.name != "testGateway" && key.name != "a rather long name of a key"
+      account.name != "cats" && key.name != "a rather long name of a key"
     with: { per: account, tokens: 200k per minute }
   - use: rate-limit
     id: burst
@@ -73,8 +73,8 @@ describe('is refused', () => {
   test.each([
     ['an unknown path', ['/v1/chat/completion'], 'did you mean /v1/chat/completions?'],
     ['a path without /v1', ['/messages'], 'did you mean /v1/messages?'],
-    ['a path like no other', ['/elsewhere'], 'the paths are /v1/chat/completions, /v1/messages, '],
-    ['what is neither a path nor an id', ['standard'], 'neither the path of a route'],
+    ['a path unlike any other', ['/elsewhere'], 'the paths are /v1/chat/completions, /v1/messages, '],
+    ['neither a path nor an id', ['standard'], 'neither the path of a route'],
     ['an option without its request', ['--plan', 'free'], '--plan needs a request'],
     ['a log without --shadow', ['--log', 'x'], '--log needs --shadow'],
     ['a request and --shadow', ['--request', 'x', '--shadow'], '--shadow shows past exchanges; use one of them'],
@@ -96,7 +96,7 @@ describe('is refused', () => {
   })
 })
 
-test('the plan of a route: its steps, what they say, what stands behind them, and no key is needed for it', async () => {
+test('the plan of a route: its steps with their settings, and the upstream call; no credential is needed', async () => {
   const { code, out, err } = await place.tollgate(['explain', '/v1/chat/completions'])
   expect({ code, err }).toEqual({ code: 0, err: '' })
   expect(out).toBe(`POST /v1/chat/completions · chat · policy plans
@@ -105,7 +105,7 @@ NR  STEP     PLUGIN      MODE                    NEEDS                      GIVE
  2  schema   schema      enforce (critical)                                 chat, model
  3  volume   rate-limit  enforce                 account, chat
       when account.plan == "free" && !chat.stream && chat.messages < 20 && model.priced &&
-        account.name != "testGateway" && key.name != "a rather long name of a key"
+        account.name != "cats" && key.name != "a rather long name of a key"
       with { per: account, tokens: 200k per minute }
  4  burst    rate-limit  shadow                  key
       with { per: key, requests: 60 per minute, burst: 20 }
@@ -120,7 +120,7 @@ NR  STEP     PLUGIN      MODE                    NEEDS                      GIVE
 `)
 })
 
-test('every route: a plan that was shown is not shown again, and every line can be read', async () => {
+test('every route: each plan is shown once, and no line is too long', async () => {
   const { out } = await place.tollgate(['explain'])
   expect(out).toContain('POST /v1/messages · messages · policy plans\n  as /v1/chat/completions\n')
   expect(out).toContain('policy open · public (no key) · unmetered (no charge)\n')
@@ -133,7 +133,7 @@ test('every route: a plan that was shown is not shown again, and every line can 
   expect(widest).toBeLessThanOrEqual(100)
 })
 
-test('the same as JSON, in the order of the file', async () => {
+test('the plans as JSON, in the order of the file', async () => {
   const { out } = await place.tollgate(['explain', '/v1/models/some-id', '--json'])
   expect(JSON.parse(out)).toMatchObject({ routes: [{ path: '/v1/models/{id}', kind: 'model', methods: ['GET'] }] })
   const { routes } = JSON.parse((await place.tollgate(['explain', '--json'])).out)
@@ -159,7 +159,7 @@ test('the same as JSON, in the order of the file', async () => {
   expect(routes[0].steps[5]).toMatchObject({ on_error: 'skip', settings: { text: 'a: b', list: [1, 'two'] } })
 })
 
-test('a policy whose words are in traces, and only where there is somebody who gets them', async () => {
+test('content in traces is shown only if the gateway exports traces', async () => {
   place.write('policies/plans.yaml', `telemetry: { content: true }\n${PLANS}`)
   expect((await place.tollgate(['explain'])).out).not.toContain('content')
   place.write('gateway.yaml', `${SEVERAL}telemetry: { endpoint: "http://127.0.0.1:4318" }\n`)
@@ -167,11 +167,11 @@ test('a policy whose words are in traces, and only where there is somebody who g
   expect(out).toContain('POST /v1/chat/completions · chat · policy plans · content in traces\n')
   expect(out).toContain('policy open · public (no key) · unmetered (no charge)\n')
   const { routes } = JSON.parse((await place.tollgate(['explain', '--json'])).out)
-  const told = routes.flatMap(({ path, content }: { path: string; content: boolean }) => (content ? [path] : []))
-  expect(told).toEqual(['/v1/chat/completions', '/v1/messages'])
+  const traced = routes.flatMap(({ path, content }: { path: string; content: boolean }) => (content ? [path] : []))
+  expect(traced).toEqual(['/v1/chat/completions', '/v1/messages'])
 })
 
-test('a fact that is there only sometimes is said to be', async () => {
+test('a fact that only some requests have is marked', async () => {
   place.write('gateway.yaml', CONFIGURATION.replace('policy: standard', 'policy: standard, unmetered: true'))
   place.write(
     'policies/standard.yaml',
@@ -181,7 +181,7 @@ test('a fact that is there only sometimes is said to be', async () => {
   expect(out).toContain('facts there: key, account, chat, model, targets (hold only if the step runs)')
 })
 
-test('what stands for a secret in the settings stays that', async () => {
+test('a variable in the settings is shown by its name, not by its value', async () => {
   place.write('policies/plans.yaml', PLANS.replace('"a: b"', '"${FAR_KEY}"'))
   const { out } = await place.tollgate(['explain'], {
     env: { FAR_KEY: 'sk-very-secret', FAR_URL: 'https://far.example/v1' },

@@ -35,13 +35,13 @@ beforeEach(() => {
 })
 afterEach(() => place.remove())
 
-async function exposed() {
+async function exposureJson() {
   const { out, err } = await tollgate('exposure', '--json')
   expect(err).toBe('')
   return JSON.parse(out)
 }
 
-test('a configuration with problems has none', async () => {
+test('a configuration with problems has no exposure', async () => {
   place.write('gateway.yaml', REAL.replace('max_output', 'max_outpt'))
   const { code, out, err } = await tollgate('exposure')
   expect({ code, out }).toEqual({ code: 1, out: '' })
@@ -49,13 +49,13 @@ test('a configuration with problems has none', async () => {
   expect(err).toContain('The exposure of a configuration with problems is unknown.')
 })
 
-describe('as a gate', () => {
+describe('as a check with a limit', () => {
   // 100000 x $3/1M + 128 x (5000 + 1000) x $10/1M + $0.01
   const HOLD = '7.99'
   test.each<[name: string, args: string[], code: number, sentence: string]>([
-    ['a hold of just so much', ['--max-hold', HOLD], 0, ''],
+    ['a hold of exactly the limit', ['--max-hold', HOLD], 0, ''],
     [
-      'a nano-dollar less',
+      'a limit that is a nano-dollar lower',
       ['--max-hold', '7.989999999'],
       1,
       'A hold of the model dear can be $7.99, but $7.989999999 is',
@@ -66,18 +66,18 @@ describe('as a gate', () => {
       1,
       'dear can cost the operator $1.536 in one exchange (margin), but $1.53 is allowed',
     ],
-    ['just so much', ['--max-house-loss', '$1.536', '--losses', 'margin'], 0, ''],
-    // 3 x (100000 x $2/1M + 128 x 100000 x $12/1M), of which each kind by itself is less.
-    ['all kinds of loss: just so much', ['--max-house-loss', '461.40'], 0, ''],
+    ['exactly the limit', ['--max-house-loss', '$1.536', '--losses', 'margin'], 0, ''],
+    // 3 x (100000 x $2/1M + 128 x 100000 x $12/1M); each kind by itself is less.
+    ['all kinds of loss: exactly the limit', ['--max-house-loss', '461.40'], 0, ''],
     [
-      'all kinds of loss: more than any of them',
+      'all kinds of loss: each is below the limit, their sum is above',
       ['--max-house-loss', '461.399999999'],
       1,
       'dear can cost the operator $461.40 in one exchange (margin, overrun, unpaid together), but $461.399999999 is allowed: far/big: 3 attempts x (context 100000 x $2/1M highest input price + 128 choices x context 100000 x $12/1M output)',
     ],
     ['both', ['--max-hold', '100', '--max-house-loss', '1000'], 0, ''],
     ['no dollars', ['--max-hold', 'much'], 2, "option '--max-hold <dollars>' argument 'much' is invalid"],
-    ['no kind of loss', ['--losses', 'mragin'], 2, '"mragin" is not one of margin, overrun, unpaid, unpriced'],
+    ['an unknown kind of loss', ['--losses', 'mragin'], 2, '"mragin" is not one of margin, overrun, unpaid, unpriced'],
   ])('%s', async (_name, args, code, sentence) => {
     const result = await tollgate('exposure', ...args)
     expect(result.code, result.err).toBe(code)
@@ -85,7 +85,7 @@ describe('as a gate', () => {
     else expect(result.err).toBe('')
   })
 
-  test('what has no bound is more than any', async () => {
+  test('an unbounded loss exceeds every limit', async () => {
     place.write(
       'gateway.yaml',
       REAL.replace('max_output: 5000', 'max_output: 5000\n    allow: [service_tier, web_search]'),
@@ -101,20 +101,20 @@ describe('as a gate', () => {
   })
 })
 
-test('a search is bounded where its price and its cost are known', async () => {
+test('a search is bounded if its price and its cost are known', async () => {
   const priced = REAL.replaceAll('output: $12', 'output: $12, web_search: $0.02')
     .replaceAll('output: $5 }', 'output: $5, web_search: $0.02 }')
     .replace('request: $0.01', 'request: $0.01, web_search: $0.01')
     .replace('max_output: 5000', 'max_output: 5000\n    allow: [web_search]')
   place.write('gateway.yaml', priced)
-  const [model] = (await exposed()).models
+  const [model] = (await exposureJson()).models
   expect(model.unpriced).toEqual([])
   // One search of a request: $0.01 for customers, $0.02 for the operator.
   expect(model.largest_hold.amount).toBe(formatMoney(parseMoney('8')))
   expect(model.margin.amount).toBe(formatMoney(parseMoney('1.546')))
   place.write('gateway.yaml', priced.replace('dialect: openai', 'dialect: anthropic').replaceAll('5000', '20000'))
-  const [native] = (await exposed()).models
-  // Ten passes of the whole context, each of them up to the cap: 10 x 100000 x $3/1M + 10 x 21000 x $10/1M.
+  const [native] = (await exposureJson()).models
+  // Ten passes of the whole context, each up to the cap: 10 x 100000 x $3/1M + 10 x 21000 x $10/1M.
   expect(native.largest_hold).toMatchObject({
     amount: formatMoney(parseMoney('5.21')),
     formula:
@@ -123,7 +123,7 @@ test('a search is bounded where its price and its cost are known', async () => {
 })
 
 test('the figures of a model, each with its formula', async () => {
-  const { models, largest_hold, open_holds, overdraft } = await exposed()
+  const { models, largest_hold, open_holds, overdraft } = await exposureJson()
   expect(models).toHaveLength(1)
   expect(models[0]).toMatchObject({
     id: 'dear',
@@ -147,13 +147,13 @@ test('the figures of a model, each with its formula', async () => {
   expect(overdraft.amount).toBe('0.000000000')
 })
 
-describe('the worst exchange is made of the losses that count', () => {
+describe('the worst exchange adds up the losses that count', () => {
   test.each<[losses: string, amount: string]>([
     ['unpriced', '0'],
     ['margin', '1.536'],
     ['overrun', '152.262464'],
     ['unpaid', '28.248'],
-    // The 128 x 1001 tokens that are paid for cost $2/1M more than their price.
+    // The 128 x 1001 tokens that the customer pays for cost $2/1M more than their price.
     ['margin,overrun', '152.51872'],
     ['margin,unpaid', '28.248'],
     ['overrun,unpaid', '461.4'],
@@ -171,18 +171,18 @@ describe('the worst exchange is made of the losses that count', () => {
       'policies/standard.yaml',
       STANDARD_POLICY.replace('  - use: route', `  - { use: route, with: { attempts: ${attempts} } }`),
     )
-    expect((await exposed()).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney(amount)))
+    expect((await exposureJson()).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney(amount)))
   })
 
-  test('what a request costs by itself counts too', async () => {
+  test('the price of a request itself counts too', async () => {
     place.write('gateway.yaml', REAL.replaceAll('output: $12', 'output: $12, request: $1'))
-    expect((await exposed()).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney('464.4')))
+    expect((await exposureJson()).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney('464.4')))
     const { out } = await tollgate('exposure', '--json', '--losses', 'margin,overrun')
-    // $1 that the operator pays above the $0.01 that the customer does.
+    // The operator pays $1 more than the $0.01 of the customer.
     expect(JSON.parse(out).models[0].worst_exchange.amount).toBe(formatMoney(parseMoney('153.50872')))
   })
 
-  test('it is never less than one of them, nor than that of fewer kinds', () => {
+  test('it is at least as large as each loss, and as that of fewer kinds', () => {
     fc.assert(
       fc.property(
         anyModel,
@@ -202,18 +202,18 @@ describe('the worst exchange is made of the losses that count', () => {
             limits: { maxInflight: 1 },
           } as unknown as Configuration
           const of = (losses: readonly Loss[]) => exposureOf(configuration, losses).models[0]!
-          const found = of(some)
+          const few = of(some)
           for (const kind of some) {
-            if (kind !== 'unpriced') expect(found.worstExchange.amount >= found[kind].amount).toBe(true)
+            if (kind !== 'unpriced') expect(few.worstExchange.amount >= few[kind].amount).toBe(true)
           }
-          expect(of([...some, ...others]).worstExchange.amount >= found.worstExchange.amount).toBe(true)
+          expect(of([...some, ...others]).worstExchange.amount >= few.worstExchange.amount).toBe(true)
         },
       ),
     )
   })
 })
 
-test('tokens that are paid below their cost and those beyond the cap are rounded as one', () => {
+test('tokens sold below cost and tokens beyond the cap are rounded together', () => {
   const drawn = model({
     context: 16_384,
     price: [],
@@ -230,7 +230,7 @@ test('tokens that are paid below their cost and those beyond the cap are rounded
   expect(exposureOf(configuration, ['margin', 'overrun']).models[0]!.worstExchange.amount).toBe(most)
 })
 
-test('no hold is larger: the same sum as the step credits makes', () => {
+test('no hold of the step credits is larger than the largest hold', () => {
   fc.assert(
     fc.property(anyChat, anyModel, anyPrice, (chat, model, price) => {
       // A request has one such tool.
@@ -243,11 +243,11 @@ test('no hold is larger: the same sum as the step credits makes', () => {
         limits: { maxInflight: 1 },
       } as unknown as Configuration
       const { amount } = exposureOf(configuration).models[0]!.largestHold
-      // Who has Anthropic search gets one answer.
+      // A request with Anthropic's search has one choice.
       const choices = searchBounds(chat.body).passes > 1 ? 1 : Math.min(chat.choices, 128)
       const cap = Math.min(chat.cap, model.maxOutput)
       expect(holdFor({ ...chat, choices }, priced, price, cap) <= amount).toBe(true)
-      // And one request reaches it: a picture counts as the whole context, a search as ten times that.
+      // One request reaches the bound: a picture counts as the whole context, a search as ten times that.
       const picture = [
         { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }] },
       ]
@@ -262,10 +262,10 @@ test('no hold is larger: the same sum as the step credits makes', () => {
   )
 })
 
-describe('what is not said is taken as it is worst', () => {
+describe('missing values count as the worst case', () => {
   test('a target without a cost costs as much as customers pay; the demo costs nothing', async () => {
     place.write('gateway.yaml', REAL.replace(/, cost: \{[^}]*\}/g, ''))
-    const [model] = (await exposed()).models
+    const [model] = (await exposureJson()).models
     expect(model.margin.amount).toBe('0.000000000')
     expect(model.unpaid.amount).toBe(formatMoney(3n * parseMoney('7.99')))
     expect(model.remarks).toEqual([
@@ -273,7 +273,7 @@ describe('what is not said is taken as it is worst', () => {
       'far/small has no "cost": assumed to equal the price of dear',
     ])
     place.write('gateway.yaml', CONFIGURATION)
-    expect((await exposed()).models[0]).toMatchObject({
+    expect((await exposureJson()).models[0]).toMatchObject({
       unpaid: { amount: '0.000000000' },
       overrun: { amount: '0.000000000' },
     })
@@ -282,7 +282,7 @@ describe('what is not said is taken as it is worst', () => {
 
   test('a free model holds nothing and costs what its targets cost', async () => {
     place.write('gateway.yaml', REAL.replace(/price: \{ per.*request.*\}/, 'price: free'))
-    const [model] = (await exposed()).models
+    const [model] = (await exposureJson()).models
     expect(model.largest_hold.amount).toBe('0.000000000')
     const price = plainPrice({
       input: parseMoney('2'),
@@ -295,19 +295,19 @@ describe('what is not said is taken as it is worst', () => {
     expect(model.margin.amount).toBe(formatMoney(most))
   })
 
-  test('a model that is switched off is none', async () => {
+  test('a disabled model is left out', async () => {
     place.write(
       'gateway.yaml',
       REAL.replace('  dear:', `  off:\n${MODEL.split('\n').slice(2).join('\n')}    enabled: false\n  dear:`),
     )
-    expect((await exposed()).models.map(({ id }: { id: string }) => id)).toEqual(['dear'])
+    expect((await exposureJson()).models.map(({ id }: { id: string }) => id)).toEqual(['dear'])
   })
 })
 
-describe('how many at once', () => {
+describe('exchanges at the same time', () => {
   const withSteps = (steps: string) => STANDARD_POLICY.replace('  - use: credits\n', `${steps}  - use: credits\n`)
   test.each<[name: string, steps: string, key: number, account: number, remark: string]>([
-    ['nothing but max_inflight', '', 100, 100, ''],
+    ['max_inflight alone', '', 100, 100, ''],
     [
       'requests of a key',
       '  - { use: rate-limit, with: { per: key, requests: 30 per minute, burst: 5 } }\n',
@@ -324,7 +324,7 @@ describe('how many at once', () => {
     ],
     ['of each model', '  - { use: rate-limit, with: { per: model, requests: 10 per minute } }\n', 24, 24, ''],
     [
-      'of an address, which an account may have many of',
+      'of an address: an account may have many',
       '  - { use: rate-limit, with: { per: address, requests: 1 per minute } }\n',
       100,
       100,
@@ -339,21 +339,21 @@ describe('how many at once', () => {
       'it enforces the limits of plans, which differ',
     ],
     [
-      'on a condition',
+      'with a condition',
       '  - { use: rate-limit, when: account.plan == "free", with: { per: key, requests: 1 per minute } }\n',
       100,
       100,
       'it does not run on every request',
     ],
     [
-      'in shadow',
+      'in shadow mode',
       '  - { use: rate-limit, mode: shadow, with: { per: key, requests: 1 per minute } }\n',
       100,
       100,
       'it does not run on every request',
     ],
     [
-      'two: the tighter one',
+      'two: the tighter one counts',
       '  - { use: rate-limit, id: a, with: { per: key, requests: 9 per minute } }\n  - { use: rate-limit, id: b, with: { per: account, requests: 7 per minute } }\n',
       17,
       17,
@@ -361,7 +361,7 @@ describe('how many at once', () => {
     ],
   ])('%s', async (_name, steps, key, account, remark) => {
     place.write('policies/standard.yaml', withSteps(steps))
-    const [policy] = (await exposed()).policies
+    const [policy] = (await exposureJson()).policies
     expect([policy.key.at_once, policy.account.at_once]).toEqual([key, account])
     expect(policy.account.open_holds.amount).toBe(formatMoney(BigInt(account) * parseMoney('7.99')))
     if (remark) expect(policy.remarks).toEqual([expect.stringContaining(remark)])
@@ -375,11 +375,11 @@ describe('how many at once', () => {
     ['address', 100, 100],
   ])('slots of the plugin concurrency, per %s', async (per, key, account) => {
     place.write('policies/standard.yaml', withSteps(`  - { use: concurrency, with: { per: ${per}, limit: 4 } }\n`))
-    const [policy] = (await exposed()).policies
+    const [policy] = (await exposureJson()).policies
     expect([policy.key.at_once, policy.account.at_once]).toEqual([key, account])
   })
 
-  test('a limit behind the money bounds no holds', async () => {
+  test('a limit after the step that charges bounds no holds', async () => {
     place.write(
       'policies/standard.yaml',
       STANDARD_POLICY.replace(
@@ -387,7 +387,7 @@ describe('how many at once', () => {
         '  - { use: rate-limit, with: { per: key, requests: 1 per minute } }\n  - use: route',
       ),
     )
-    const [policy] = (await exposed()).policies
+    const [policy] = (await exposureJson()).policies
     expect(policy.key.at_once).toBe(100)
     expect(policy.remarks).toEqual([
       'the step "rate-limit" does not count as a bound: it comes after the step that charges',
@@ -395,7 +395,7 @@ describe('how many at once', () => {
   })
 })
 
-test('routes for which nobody pays, and raw ones', async () => {
+test('unmetered routes and raw routes', async () => {
   place.write('policies/open.yaml', 'steps:\n  - use: schema\n  - use: route\n')
   place.write('policies/raw.yaml', 'steps:\n  - use: api-key\n  - use: credits\n')
   const raw = (path: string, rest: string) => `  - { path: ${path}, kind: raw, policy: raw, provider: far, ${rest} }\n`
@@ -404,7 +404,7 @@ test('routes for which nobody pays, and raw ones', async () => {
     `${REAL}  - { path: /open/v1/chat/completions, policy: open, public: true, unmetered: true }
 ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/speech', 'price: { request: $0.04 }')}${raw('/v1/images', 'price: { per: 1M tokens, input: $1, output: $40 }, hold: $9')}${raw('/v1/files', 'price: free')}`,
   )
-  const { policies, largest_hold } = await exposed()
+  const { policies, largest_hold } = await exposureJson()
   const [standard, open, bytes] = policies
   expect(standard).toMatchObject({ name: 'standard', charged: true, unbounded: [] })
   expect(open).toMatchObject({
@@ -440,14 +440,14 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/sp
   expect((await tollgate('exposure', '--max-house-loss', '1000')).err).toContain('/v1/files is raw and free')
 })
 
-describe('a route that says "public" is open to anyone', () => {
+describe('a public route is open to anyone', () => {
   const PUBLIC = '/v1/chat/completions is public: anyone, without a key'
   const keyStep = { id: 'api-key', plugin: { name: 'api-key', gives: ['key'] }, when: null, mode: 'enforce' }
   test.each<[name: string, steps: object[], remarks: string[]]>([
     ['when no step asks for a key', [], [PUBLIC]],
-    ['but not when one always does', [{ ...keyStep, onError: 'refuse' }], []],
-    ['when it is passed over after an error', [{ ...keyStep, onError: 'skip' }], [PUBLIC]],
-    ['when it only watches', [{ ...keyStep, onError: 'refuse', mode: 'shadow' }], [PUBLIC]],
+    ['but not if one always does', [{ ...keyStep, onError: 'refuse' }], []],
+    ['when it is skipped after an error', [{ ...keyStep, onError: 'skip' }], [PUBLIC]],
+    ['when it is in shadow mode', [{ ...keyStep, onError: 'refuse', mode: 'shadow' }], [PUBLIC]],
   ])('%s', (_name, steps, remarks) => {
     const route = { path: '/v1/chat/completions', kind: 'chat', policy: 'p', public: true, steps: { steps } }
     const configuration = { models: new Map(), providers: new Map(), routes: [route], limits: { maxInflight: 1 } }
@@ -462,14 +462,14 @@ describe('a raw route with a price counts by its hold', () => {
     place.write('gateway.yaml', `${REAL}  - ${route}\n`)
   }
   test.each<[name: string, hold: string, args: string[], sentence: string]>([
-    ['just so much', '$470', ['470'], ''],
+    ['exactly the limit', '$470', ['470'], ''],
     [
       'more',
       '$470.01',
       ['470'],
       'The route /v1/images can cost the operator $470.01 in one exchange (unpaid), but $470 is allowed: one attempt within the "hold" of the route',
     ],
-    ['more, where only margins count', '$470.01', ['470', '--losses', 'margin,unpriced'], ''],
+    ['above the limit, if only margins count', '$470.01', ['470', '--losses', 'margin,unpriced'], ''],
   ])('%s', async (_name, hold, args, sentence) => {
     images(hold)
     const { code, err } = await tollgate('exposure', '--max-house-loss', ...args)
@@ -478,7 +478,7 @@ describe('a raw route with a price counts by its hold', () => {
   })
 })
 
-describe('choices are counted by what the model takes', () => {
+describe('the number of choices is bounded by the dialects of the model', () => {
   const dialects = ['anthropic', 'gemini', 'openai', 'mistral', 'bedrock']
   test.each<[targets: string[], choices: number]>([
     [['anthropic'], 1],
@@ -496,13 +496,13 @@ describe('choices are counted by what the model takes', () => {
       'gateway.yaml',
       `version: 1\nproviders:\n${providers.join('')}models:\n  m:\n    targets: [${listed}]\n    price: { per: 1M tokens, input: $0, output: $10 }\n    context: 100000\n    max_output: 5000\n${CHAT}`,
     )
-    const [model] = (await exposed()).models
+    const [model] = (await exposureJson()).models
     expect(model.largest_hold.amount).toBe(formatMoney(BigInt(choices) * parseMoney('0.05')))
     expect(model.unpaid.formula).toContain(`${choices * 5000} tokens of output`)
   })
 })
 
-test('for people: tables, what they mean, and the formulas when asked', async () => {
+test('as text: tables, a legend, and the formulas on request', async () => {
   const { code, out } = await tollgate('exposure')
   expect(code).toBe(0)
   expect(out).toMatch(/^MODEL +LARGEST HOLD +MARGIN +OVERRUN +UNPAID +WORST +UNPRICED$/m)

@@ -16,7 +16,7 @@ test.each([
   expect(showMoney(dollars)).toBe(shown)
 })
 
-test('shown money is exact: read again it is the same amount', () => {
+test('formatted money is exact: parsing returns the same amount', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 999_999_999_999_999_999n }), nano => {
       expect(parseMoney(showMoney(formatMoney(nano)))).toBe(nano)
@@ -24,7 +24,7 @@ test('shown money is exact: read again it is the same amount', () => {
   )
 })
 
-test('columns are aligned, numbers to the right, and no line ends in blanks', () => {
+test('columns are aligned, numbers to the right, and no line has trailing spaces', () => {
   const columns = [{ title: 'NAME' }, { title: 'AVAILABLE', right: true }, { title: 'STATE' }]
   const rows = [
     ['a', '$0.000000001', ''],
@@ -44,7 +44,7 @@ test('pairs are aligned', () => {
   ).toBe('  id         acc_1\n  available  $5\n')
 })
 
-test('a count has its noun in the right number', () => {
+test('a count is followed by a singular or plural noun', () => {
   expect([0, 1, 2].map(number => count(number, 'model'))).toEqual(['0 models', '1 model', '2 models'])
 })
 

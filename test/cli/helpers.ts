@@ -1,4 +1,4 @@
-/** A terminal for tests, a folder with a configuration in it, and the store that it names. */
+/** Helpers for CLI tests: a folder with a configuration, its commands and its store. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -15,7 +15,7 @@ export type { Result }
 
 const clock = { now: () => Date.now() }
 
-/** A gateway with the embedded demo provider, on a port that the system chooses. */
+/** A gateway with the embedded demo provider, on a free port. */
 export const CONFIGURATION = `version: 1
 listen: 127.0.0.1:0
 providers:
@@ -42,13 +42,13 @@ export const STANDARD_POLICY = `steps:
 
 export interface Place {
   readonly folder: string
-  /** The path of the database that the configuration names unless a test says otherwise. */
+  /** The path of the database in the default configuration. */
   readonly database: string
-  /** Writes a file in the folder and answers with its path. */
+  /** Writes a file in the folder and returns its path. */
   write(name: string, text: string): string
   /** Runs one command line in the folder. */
   tollgate(args: readonly string[], overrides?: Partial<Terminal>): Promise<Result>
-  /** Runs the command of a verb (`account.create`) with `--json`; fails when it does not end with 0. */
+  /** Runs the command of a verb (`account.create`) with `--json`; fails if its exit code is not 0. */
   json<Name extends VerbName>(verb: Name, ...args: readonly string[]): Promise<VerbResults[Name]>
   remove(): void
 }
@@ -72,13 +72,13 @@ export function makePlace(configuration = 'version: 1\nstore: sqlite:./data/toll
   }
 }
 
-/** The owner of a store. */
+/** A store that this process has locked. */
 export interface Owner {
   readonly store: LocalStore
   stop(): Promise<void>
 }
 
-/** What `serve` does about the store of a place: lock, open, listen for commands. */
+/** Does what `serve` does with a store: locks it, opens it and listens for commands. */
 export async function startGateway({ folder, database }: Place): Promise<Owner> {
   const { store, stop } = await ownStore(database)
   const control = await startControl(store, controlPath(`sqlite:${database}`, join(folder, 'gateway.yaml')))
@@ -91,7 +91,7 @@ export async function startGateway({ folder, database }: Place): Promise<Owner> 
   }
 }
 
-/** Locks and opens a database, as a command does that finds no gateway. */
+/** Locks and opens a database, as a command does without a running gateway. */
 export async function ownStore(database: string): Promise<Owner> {
   const lock = await takeLock(database, clock)
   const store = await openStore({ url: `sqlite:${database}`, secret: loadSecret(null, dirname(database)), clock })

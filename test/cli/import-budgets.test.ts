@@ -1,4 +1,4 @@
-/** Budgets of LiteLLM: those that the import carries, those that it cannot, and the reasons. */
+/** Import of LiteLLM's budgets: converted ones, lost ones, and the reasons. */
 import { describe, expect, test } from 'vitest'
 import { loadPriceCatalog } from '../../src/catalog/price-catalog.ts'
 import { problemsOf } from '../../src/cli/import.ts'
@@ -13,7 +13,7 @@ interface Steps {
   readonly steps: readonly { readonly use: string; readonly with?: { readonly budgets?: readonly object[] } }[]
 }
 
-async function imported(settings: string, models = CHAT) {
+async function importText(settings: string, models = CHAT) {
   const text = `${models}${settings}\n`
   const result = importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'free' })
   const policies = result.policies as Readonly<Record<string, Steps>>
@@ -30,12 +30,12 @@ async function imported(settings: string, models = CHAT) {
 const ofKeys = (params: string) => `litellm_settings: { default_key_generate_params: { ${params} } }`
 const KEY = 'litellm_settings.default_key_generate_params'
 
-describe('a budget that is not carried', () => {
-  test.each<[name: string, settings: string, kind: 'lost' | 'yours', path: string, said: RegExp]>([
-    ['of nothing', ofKeys('max_budget: 0'), 'lost', `${KEY}.max_budget`, /more than \$0/],
-    ['less than nothing', ofKeys('max_budget: -1'), 'lost', `${KEY}.max_budget`, /more than \$0/],
-    ['no number', ofKeys('max_budget: much'), 'lost', `${KEY}.max_budget`, /more than \$0/],
-    ['more than fits', ofKeys('max_budget: 1e10'), 'lost', `${KEY}.max_budget`, /at most \$9 billion/],
+describe('a budget that is not converted', () => {
+  test.each<[name: string, settings: string, kind: 'lost' | 'yours', path: string, expected: RegExp]>([
+    ['zero', ofKeys('max_budget: 0'), 'lost', `${KEY}.max_budget`, /more than \$0/],
+    ['a negative amount', ofKeys('max_budget: -1'), 'lost', `${KEY}.max_budget`, /more than \$0/],
+    ['not a number', ofKeys('max_budget: much'), 'lost', `${KEY}.max_budget`, /more than \$0/],
+    ['more than the maximum', ofKeys('max_budget: 1e10'), 'lost', `${KEY}.max_budget`, /at most \$9 billion/],
     ['a variable', ofKeys('max_budget: os.environ/B'), 'yours', `${KEY}.max_budget`, /a number is a variable/],
     ['a list', ofKeys('max_budget: [1]'), 'lost', `${KEY}.max_budget`, /must be a text/],
     ['a period alone', ofKeys('budget_duration: 1d'), 'lost', `${KEY}.budget_duration`, /needs an amount/],
@@ -110,25 +110,25 @@ describe('a budget that is not carried', () => {
       'general_settings.alert_to_webhook_url',
       /; alerts: in gateway\.yaml/,
     ],
-  ])('%s', async (_name, settings, kind, path, said) => {
-    const { standard, commands, remarks, problems } = await imported(settings)
+  ])('%s', async (_name, settings, kind, path, expected) => {
+    const { standard, commands, remarks, problems } = await importText(settings)
     const of = remarks.filter(remark => remark.path === path && remark.kind === kind)
-    expect(of.map(({ why, instead }) => `${why}; ${instead}`)).toEqual([expect.stringMatching(said)])
-    // The mark that is lost leaves its budget.
+    expect(of.map(({ why, instead }) => `${why}; ${instead}`)).toEqual([expect.stringMatching(expected)])
+    // A lost mark does not remove its budget.
     if (!path.endsWith('soft_budget')) expect(standard).toBeUndefined()
     expect(commands.filter(command => command.includes('budget'))).toEqual([])
     expect(problems).toEqual([])
   })
 
-  test('a deployment has none', async () => {
+  test('a deployment has no budget', async () => {
     const row = CHAT.replace('gpt-4o', 'gpt-4o, max_budget: 1, budget_duration: 1d')
-    const { remarks } = await imported('', row)
+    const { remarks } = await importText('', row)
     const lost = remarks.filter(({ kind }) => kind === 'lost')
     expect(lost.map(({ why }) => why)).toEqual(Array(2).fill('a provider and its targets have no budget'))
   })
 
-  test('a zone that is not one: days begin in UTC', async () => {
-    const { standard, remarks } = await imported(
+  test('an unknown time zone: days begin in UTC', async () => {
+    const { standard, remarks } = await importText(
       'litellm_settings: { max_budget: 1, budget_duration: 1d, timezone: Mars/North }',
     )
     expect(standard).toEqual([{ per: 'account', amount: '$1', every: 'day' }])
@@ -147,15 +147,15 @@ test.each<[duration: string, every: string]>([
   ['14d', 'week'],
   ['90d', 'month'],
   ['2mo', 'month'],
-])('a period of %s is not carried, and %s is the nearest', async (duration, every) => {
-  const { standard, remarks } = await imported(ofKeys(`max_budget: 1, budget_duration: ${duration}`))
+])('a period of %s is not converted, and %s is the nearest', async (duration, every) => {
+  const { standard, remarks } = await importText(ofKeys(`max_budget: 1, budget_duration: ${duration}`))
   expect(standard).toBeUndefined()
   expect(remarks).toContainEqual(
     expect.objectContaining({ kind: 'lost', path: `${KEY}.budget_duration`, what: `every: ${every}` }),
   )
 })
 
-test.each<[duration: string, every: string, said: RegExp | null]>([
+test.each<[duration: string, every: string, expected: RegExp | null]>([
   ['3600s', 'hour', /by the clock/],
   ['60m', 'hour', /by the clock/],
   ['1h', 'hour', /by the clock/],
@@ -165,21 +165,21 @@ test.each<[duration: string, every: string, said: RegExp | null]>([
   ['1w', 'week', null],
   ['30d', 'month', /old versions of LiteLLM count 30 days/],
   ['1mo', 'month', null],
-])('a period of %s is one of an %s', async (duration, every, said) => {
-  const { standard, remarks, problems } = await imported(ofKeys(`max_budget: 2.5, budget_duration: ${duration}`))
+])('a period of %s becomes one of an %s', async (duration, every, expected) => {
+  const { standard, remarks, problems } = await importText(ofKeys(`max_budget: 2.5, budget_duration: ${duration}`))
   expect(standard).toEqual([{ per: 'key', amount: '$2.50', every }])
   const of = remarks.filter(({ path }) => path === `${KEY}.budget_duration`)
   expect(of.map(({ kind, why }) => `${kind}: ${why}`)).toEqual(
-    said === null ? [] : [expect.stringMatching(new RegExp(`^changed: .*${said.source}`))],
+    expected === null ? [] : [expect.stringMatching(new RegExp(`^changed: .*${expected.source}`))],
   )
   expect(problems).toEqual([])
 })
 
-describe('a budget that is carried', () => {
+describe('a budget that is converted', () => {
   const zone = 'Europe/Berlin'
-  test.each<[name: string, settings: string, budgets: object[] | undefined, said: RegExp]>([
+  test.each<[name: string, settings: string, budgets: object[] | undefined, expected: RegExp]>([
     [
-      'of the whole proxy: one of each account',
+      'of the whole proxy: one for each account',
       'max_budget: 1000, budget_duration: 30d, timezone: Europe/Berlin',
       [{ per: 'account', amount: '$1000', every: 'month', zone }],
       /a budget cannot span accounts/,
@@ -203,7 +203,7 @@ describe('a budget that is carried', () => {
       /default_internal_user_params has precedence/,
     ],
     [
-      'of keys, several periods at once',
+      'of keys, with several periods',
       'default_key_generate_params: { budget_limits: [{ budget_duration: 1d, max_budget: 1 }, { budget_duration: 30d, max_budget: 10 }] }',
       [
         { per: 'key', amount: '$1', every: 'day' },
@@ -212,7 +212,7 @@ describe('a budget that is carried', () => {
       /no key can have more/,
     ],
     [
-      'of keys, one period twice: the lower one',
+      'of keys, with a period twice: the lower one counts',
       'default_key_generate_params: { max_budget: 3, budget_duration: 1d, budget_limits: [{ budget_duration: 24h, max_budget: 2 }, { budget_duration: 1d, max_budget: 4 }] }',
       [{ per: 'key', amount: '$2', every: 'day' }],
       /the lower one is used/,
@@ -224,7 +224,7 @@ describe('a budget that is carried', () => {
       /a mark is a whole percentage/,
     ],
     [
-      'of keys, for life and with a mark, which a cap has not',
+      'of keys, for life and with a mark: a cap has no mark',
       'default_key_generate_params: { max_budget: 10, soft_budget: 10 }',
       [{ per: 'key', amount: '$10', every: 'life', at: ['100%'] }],
       /no key can have more/,
@@ -241,16 +241,16 @@ describe('a budget that is carried', () => {
       undefined,
       /an option of key create/,
     ],
-  ])('%s', async (_name, settings, budgets, said) => {
-    const { standard, commands, remarks, problems } = await imported(`litellm_settings: { ${settings} }`)
+  ])('%s', async (_name, settings, budgets, expected) => {
+    const { standard, commands, remarks, problems } = await importText(`litellm_settings: { ${settings} }`)
     expect(standard).toEqual(budgets)
-    expect(remarks).toContainEqual(expect.objectContaining({ kind: 'changed', why: expect.stringMatching(said) }))
+    expect(remarks).toContainEqual(expect.objectContaining({ kind: 'changed', why: expect.stringMatching(expected) }))
     expect(commands.some(command => command.endsWith(' --cap 10'))).toBe(budgets === undefined)
     expect(problems).toEqual([])
   })
 
   test('of teams: a command for each period', async () => {
-    const { standard, commands, remarks } = await imported(`litellm_settings:
+    const { standard, commands, remarks } = await importText(`litellm_settings:
   timezone: Europe/Berlin
   default_team_params:
     { max_budget: 100, budget_duration: 1mo, soft_budget: 70, budget_limits: [{ max_budget: 9, budget_duration: 24h }], rpm_limit: 5 }`)
@@ -261,13 +261,13 @@ describe('a budget that is carried', () => {
       'account budget TEAM --amount 9 --every day --zone Europe/Berlin',
       'key create --account TEAM --name NAME',
     ])
-    const said = remarks.map(({ kind, path }) => `${kind} ${path}`)
-    expect(said).toContain('yours litellm_settings.default_team_params')
-    expect(said).toContain('lost litellm_settings.default_team_params.rpm_limit')
+    const expected = remarks.map(({ kind, path }) => `${kind} ${path}`)
+    expect(expected).toContain('yours litellm_settings.default_team_params')
+    expect(expected).toContain('lost litellm_settings.default_team_params.rpm_limit')
   })
 
-  test('of keys that raw routes serve too: each policy has it, and a remark says so', async () => {
-    const { standard, raw, remarks, problems } = await imported(
+  test('of keys that also use raw routes: each policy has it, and a remark says so', async () => {
+    const { standard, raw, remarks, problems } = await importText(
       ofKeys('max_budget: 1, budget_duration: 1d'),
       CHAT + EMBEDDING,
     )

@@ -1,4 +1,4 @@
-/** Configurations of LiteLLM that people run, imported as they are. LITELLM_DIR names their folder, which is outside this repository. */
+/** Import of real LiteLLM configurations. LITELLM_DIR names their folder, which is outside this repository. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -12,7 +12,7 @@ import { describeWith, LITELLM, WITHOUT_LITELLM } from '../helpers/missing.ts'
 const catalog = await loadPriceCatalog(null, [], new Date('2026-11-28'))
 const names = LITELLM === '' ? [] : readdirSync(LITELLM).filter(name => /\.ya?ml$/.test(name))
 
-/** The rows of a file, and those without a model or route that serves them, each with the reason. */
+/** The rows of a file, and those that no model or route serves, each with the reason. */
 interface Result {
   readonly rows: number
   readonly without: readonly string[]
@@ -26,7 +26,7 @@ function importFile(name: string): { readonly imported: ImportResult; readonly r
   return { imported: importLitellm(text, name, { catalog, list: null, unpriced: 'disable' }), rows: model_list }
 }
 
-/** Rows that no model or route serves: not carried, or their model is off. */
+/** Rows that no model or route serves: lost, or with a disabled model. */
 function withoutOf({ gateway, remarks }: ImportResult, rows: readonly { model_name: string }[]): string[] {
   const models = gateway['models'] as Record<string, { enabled?: boolean }>
   return rows.flatMap(({ model_name: name }, index) => {
@@ -52,7 +52,7 @@ async function resultOf(name: string): Promise<Result> {
   }
 }
 
-describeWith(WITHOUT_LITELLM, 'configurations that people run', () => {
+describeWith(WITHOUT_LITELLM, 'real configurations', () => {
   test('all pass the check, and at least four fifths of their models serve', async () => {
     const results = await Promise.all(names.map(async name => [name, await resultOf(name)] as const))
     const rows = results.reduce((sum, [, result]) => sum + result.rows, 0)

@@ -19,7 +19,7 @@ function importText(text: string) {
   return importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'disable' })
 }
 
-test.each<[said: string, base: string, more?: object]>([
+test.each<[setting: string, base: string, more?: object]>([
   ['mistral/m, api_base: "https://api.mistral.ai"', 'https://api.mistral.ai/v1'],
   [
     'gemini/m, api_base: "https://generativelanguage.googleapis.com/"',
@@ -34,8 +34,8 @@ test.each<[said: string, base: string, more?: object]>([
   ['"huggingface/https://abc.endpoints.example"', 'https://abc.endpoints.example/v1'],
   ['openai/m, api_base: ""', 'https://api.openai.com/v1', { api_key: '${OPENAI_API_KEY}' }],
   ['azure/m, api_version: 2024-10-21, api_base: "http://a.corp"', 'http://a.corp', { allow_insecure: true }],
-])('where %s is', (said, base, more = {}) => {
-  const { gateway } = importText(`model_list:\n  - { model_name: a, litellm_params: { model: ${said} } }\n`)
+])('the address of %s', (setting, base, more = {}) => {
+  const { gateway } = importText(`model_list:\n  - { model_name: a, litellm_params: { model: ${setting} } }\n`)
   expect(Object.values(gateway['providers'] as object)).toEqual([expect.objectContaining({ base_url: base, ...more })])
 })
 
@@ -45,7 +45,7 @@ test.each<[name: string, info: string, reasoning: boolean | undefined]>([
   ['openai/o3', '{}', undefined],
   ['ollama/deepseek-r1:8b', '{}', true],
   ['ollama/llama3.1', '{}', undefined],
-])('whether %s thinks, where the row says %s', (name, info, reasoning) => {
+])('whether %s has reasoning, with the info %s', (name, info, reasoning) => {
   const text = `model_list: [{ model_name: a, litellm_params: { model: "${name}" }, model_info: ${info} }]\n`
   const models = importText(text).gateway['models'] as Record<string, { reasoning?: boolean }>
   expect(models['a']!.reasoning).toBe(reasoning)
@@ -53,9 +53,9 @@ test.each<[name: string, info: string, reasoning: boolean | undefined]>([
 
 test.each<[name: string, model: string, info: string, base: string | undefined, price: string]>([
   ['base_model', 'mini-eu', '{ base_model: azure/gpt-5-mini }', 'gpt-5-mini', 'auto'],
-  ['the known name in it', 'gpt-4o-east', '{}', 'gpt-4o', 'auto'],
+  ['a known name in its own', 'gpt-4o-east', '{}', 'gpt-4o', 'auto'],
   ['the name of the model', 'mine', '{}', undefined, 'free'],
-])('a deployment of Azure is found by %s', (_name, model, info, base, price) => {
+])('the model of an Azure deployment is found by %s', (_name, model, info, base, price) => {
   const { gateway, remarks } = importText(
     `model_list: [{ model_name: a, litellm_params: { model: azure/${model}, api_base: "https://a.openai.azure.com" }, model_info: ${info} }]\n`,
   )
@@ -63,13 +63,13 @@ test.each<[name: string, model: string, info: string, base: string | undefined, 
   expect(remarks.some(({ why }) => why.startsWith('a deployment is assumed to be'))).toBe(model === 'gpt-4o-east')
 })
 
-test.each<[said: string, info: string, output: number, own: number | undefined]>([
+test.each<[setting: string, info: string, output: number, own: number | undefined]>([
   ['max_tokens: 8192', '{}', 8192, 8192],
   ['max_completion_tokens: 16000', '{}', 16_000, 16_000],
   ['max_tokens: 500', '{ max_output_tokens: 2000 }', 2000, 500],
   ['rpm: 1', '{}', 4096, undefined],
-])('the longest answer, where a deployment says %s and its info %s', (said, info, output, own) => {
-  const row = `{ model_name: a, litellm_params: { model: openai/a, ${said} }, model_info: ${info} }`
+])('the output limit of a deployment with %s and the info %s', (setting, info, output, own) => {
+  const row = `{ model_name: a, litellm_params: { model: openai/a, ${setting} }, model_info: ${info} }`
   const { gateway, remarks } = importText(`model_list: [${row}]\n`)
   const model = (gateway['models'] as Record<string, object>)['a']
   expect(model).toMatchObject({ max_output: output })
@@ -77,7 +77,7 @@ test.each<[said: string, info: string, output: number, own: number | undefined]>
   expect(remarks.map(({ path }) => path)).not.toContain('model_list[0].litellm_params.max_tokens')
 })
 
-describe('models that answer no chats', () => {
+describe('models without chat', () => {
   const TEXT = `model_list:
   - { model_name: chat, litellm_params: { model: openai/gpt-4o, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } }
   - { model_name: small, litellm_params: { model: openai/text-embedding-3-small, input_cost_per_token: 2e-8, rpm: 5 } }
@@ -92,7 +92,7 @@ describe('models that answer no chats', () => {
   const raw = { kind: 'raw', policy: 'raw' }
   const per = '1M tokens'
 
-  test('each is on a raw route of its provider, at its price', async () => {
+  test('each has a raw route of its provider, at its price', async () => {
     place.write('source.yaml', TEXT)
     const { code, err } = await place.tollgate(['import', 'litellm', 'source.yaml', '--out', 'out', '--verbose'])
     expect(code, err).toBe(0)
@@ -143,7 +143,7 @@ describe('models that answer no chats', () => {
   })
 })
 
-test.each(['gpt-realtime', 'gpt-4o-realtime-preview', 'any, mode'])('%s: no raw route is a WebSocket', name => {
+test.each(['gpt-realtime', 'gpt-4o-realtime-preview', 'any, mode'])('%s: a WebSocket gets no raw route', name => {
   const [model, mode] = name.split(', ')
   const info = mode ? '{ mode: realtime }' : '{}'
   const row = `{ model_name: live, litellm_params: { model: openai/${model} }, model_info: ${info} }`
@@ -173,7 +173,7 @@ test.each([
   ['fallbacks of "*"', "router_settings: { fallbacks: [{ '*': [c] }, { a: [b] }] }"],
   ['the last of several', "litellm_settings: { default_fallbacks: [c], fallbacks: [{ '*': [a, b] }, { a: [b] }] }"],
   [
-    'each in its own place',
+    'each in its own section',
     'router_settings: { fallbacks: [{ a: [b] }] }\nlitellm_settings: { default_fallbacks: [c] }',
   ],
 ])('%s are for models without fallbacks of their own', (_name, settings) => {
@@ -185,7 +185,7 @@ test.each([
   })
 })
 
-test('a model with an empty chain has no fallbacks', () => {
+test('a model with an empty list of fallbacks has none', () => {
   const rows = ['a', 'c'].map(id => `  - { model_name: ${id}, litellm_params: { model: openai/${id}, ${ROW} } }\n`)
   const settings = 'litellm_settings: { default_fallbacks: [c], fallbacks: [{ a: [] }] }'
   expect(targetsOf(`model_list:\n${rows.join('')}${settings}\n`)).toEqual({ a: ['1 a'], c: ['1 c'] })
@@ -206,13 +206,13 @@ test.each<[orders: (number | null)[], priorities: string[]]>([
   ],
 ])('deployments of the order %j: those without one come last', (orders, priorities) => {
   const rows = orders.map((order, index) => {
-    const said = order === null ? '' : `order: ${order}, `
-    return `  - { model_name: a, litellm_params: { model: openai/m${index}, ${said}${ROW} } }\n`
+    const setting = order === null ? '' : `order: ${order}, `
+    return `  - { model_name: a, litellm_params: { model: openai/m${index}, ${setting}${ROW} } }\n`
   })
   expect(targetsOf(`model_list:\n${rows.join('')}`)).toEqual({ a: priorities })
 })
 
-test('without a price for cached tokens at one deployment they cost what its input costs, and a remark says so', () => {
+test('cached tokens without a price at one deployment cost as much as its input, and a remark says so', () => {
   const rows = ['', ', cache_read_input_token_cost: 1e-7'].map(
     (cached, index) => `  - { model_name: a, litellm_params: { model: openai/m${index}, ${ROW}${cached} } }\n`,
   )
@@ -226,7 +226,7 @@ test('without a price for cached tokens at one deployment they cost what its inp
   )
 })
 
-test('a row with prices of all units keeps them', () => {
+test('a row keeps the prices of all its units', () => {
   const keys = {
     input_cost_per_token: 1e-6,
     cache_read_input_token_cost: 1e-7,
@@ -266,7 +266,7 @@ test('a row with prices of all units keeps them', () => {
 test.each<[by: string, params: string]>([
   ['the vendor that LiteLLM names', 'model: openai/gpt-4.1, api_base: "https://proxy.acme.example"'],
   ['another vendor', 'model: custom/claude-sonnet-4-5, api_base: "https://proxy.acme.example"'],
-])('a price of %s has units beside tokens', (_by, params) => {
+])('a price of %s has other units than tokens', (_by, params) => {
   const { gateway } = importText(`model_list: [{ model_name: a, litellm_params: { ${params} } }]\n`)
   expect((gateway['models'] as Record<string, object>)['a']).toMatchObject({ price: { web_search: '$0.01' } })
 })
@@ -282,7 +282,7 @@ test.each<[key: string, value: string, why: string]>([
   expect(JSON.stringify(gateway['routes'])).not.toContain('1000000')
 })
 
-test('a price in both places: that of litellm_params counts, and a remark says so', () => {
+test('of two prices that of litellm_params counts, and a remark says so', () => {
   const prices = (input: string) => `input_cost_per_token: ${input}, output_cost_per_token: 2e-6`
   const row = `{ model_name: a, litellm_params: { model: openai/a, ${prices('1e-6')} }, model_info: { ${prices('3e-6')} } }`
   const { gateway, remarks } = importText(`model_list: [${row}]\n`)
@@ -292,7 +292,7 @@ test('a price in both places: that of litellm_params counts, and a remark says s
   ])
 })
 
-test('a name of a hundred thousand endings of open models is read', () => {
+test('a name with 100,000 suffixes of open models is parsed', () => {
   const name = `${'-it'.repeat(100_000)}-x`
   const { gateway } = importText(`model_list: [{ model_name: a, litellm_params: { model: "groq/${name}" } }]\n`)
   expect(gateway['models']).toMatchObject({ a: { targets: [{ model: name }], enabled: false } })
@@ -300,7 +300,9 @@ test('a name of a hundred thousand endings of open models is read', () => {
 
 test.each(['litellm_params', 'model_info'])('base_model of %s finds the price', place => {
   const own = { litellm_params: 'model: azure/mine', model_info: 'mode: chat' }
-  const said = Object.entries(own).map(([key, text]) => `${key}: { ${text}${key === place ? ', base_model: o3' : ''} }`)
-  const { gateway } = importText(`model_list:\n  - { model_name: a, ${said.join(', ')} }\n`)
+  const setting = Object.entries(own).map(
+    ([key, text]) => `${key}: { ${text}${key === place ? ', base_model: o3' : ''} }`,
+  )
+  const { gateway } = importText(`model_list:\n  - { model_name: a, ${setting.join(', ')} }\n`)
   expect(gateway['models']).toMatchObject({ a: { price: 'auto', targets: [{ model: 'mine', base_model: 'o3' }] } })
 })

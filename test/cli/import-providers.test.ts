@@ -13,8 +13,8 @@ interface ModelYaml {
   readonly [key: string]: unknown
 }
 
-/** Imports, and checks that the gateway would load the result. */
-async function imported(text: string) {
+/** Imports a text and checks that the gateway would load the result. */
+async function importText(text: string) {
   const made = importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'disable' })
   const { providers, models } = made.gateway as { providers: Record<string, object>; models: Record<string, ModelYaml> }
   expect(await problemsOf(filesOf(made, 'x.yaml', made.commands), made)).toEqual([])
@@ -59,7 +59,7 @@ describe('an address', () => {
       'gemini-2.5-flash',
     ],
   ])('%s', async (params, provider, model) => {
-    const { providers, models } = await imported(listOf(row('a', params)))
+    const { providers, models } = await importText(listOf(row('a', params)))
     expect(providers).toEqual([expect.objectContaining(provider)])
     expect(models['a']!.targets[0]).toMatchObject({ model })
     expect(providers[0]!).toHaveProperty('base_url')
@@ -67,14 +67,14 @@ describe('an address', () => {
     expect(Object.hasOwn(providers[0]!, 'allow_insecure')).toBe(isPlain)
   })
 
-  test('an unknown provider without an address is not carried beside others', async () => {
-    const { models, remarks } = await imported(listOf(row('a', 'model: acme/chat'), row('b', 'model: openai/gpt-4o')))
+  test('an unknown provider without an address is dropped if there are others', async () => {
+    const { models, remarks } = await importText(listOf(row('a', 'model: acme/chat'), row('b', 'model: openai/gpt-4o')))
     expect(Object.keys(models)).toEqual(['b'])
     expect(remarks).toContainEqual(expect.objectContaining({ kind: 'lost', what: 'acme/chat' }))
   })
 
-  test('unknown providers alone are asked at an address in a variable', async () => {
-    const { providers } = await imported(listOf(row('a', 'model: acme/chat')))
+  test('if all providers are unknown, their address is a variable', async () => {
+    const { providers } = await importText(listOf(row('a', 'model: acme/chat')))
     expect(providers).toEqual([{ dialect: 'openai', base_url: '${ACME_API_BASE}', allow_insecure: true }])
   })
 })
@@ -83,7 +83,7 @@ describe('a variable', () => {
   test.each<[where: string, params: string, written: object]>([
     ['the key', 'model: openai/a, api_key: "${KEY}"', { api_key: '${KEY}' }],
     ['a key with a default', 'model: openai/a, api_key: "${KEY:-none}"', { api_key: '${KEY}' }],
-    ['a key that has to be set', 'model: openai/a, api_key: "${KEY:?required}"', { api_key: '${KEY}' }],
+    ['a required key', 'model: openai/a, api_key: "${KEY:?required}"', { api_key: '${KEY}' }],
     [
       'a part of the address',
       'model: azure/gpt-4o, api_base: "https://os.environ/RESOURCE.openai.azure.com", api_version: 2024-10-21',
@@ -96,25 +96,25 @@ describe('a variable', () => {
     ],
     ['the version', 'model: azure/gpt-4o, api_version: os.environ/VERSION', { api_version: '${VERSION}' }],
     [
-      'the host behind a password that is not copied',
+      'the host after a password, which is not copied',
       'model: openai/a, api_base: "https://user:pass@os.environ/HOST/v1?key=secret"',
       { base_url: 'https://${HOST}/v1' },
     ],
   ])('is %s', async (_where, params, written) => {
-    const { providers } = await imported(listOf(row('a', params), row('b', 'model: ollama/b')))
+    const { providers } = await importText(listOf(row('a', params), row('b', 'model: ollama/b')))
     expect(providers[0]).toMatchObject(written)
   })
 
-  test('is the name of the model and the id that clients send', async () => {
+  test('names the model and the id that clients send', async () => {
     const params = 'model: os.environ/MODEL, api_base: os.environ/BASE, api_key: os.environ/KEY'
-    const { models } = await imported(listOf(row('os.environ/NAME', params)))
+    const { models } = await importText(listOf(row('os.environ/NAME', params)))
     expect(models).toMatchObject({ NAME: { targets: [{ model: '${MODEL}' }], aliases: ['${NAME}'] } })
   })
 
   test.each(['rpm', 'max_tokens', 'timeout', 'input_cost_per_token', 'max_parallel_requests'])(
     'cannot be a number (%s), and a remark says so',
     async key => {
-      const { remarks } = await imported(listOf(row('a', `model: openai/gpt-4o, ${key}: os.environ/NUMBER`)))
+      const { remarks } = await importText(listOf(row('a', `model: openai/gpt-4o, ${key}: os.environ/NUMBER`)))
       const path = `model_list[0].litellm_params.${key}`
       expect(remarks).toContainEqual(expect.objectContaining({ path, kind: 'yours', why: 'a number is a variable' }))
     },
@@ -124,10 +124,10 @@ describe('a variable', () => {
 describe('a price', () => {
   const free = { price: 'free' }
   test.each<[what: string, text: string, model: object]>([
-    ['of a server of its own', row('a', 'model: hosted_vllm/x, api_base: "http://vllm:8000/v1"'), free],
+    ['of a private server', row('a', 'model: hosted_vllm/x, api_base: "http://vllm:8000/v1"'), free],
     ['of an unknown host', row('a', 'model: openai/x, api_base: "https://llm.acme.example/v1"'), free],
     [
-      'that LiteLLM counts for a proxy of a vendor',
+      'that LiteLLM has for a proxy of a vendor',
       row('a', 'model: openai/gpt-4o, api_base: "https://proxy.acme.example/v1"'),
       { price: { per: '1M tokens', input: '$2.50', cached_input: '$1.25', output: '$10' }, context: 128_000 },
     ],
@@ -152,17 +152,17 @@ describe('a price', () => {
       },
     ],
     [
-      'of two vendors and a server of its own',
+      'of two vendors and a private server',
       row('a', 'model: openai/gpt-4o') + row('a', 'model: groq/llama-3.3-70b-versatile') + row('a', 'model: ollama/x'),
       { price: 'auto', targets: [{ provider: 'openai' }, { provider: 'groq' }, { provider: 'ollama', cost: 'free' }] },
     ],
     [
-      'of a known and an unknown model of paid vendors',
+      'of a known and an unknown model of commercial vendors',
       row('a', 'model: openai/gpt-4o') + row('a', 'model: groq/unheard-of'),
       { price: { input: '$2.50', output: '$10' }, targets: [{ cost: 'auto' }, { provider: 'groq' }] },
     ],
   ])('%s', async (_what, text, model) => {
-    const { models } = await imported(listOf(text))
+    const { models } = await importText(listOf(text))
     expect(models['a']).toMatchObject(model)
     expect(models['a']).not.toHaveProperty('enabled')
   })
@@ -188,7 +188,7 @@ describe('a model without a price at a host', () => {
     ['os.environ/BASE'],
     ['https://${HOST}/v1'],
   ])('of the operator is free: %s', async base => {
-    const { models } = await imported(listOf(known, at(base)))
+    const { models } = await importText(listOf(known, at(base)))
     expect(models['a']).toMatchObject({ price: 'free' })
     expect(models['a']).not.toHaveProperty('enabled')
   })
@@ -202,7 +202,7 @@ describe('a model without a price at a host', () => {
     ['https://${TENANT}.acme.example/v1'],
   ])('of an unknown vendor is off, or free with --unpriced free: %s', async base => {
     const text = listOf(known, at(base))
-    const { models, remarks } = await imported(text)
+    const { models, remarks } = await importText(text)
     expect(models['a']).toMatchObject({ price: 'free', enabled: false })
     expect(remarks).toContainEqual(
       expect.objectContaining({
@@ -216,7 +216,7 @@ describe('a model without a price at a host', () => {
   })
 
   test('of an unknown vendor is free if no other model serves, and a remark asks for its price', async () => {
-    const { models, remarks } = await imported(listOf(at('https://llm.acme.example/v1'), row('b', 'model: groq/x')))
+    const { models, remarks } = await importText(listOf(at('https://llm.acme.example/v1'), row('b', 'model: groq/x')))
     expect(models).toMatchObject({ a: { price: 'free' }, b: { enabled: false } })
     expect(models['a']).not.toHaveProperty('enabled')
     expect(remarks).toContainEqual(
@@ -226,7 +226,7 @@ describe('a model without a price at a host', () => {
 
   test('of an unknown vendor has no raw route, and one of the operator has', async () => {
     const embed = (name: string, base: string) => row(name, `model: openai/embed-x, api_base: "${base}"`)
-    const { gateway, remarks } = await imported(
+    const { gateway, remarks } = await importText(
       listOf(known, embed('a', 'https://llm.acme.example/v1'), embed('b', 'http://tei:80/v1')),
     )
     expect((gateway['routes'] as object[]).slice(3)).toEqual([
@@ -264,7 +264,7 @@ describe('a wildcard', () => {
       },
     ],
   ])('%s', async (_name, rows, models) => {
-    expect((await imported(listOf(...rows))).models).toMatchObject(models)
+    expect((await importText(listOf(...rows))).models).toMatchObject(models)
   })
 
   test.each<[what: string, rows: readonly string[], targets: Record<string, string[]>]>([
@@ -281,13 +281,13 @@ describe('a wildcard', () => {
       { 'openai/*': ['openai-2 *'] },
     ],
   ])('%s has each target once', async (_what, rows, targets) => {
-    const { models } = await imported(listOf(...rows))
+    const { models } = await importText(listOf(...rows))
     for (const [id, expected] of Object.entries(targets))
       expect(models[id]!.targets.map(({ provider, model }) => `${provider} ${model}`)).toEqual(expected)
   })
 
   test('has the weight, the order and the limit of each row', async () => {
-    const { models } = await imported(
+    const { models } = await importText(
       listOf(
         row('a/*', 'model: "openai/*", weight: 3, order: 1, max_parallel_requests: 7'),
         row('a/*', 'model: "groq/*", weight: 1, order: 2'),
@@ -299,9 +299,9 @@ describe('a wildcard', () => {
     ])
   })
 
-  test('has no price of its own, and a remark says what to do', async () => {
+  test('has no price of its own, and a remark gives advice', async () => {
     const prices = ', model_info: { input_cost_per_token: 1e-6, output_cost_per_token_above_200k_tokens: 2e-6 }'
-    const { remarks } = await imported(listOf(row('openai/*', 'model: "openai/*"', prices)))
+    const { remarks } = await importText(listOf(row('openai/*', 'model: "openai/*"', prices)))
     const of = remarks.filter(({ path }) => path.includes('model_info'))
     expect(of.map(({ what }) => what)).toEqual(['input_cost_per_token', 'output_cost_per_token_above_200k_tokens'])
     for (const { why, instead } of of)
@@ -310,8 +310,8 @@ describe('a wildcard', () => {
       )
   })
 
-  test('has models that fallbacks, aliases and keys name', async () => {
-    const { models, commands, remarks } = await imported(
+  test('creates the models that fallbacks, aliases and keys name', async () => {
+    const { models, commands, remarks } = await importText(
       `${listOf(row('openai/*', 'model: "openai/*"'), row('b', 'model: anthropic/claude-haiku-4-5'))}router_settings:
   fallbacks: [{ openai/gpt-5: [b] }, { b: [openai/gpt-4o] }]
   model_group_alias: { best: openai/gpt-5, small: openai/gpt-5-mini, none: openai/gpt-99 }
@@ -334,7 +334,7 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
     ['fallbacks: [{ b: ["openai/*"] }]', 'a fallback is one model, but a wildcard means several'],
   ])('with %s: %s', async (settings, why) => {
     const rows = listOf(row('openai/*', 'model: "openai/*"'), row('b', 'model: anthropic/claude-haiku-4-5'))
-    const { remarks } = await imported(`${rows}litellm_settings: { ${settings} }\n`)
+    const { remarks } = await importText(`${rows}litellm_settings: { ${settings} }\n`)
     expect(remarks.filter(({ kind }) => kind === 'lost')).toEqual([
       expect.objectContaining({ why, what: 'openai/*', instead: 'name one of its models' }),
     ])
@@ -344,7 +344,7 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
   test.each<[what: string, rows: readonly string[], when: string | undefined]>([
     ['of a vendor', [row('openai/*', `model: "openai/*"${limited}`)], 'model.id.startsWith("openai/")'],
     [
-      'with an end',
+      'with a suffix',
       [row('o/*-x', `model: "openai/*"${limited}`)],
       'model.id.startsWith("o/") && model.id.endsWith("-x")',
     ],
@@ -368,9 +368,9 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
       [row('groq/*', `model: "groq/*"${limited}`), row('groq/mine', `model: openai/gpt-4o${limited}`)],
       '(model.id == "groq/mine") || (model.id.startsWith("groq/"))',
     ],
-    ['that is an id with blanks', [row('my model', `model: openai/gpt-4o${limited}`)], 'model.id == "my-model"'],
+    ['that is an id with spaces', [row('my model', `model: openai/gpt-4o${limited}`)], 'model.id == "my-model"'],
   ])('%s: the limit holds for its models', async (_what, rows, when) => {
-    const { policies } = await imported(listOf(...rows))
+    const { policies } = await importText(listOf(...rows))
     const { steps } = policies['standard'] as { steps: { use: string; when?: string }[] }
     const limits = steps.filter(({ use }) => use === 'rate-limit')
     expect(limits).toEqual([expect.objectContaining({ with: { per: 'model', requests: '5 per minute' } })])
@@ -378,18 +378,18 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
   })
 
   test.each([
-    ['of a server of its own', 'ollama/*', 'ollama/*', /does not have this vendor/],
+    ['of a private server', 'ollama/*', 'ollama/*', /does not have this vendor/],
     ['with a * on one side', 'a', 'openai/*', /one \* in its name/],
-    ['that no model fits', 'a/*', 'openai/unheard-*', /no model of the catalog matches/],
-  ])('%s is not carried', async (_name, id, model, why) => {
-    const { models, remarks } = await imported(listOf(row(id, `model: "${model}"`), row('b', 'model: openai/gpt-4o')))
+    ['that matches no model', 'a/*', 'openai/unheard-*', /no model of the catalog matches/],
+  ])('%s is not converted', async (_name, id, model, why) => {
+    const { models, remarks } = await importText(listOf(row(id, `model: "${model}"`), row('b', 'model: openai/gpt-4o')))
     expect(Object.keys(models)).toEqual(['b'])
     expect(remarks).toContainEqual(expect.objectContaining({ kind: 'lost', why: expect.stringMatching(why) }))
   })
 })
 
-test('a model for speech and one for text on a server of its own have raw routes', async () => {
-  const { gateway } = await imported(
+test('models for speech, transcription and embeddings have raw routes', async () => {
+  const { gateway } = await importText(
     listOf(
       row('speech', 'model: openai/kokoro, api_base: "http://speaches:8000/v1"', ', model_info: { mode: audio }'),
       row('text', 'model: openai/faster-whisper-large, api_base: "http://speaches:8000/v1"'),
@@ -403,8 +403,8 @@ test('a model for speech and one for text on a server of its own have raw routes
   ])
 })
 
-test('an id with blanks has dashes, and its fallbacks and aliases find it', async () => {
-  const { models } = await imported(
+test('spaces in an id become dashes, also in fallbacks and aliases', async () => {
+  const { models } = await importText(
     `${listOf(row('my model', 'model: openai/gpt-4o'), row('b', 'model: openai/gpt-4o-mini'))}router_settings: { fallbacks: [{ b: [my model] }], model_group_alias: { c: my model } }\n`,
   )
   expect(models).toMatchObject({
@@ -413,8 +413,8 @@ test('an id with blanks has dashes, and its fallbacks and aliases find it', asyn
   })
 })
 
-test('values of the Helm chart have the file below proxy_config', async () => {
-  const { models, remarks } = await imported(
+test('in values of the Helm chart, the file is below proxy_config', async () => {
+  const { models, remarks } = await importText(
     'proxy_config:\n  model_list:\n    - { model_name: a, litellm_params: { model: gpt-4o } }\n',
   )
   expect(models).toMatchObject({ a: { price: 'auto' } })
@@ -433,7 +433,7 @@ router_settings: { retry_policy: { a: 1 }, enable_tag_filtering: true, routing_g
 general_settings: { master_key: sk-1, custom_auth: a, alerting: [slack], allowed_ips: [a], ui_username: a, key_management_system: a }
 `
 
-  test('have one line of each kind with a count, and twelve at most', async () => {
+  test('have one line for each kind with a count, and at most twelve lines', async () => {
     place.write(
       'source.yaml',
       listOf(...Array.from({ length: 30 }, (_, nth) => row(`m${nth}`, 'model: openai/gpt-4o'))) + settings,
@@ -452,7 +452,7 @@ general_settings: { master_key: sk-1, custom_auth: a, alerting: [slack], allowed
   })
 
   test('name the settings where too many kinds share a line', async () => {
-    const { remarks } = await imported(listOf(row('a', 'model: openai/gpt-4o')) + settings)
+    const { remarks } = await importText(listOf(row('a', 'model: openai/gpt-4o')) + settings)
     const text = summary(remarks, 'x.yaml', 'see --verbose')
     expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(12)
     for (const setting of ['custom_auth', 'retry_policy', 'alerting']) expect(text).toContain(setting)

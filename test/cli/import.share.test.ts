@@ -24,15 +24,15 @@ afterEach(() => place.remove())
 
 const read = (name: string) => parse(readFileSync(join(place.folder, 'out', name), 'utf8'))
 
-/** Imports a fixture with what is said and answers with what was written. */
-async function imported(name: string, ...options: readonly string[]) {
+/** Imports a fixture with options and returns the written files. */
+async function importFixture(name: string, ...options: readonly string[]) {
   const result = await tollgate('import', 'litellm', fixture(name), '--out', 'out', '--verbose', ...options)
   const report = readFileSync(join(place.folder, 'out/IMPORTED.md'), 'utf8')
   return { ...result, gateway: read('gateway.yaml'), policy: read('policies/standard.yaml'), report }
 }
 
-/** What `tollgate check` says of what was written, with something in every variable. */
-async function checked() {
+/** Runs `tollgate check` on the written files, with a sample value in each variable. */
+async function check() {
   const report = readFileSync(join(place.folder, 'out/IMPORTED.md'), 'utf8')
   const names = [...report.matchAll(/^- `([A-Z0-9_]+)`$/gm)].map(match => match[1]!)
   const { sampleAccount } = await import('../../src/cli/import-litellm/clouds.ts')
@@ -46,15 +46,15 @@ async function checked() {
   return place.tollgate(['check', 'out/gateway.yaml'], { env })
 }
 
-describe('what cannot be imported', () => {
+describe('sources that cannot be imported', () => {
   test.each<[name: string, text: string | null, sentence: string]>([
-    ['a file that is not there', null, 'source.yaml cannot be read: the file does not exist.'],
-    ['no YAML', 'model_list: [', 'source.yaml:1:14: this is not YAML'],
+    ['a missing file', null, 'source.yaml cannot be read: the file does not exist.'],
+    ['invalid YAML', 'model_list: [', 'source.yaml:1:14: this is not YAML'],
     ['no map', '- a\n', 'source.yaml:1:1: this is not a LiteLLM configuration: it is not a map'],
     ['nothing', '', 'source.yaml:1:1: this is not a LiteLLM configuration'],
     ['an endless alias', 'a: &a [*a]\n', 'nested too deeply'],
     ['no list of models', 'foo: 1\n', 'source.yaml:1: this is not a LiteLLM configuration with models: it has no list'],
-    ['a list of models that is none', '\nmodel_list: { a: 1 }\n', 'source.yaml:2: this is not a LiteLLM configuration'],
+    ['a map of models', '\nmodel_list: { a: 1 }\n', 'source.yaml:2: this is not a LiteLLM configuration'],
   ])('%s', async (_name, text, sentence) => {
     if (text !== null) place.write('source.yaml', text)
     const { code, out, err } = await tollgate('import', 'litellm', 'source.yaml', '--out', 'out')
@@ -63,15 +63,15 @@ describe('what cannot be imported', () => {
     expect(existsSync(join(place.folder, 'out'))).toBe(false)
   })
 
-  test('an empty list of models: what check says', async () => {
+  test('an empty list of models fails with the message of check', async () => {
     place.write('source.yaml', 'model_list: []\n')
     const { code, err } = await tollgate('import', 'litellm', 'source.yaml')
     expect(code).toBe(1)
     expect(err).toContain('no model is enabled')
   })
 
-  test('files that are there are left alone, all of them, unless --force says otherwise', async () => {
-    const first = await imported('teams')
+  test('existing files are not overwritten without --force', async () => {
+    const first = await importFixture('teams')
     expect(first.code, first.err).toBe(0)
     place.write('out/policies/standard.yaml', 'mine\n')
     const again = await tollgate('import', 'litellm', fixture('clouds'), '--out', 'out')
@@ -81,10 +81,10 @@ describe('what cannot be imported', () => {
     )
     expect(read('gateway.yaml').models).toHaveProperty('chat')
     expect(read('policies/standard.yaml')).toBe('mine')
-    expect((await imported('clouds', '--force')).gateway.models).toHaveProperty('nova')
+    expect((await importFixture('clouds', '--force')).gateway.models).toHaveProperty('nova')
   })
 
-  test('with a price list that is not one', async () => {
+  test('with an invalid price list', async () => {
     place.write('prices.json', '[1]')
     const { code, err } = await tollgate('import', 'litellm', fixture('bare'), '--catalog', 'prices.json')
     expect(code).toBe(1)
@@ -93,14 +93,14 @@ describe('what cannot be imported', () => {
 })
 
 test.each(['teams', 'clouds', 'providers', 'wild', 'settings'])('%s: the result passes the check', async name => {
-  const { code, err } = await imported(name, '--unpriced', 'free')
+  const { code, err } = await importFixture(name, '--unpriced', 'free')
   expect(code, err).toBe(0)
-  expect(await checked()).toMatchObject({ code: 0, out: expect.stringContaining('OK: ') })
+  expect(await check()).toMatchObject({ code: 0, out: expect.stringContaining('OK: ') })
 })
 
 describe('secrets', () => {
-  test('none that stands in the file is written or printed anywhere', async () => {
-    const { out, err, report } = await imported('providers')
+  test('no secret of the file is written or printed', async () => {
+    const { out, err, report } = await importFixture('providers')
     const everything = [out, err, report, readFileSync(join(place.folder, 'out/gateway.yaml'), 'utf8')].join('\n')
     expect(everything).not.toMatch(/inline|pass-in-url|query-secret/)
     const json = await tollgate('import', 'litellm', fixture('providers'), '--json')
@@ -110,8 +110,8 @@ describe('secrets', () => {
     )
   })
 
-  test('each becomes a variable, the same one the same variable', async () => {
-    const { gateway, err } = await imported('providers')
+  test('each secret becomes a variable, and equal secrets share one', async () => {
+    const { gateway, err } = await importFixture('providers')
     const providerOf = (model: string) => gateway.providers[gateway.models[model].targets[0].provider]
     const keyOf = (model: string) => providerOf(model).api_key
     expect([keyOf('b5'), keyOf('b6'), keyOf('b7'), keyOf('b8')]).toEqual([
@@ -161,8 +161,8 @@ describe('prices', () => {
     ['many', null],
   ])('%s as a whole number', (text, whole) => expect(wholeOf(text)).toBe(whole))
 
-  test('of several deployments customers pay the dearest part of each, and each target keeps its cost', async () => {
-    const { models } = (await imported('teams')).gateway
+  test('with several deployments the price has the highest rate of each unit, and each target keeps its cost', async () => {
+    const { models } = (await importFixture('teams')).gateway
     expect(models.chat.price).toEqual({ per: '1M tokens', input: '$2.75', cached_input: '$2.50', output: '$11' })
     expect(models.chat.targets[0].cost).toEqual({ per: '1M tokens', input: '$2.50', output: '$10' })
     expect(models.chat.targets[1].cost).toEqual({
@@ -180,8 +180,8 @@ describe('prices', () => {
     })
   })
 
-  test('without one in the file it is that of the catalog, with all sizes', async () => {
-    const { code, gateway, err } = await imported('bare')
+  test('a model without a price in the file has that of the catalog, with all sizes', async () => {
+    const { code, gateway, err } = await importFixture('bare')
     expect(code, err).toBe(0)
     expect(gateway.models['gpt-4o']).toEqual({
       targets: [
@@ -194,7 +194,7 @@ describe('prices', () => {
       targets: [{ provider: 'anthropic', model: 'claude-3-5-haiku' }],
       price: 'auto',
     })
-    expect(await checked()).toMatchObject({ code: 0 })
+    expect(await check()).toMatchObject({ code: 0 })
   })
 
   test.each([
@@ -212,7 +212,7 @@ describe('prices', () => {
     expect(result.err.includes('no model is enabled')).toBe(unpriced === 'disable')
   })
 
-  test('a list of the operator comes first, and gateway.yaml names it', async () => {
+  test('a list of the operator takes precedence, and gateway.yaml names it', async () => {
     const row = { litellm_provider: 'groq', mode: 'chat', input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 }
     place.write('prices.json', JSON.stringify({ 'groq/unheard-of': { ...row, max_input_tokens: 1000 } }))
     place.write('source.yaml', 'model_list: [{ model_name: a, litellm_params: { model: groq/unheard-of } }]\n')
@@ -225,7 +225,7 @@ describe('prices', () => {
 })
 
 test('weights, limits, fallbacks, aliases, timeouts and sizes', async () => {
-  const { gateway, policy } = await imported('teams')
+  const { gateway, policy } = await importFixture('teams')
   const { chat, careful } = gateway.models
   expect(chat.targets).toMatchObject([
     { provider: 'azure', model: 'chat-deployment', weight: 3, max_inflight: 12 },
@@ -265,14 +265,14 @@ test('weights, limits, fallbacks, aliases, timeouts and sizes', async () => {
 
 test.each<[name: string, rows: string[], weights: (number | undefined)[]]>([
   ['shares', ['weight: 0.9', 'weight: 0.1'], [9, undefined]],
-  ['more than fit', ['weight: 100000', 'weight: 50000', 'weight: 1'], [1000, 500, undefined]],
+  ['more than the maximum', ['weight: 100000', 'weight: 50000', 'weight: 1'], [1000, 500, undefined]],
   ['requests a minute', ['rpm: 600', 'rpm: 400'], [3, 2]],
   ['tokens a minute', ['tpm: 10', 'tpm: 1000'], [undefined, 100]],
-  ['of one only: none', ['weight: 3', 'rpm: 5'], [undefined, undefined]],
-  ['no number, and nothing', ['weight: much', 'weight: 0', 'weight: 3'], [undefined, undefined, undefined]],
+  ['of only one: none', ['weight: 3', 'rpm: 5'], [undefined, undefined]],
+  ['not a number, and empty', ['weight: much', 'weight: 0', 'weight: 3'], [undefined, undefined, undefined]],
 ])('weights: %s', (_name, rows, weights) => {
-  const row = (said: string, index: number) =>
-    `  - { model_name: a, litellm_params: { model: openai/m${index}, ${said}, input_cost_per_token: 1e-6 } }\n`
+  const row = (weight: string, index: number) =>
+    `  - { model_name: a, litellm_params: { model: openai/m${index}, ${weight}, input_cost_per_token: 1e-6 } }\n`
   const { gateway } = importLitellm(`model_list:\n${rows.map(row).join('')}`, 'x.yaml', {
     catalog,
     list: null,
@@ -282,7 +282,7 @@ test.each<[name: string, rows: string[], weights: (number | undefined)[]]>([
   expect(targets.map(({ weight }) => weight)).toEqual(weights)
 })
 
-test('a deployment without a price has that of the others', () => {
+test('a deployment without a price gets that of the others', () => {
   const row = (name: string, prices: string) =>
     `  - { model_name: a, litellm_params: { model: openai/${name}${prices} } }\n`
   const known = row('m1', ', input_cost_per_token: 1e-6, output_cost_per_token: 1e-6').replace(
@@ -304,7 +304,7 @@ test('a deployment without a price has that of the others', () => {
   )
 })
 
-/** Imports a text with prices for whoever says none. */
+/** Imports a text; models without a price are free. */
 function importText(text: string) {
   return importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'free' })
 }
@@ -317,32 +317,32 @@ const rowsOf = (name: string, many: number) =>
 
 describe('attempts', () => {
   test.each<
-    [name: string, targets: [a: number, b: number], settings: string, attempts: number | undefined, said: RegExp]
+    [name: string, targets: [a: number, b: number], settings: string, attempts: number | undefined, rule: RegExp]
   >([
-    ['nothing said, and enough', [1, 2], '', undefined, /^$/],
-    ['nothing said, and too few', [2, 3], '', 5, /^$/],
+    ['no setting, and the default is enough', [1, 2], '', undefined, /^$/],
+    ['no setting: the default is too low', [2, 3], '', 5, /^$/],
     ['too few retries', [2, 3], 'router_settings: { num_retries: 2 }', 5, /^attempts: 5, the targets of a$/],
     ['enough retries', [1, 2], 'litellm_settings: { num_retries: 4 }', 5, /^attempts: 5$/],
     ['no retries, but a fallback', [1, 1], 'router_settings: { num_retries: 0 }', 2, /^attempts: 2, the targets of a$/],
-    ['more than there may be', [1, 1], 'router_settings: { num_retries: 20 }', 10, /^attempts: 10, the maximum$/],
+    ['more than the maximum', [1, 1], 'router_settings: { num_retries: 20 }', 10, /^attempts: 10, the maximum$/],
     ['more targets than attempts', [6, 6], 'router_settings: { timeout: 5 }', 10, /^a: 12$/],
-    ['no number', [1, 1], 'router_settings: { num_retries: some }', undefined, /it is not a whole number/],
+    ['not a number', [1, 1], 'router_settings: { num_retries: some }', undefined, /it is not a whole number/],
     [
-      'said twice',
+      'set twice',
       [1, 1],
       'router_settings: { num_retries: 4 }\nlitellm_settings: { num_retries: 7 }',
       5,
       /same setting of router_settings/,
     ],
-  ])('%s', (_name, [a, b], settings, attempts, said) => {
+  ])('%s', (_name, [a, b], settings, attempts, rule) => {
     const alias = settings.includes('litellm_settings') ? settings : `${settings}\nlitellm_settings: {}`
     const text = `model_list:\n${rowsOf('a', a)}${rowsOf('b', b)}${alias.replace('litellm_settings: {', 'litellm_settings: { fallbacks: [{ a: [b] }], ')}\n`
     const { policies, remarks } = importText(text)
     const { steps } = policies['standard'] as { steps: unknown }
     const route = (steps as { use: string; with?: { attempts?: number } }[]).at(-1)!
     expect(route.with?.attempts).toBe(attempts)
-    const told = remarks.filter(({ path, why }) => /num_retries/.test(path) || /attempts at most/.test(why))
-    expect(told.map(({ why, what }) => what ?? why).find(text => said.test(text)) ?? '').toMatch(said)
+    const shown = remarks.filter(({ path, why }) => /num_retries/.test(path) || /attempts at most/.test(why))
+    expect(shown.map(({ why, what }) => what ?? why).find(text => rule.test(text)) ?? '').toMatch(rule)
   })
 })
 
@@ -351,13 +351,13 @@ describe('timeouts', () => {
   const both600 = { total: '600s', first_byte: '600s' }
   const whole = /even during a stream/
   const both = /applies to whole answers too/
-  test.each<[name: string, global: string, own: string, timeouts: Record<string, string> | undefined, said: RegExp[]]>([
+  test.each<[name: string, file: string, own: string, timeouts: Record<string, string> | undefined, rules: RegExp[]]>([
     ['none', '', '', undefined, []],
-    ['the whole is shorter than a stream may wait', '', 'timeout: 30, stream_timeout: 600', both600, [whole, longer]],
+    ['the total is below a stream’s wait', '', 'timeout: 30, stream_timeout: 600', both600, [whole, longer]],
     ['of the file and of the row', 'request_timeout: 600, stream_timeout: 600', 'timeout: 5', both600, [whole, longer]],
-    ['longer than the gateway has it', '', 'stream_timeout: 1800', { total: '1800s', first_byte: '1800s' }, [longer]],
-    ['a whole answer may take all of it', '', 'timeout: 600', both600, [whole]],
-    ['a short whole', 'request_timeout: 30', '', { total: '30s' }, [whole]],
+    ['above the gateway’s default', '', 'stream_timeout: 1800', { total: '1800s', first_byte: '1800s' }, [longer]],
+    ['a total alone', '', 'timeout: 600', both600, [whole]],
+    ['a short total', 'request_timeout: 30', '', { total: '30s' }, [whole]],
     ['a short wait', '', 'timeout: 300, stream_timeout: 0.5', { total: '300s', first_byte: '500ms' }, [whole, both]],
     [
       'out of bounds',
@@ -366,9 +366,9 @@ describe('timeouts', () => {
       undefined,
       [/from 1 ms to 24 h/, /from 1 ms to 24 h/],
     ],
-  ])('%s', (_name, global, own, timeouts, said) => {
+  ])('%s', (_name, file, own, timeouts, rules) => {
     const { gateway, remarks } = importText(
-      `model_list:\n  - { model_name: a, litellm_params: { model: openai/a${own === '' ? '' : `, ${own}`} } }\nlitellm_settings: { ${global} }\n`,
+      `model_list:\n  - { model_name: a, litellm_params: { model: openai/a${own === '' ? '' : `, ${own}`} } }\nlitellm_settings: { ${file} }\n`,
     )
     expect((gateway['providers'] as Record<string, object>)['openai']).toEqual({
       dialect: 'openai',
@@ -376,60 +376,65 @@ describe('timeouts', () => {
       api_key: '${OPENAI_API_KEY}',
       ...(timeouts && { timeouts }),
     })
-    const told = remarks.filter(({ path }) => path.endsWith('timeout'))
-    expect(told).toHaveLength(said.length)
-    for (const each of said) expect(told.map(({ why }) => why).join('\n')).toMatch(each)
+    const listed = remarks.filter(({ path }) => path.endsWith('timeout'))
+    expect(listed).toHaveLength(rules.length)
+    for (const each of rules) expect(listed.map(({ why }) => why).join('\n')).toMatch(each)
   })
 })
 
-describe('commands that are pasted into a shell', () => {
-  test.each<[name: string, models: string, options: string, said: RegExp]>([
+describe('commands to paste into a shell', () => {
+  test.each<[name: string, models: string, options: string, rule: RegExp]>([
     ['ids and aliases', '[a, "it\'s"]', " --models 'a,it'\\''s'", /^$/],
-    ['a word of LiteLLM beside one', '[a, all-team-models]', ' --models a', /means the models of a team/],
+    ['a special name of LiteLLM beside one', '[a, all-team-models]', ' --models a', /means the models of a team/],
     ['all', '[a, all-proxy-models]', '', /without --models can use all public models/],
-    ['nothing that was carried', '["openai/*", "a; rm -rf ."]', ' --models MODELS', /a; rm -rf \./],
+    ['no converted model', '["openai/*", "a; rm -rf ."]', ' --models MODELS', /a; rm -rf \./],
     ['none', '[no-default-models]', ' --models MODELS', /means no model/],
-    ['no list', 'a', '', /must be a list/],
-  ])('%s', (_name, models, options, said) => {
+    ['not a list', 'a', '', /must be a list/],
+  ])('%s', (_name, models, options, rule) => {
     const { commands, remarks } = importText(
       `${modelA}router_settings: { model_group_alias: { "it's": a } }\nlitellm_settings: { default_key_generate_params: { models: ${models} } }\n`,
     )
     expect(commands[1]).toBe(`key create --account TEAM --name NAME${options}`)
-    const told = remarks.filter(({ path }) => path.includes('generate_params'))
-    expect(told.map(({ why, what }) => `${why} ${what ?? ''}`).join('\n')).toMatch(said)
+    const listed = remarks.filter(({ path }) => path.includes('generate_params'))
+    expect(listed.map(({ why, what }) => `${why} ${what ?? ''}`).join('\n')).toMatch(rule)
   })
 
-  test('the folder too', async () => {
+  test('the folder is quoted too', async () => {
     const { err } = await tollgate('import', 'litellm', fixture('teams'), '--out', "o'ut; x")
     expect(err).toContain("account create TEAM --credit DOLLARS -c 'o'\\''ut; x/gateway.yaml'\n")
   })
 })
 
-describe('nothing is dropped without a word', () => {
+describe('each dropped setting has a remark', () => {
   test.each<[what: string, rest: string, path: string, why: RegExp]>([
     [
-      'a text for a list',
+      'a string instead of a list',
       'router_settings: { fallbacks: [{ a: b }] }',
       'router_settings.fallbacks[0].a',
       /are a list of/,
     ],
-    ['a text for a map', 'general_settings: x', 'general_settings', /must be a map/],
-    ['a list for a text', 'router_settings: { num_retries: [1] }', 'router_settings.num_retries', /must be a text/],
-    ['no credential', 'credential_list: [5]', 'credential_list[0]', /is a map/],
+    ['a string instead of a map', 'general_settings: x', 'general_settings', /must be a map/],
     [
-      'half a one',
+      'a list instead of a string',
+      'router_settings: { num_retries: [1] }',
+      'router_settings.num_retries',
+      /must be a text/,
+    ],
+    ['a credential that is a number', 'credential_list: [5]', 'credential_list[0]', /is a map/],
+    [
+      'an incomplete credential',
       'credential_list: [{ credential_name: x }]',
       'credential_list[0]',
       /needs credential_name and a map/,
     ],
     [
-      'of two of a name the first',
+      'a duplicate name',
       'credential_list: [&c { credential_name: x, credential_values: { api_base: y } }, *c]',
       'credential_list[1].credential_name',
       /duplicated: this one counts/,
     ],
     [
-      'beside an alias',
+      'a setting beside an alias',
       'router_settings: { model_group_alias: { b: { model: a, more: 1 } } }',
       'router_settings.model_group_alias.b.more',
       /the setting is unknown/,
@@ -439,17 +444,17 @@ describe('nothing is dropped without a word', () => {
     expect(remarks).toContainEqual(expect.objectContaining({ path, why: expect.stringMatching(why) }))
   })
 
-  test('of settings that files have, few are unknown', async () => {
-    const { err } = await imported('wild', '--unpriced', 'free')
+  test('few settings of real files are unknown', async () => {
+    const { err } = await importFixture('wild', '--unpriced', 'free')
     expect(err.match(/\w+(?=\): the setting is unknown to the importer)/g)).toEqual(['more'])
-    const settings = await imported('settings', '--force')
+    const settings = await importFixture('settings', '--force')
     expect(settings.err).toMatch(/general_settings\.fail_closed_budget_enforcement: no request is sent before its hold/)
     expect(settings.err).not.toContain('unknown to the importer')
   })
 })
 
-test('what files have beside the usual', async () => {
-  const { gateway, err } = await imported('wild', '--unpriced', 'free')
+test('rare settings of real files', async () => {
+  const { gateway, err } = await importFixture('wild', '--unpriced', 'free')
   const { providers, models } = gateway
   const modelOf = (id: string) => models[id].targets[0].model
   const providerOf = (id: string) => providers[models[id].targets[0].provider]
@@ -475,12 +480,12 @@ test('what files have beside the usual', async () => {
   })
   expect(models.dear).toMatchObject({ price: 'free', context: 131_072, max_output: 4096 })
   expect(models.small).toMatchObject({ context: 2000, aliases: ["it's", 'fine'] })
-  for (const id of ['nobody', 'empty', 'named', 'embed', 'voice', 'with space']) expect(models).not.toHaveProperty(id)
+  for (const id of ['unused', 'empty', 'named', 'embed', 'voice', 'with space']) expect(models).not.toHaveProperty(id)
   expect(err).not.toContain('UNUSED_KEY')
 })
 
-test('a secret in the file never gets a name that another provider has its key from', async () => {
-  const { providers, models } = (await imported('wild', '--unpriced', 'free')).gateway
+test('the variable of a secret never has the name of another provider’s variable', async () => {
+  const { providers, models } = (await importFixture('wild', '--unpriced', 'free')).gateway
   const providerOf = (id: string) => providers[models[id].targets[0].provider]
   expect([providerOf('first').api_key, providerOf('plain').api_key]).toEqual([
     '${OPENAI_API_KEY_2}',
@@ -489,7 +494,7 @@ test('a secret in the file never gets a name that another provider has its key f
   expect(providerOf('sonnet').service_account).not.toBe(providerOf('flash').service_account)
 })
 
-test('headers that a provider cannot have, and a key in the header of its dialect', () => {
+test('forbidden headers are dropped, and a key in the header of the dialect is kept', () => {
   const { gateway, remarks } = importText(`model_list:
   - { model_name: a, litellm_params: { model: anthropic/a, api_key: sk-1, headers: { Via: a, Accept: b, X-Api-Key: c } } }
 `)
@@ -501,7 +506,7 @@ test('headers that a provider cannot have, and a key in the header of its dialec
   expect(remarks.filter(({ path }) => /headers\.(Via|Accept)$/.test(path))).toHaveLength(2)
 })
 
-test('every setting is in some list, whatever it says', () => {
+test('every setting has a remark, even with an unusable value', () => {
   const { remarks } = importText(`model_list:
   - { model_name: a, litellm_params: { model: openai/a, max_tokens: 9999999, extra_headers: { x-list: [1] } }, model_info: { base_model: b } }
 router_settings: { num_retries: 1, timeout: 5, stream_timeout: 6 }
@@ -532,15 +537,15 @@ credential_list: [{ credential_name: unused, credential_values: { api_key: sk-2 
   )
 })
 
-test('what clients and operators notice first: the address, /v1 and the master key', async () => {
-  const { err } = await imported('teams')
+test('the changes that are noticed first are listed: the address, /v1 and the master key', async () => {
+  const { err } = await importFixture('teams')
   expect(err).toContain('teams.yaml:2: the gateway listens on 127.0.0.1:4000 only, and its paths begin with /v1')
   expect(err).toMatch(/master_key: .* admin: 127\.0\.0\.1:8082 and token create/)
   for (const command of ['check', 'account create TEAM', 'serve']) expect(err).toContain(`tollgate ${command}`)
 })
 
-test('the variables stand in .env.example, without values', async () => {
-  const { err } = await imported('providers')
+test('.env.example lists the variables without values', async () => {
+  const { err } = await importFixture('providers')
   const [head, ...lines] = readFileSync(join(place.folder, 'out/.env.example'), 'utf8').trimEnd().split('\n')
   expect(head).toMatch(/^# Converted from providers\.yaml\. Copy this file to \.env/)
   expect(lines).toContain('OPENAI_API_KEY_2=')
@@ -551,7 +556,7 @@ test('the variables stand in .env.example, without values', async () => {
 })
 
 test('clouds: addresses, credentials and regions', async () => {
-  const { providers, models } = (await imported('clouds')).gateway
+  const { providers, models } = (await importFixture('clouds')).gateway
   const providerOf = (model: string) => providers[models[model].targets[0].provider]
   expect(providerOf('claude-aws')).toEqual({
     dialect: 'bedrock',
@@ -582,8 +587,8 @@ test('clouds: addresses, credentials and regions', async () => {
   expect(models).not.toHaveProperty('llama-vertex')
 })
 
-test('what could not be carried is listed with its line, why, and what to do instead', async () => {
-  const { err, report } = await imported('teams')
+test('each lost setting is listed with its line, the reason and an alternative', async () => {
+  const { err, report } = await importFixture('teams')
   for (const text of [err, report]) {
     expect(text).toContain(
       'teams.yaml:51 router_settings.fallbacks[0].chat[1] (missing): a fallback has no model; add it as a later target',
@@ -600,8 +605,8 @@ test('what could not be carried is listed with its line, why, and what to do ins
   }
 })
 
-test('nothing disappears without a word: models, providers, modes and keys that are not known', async () => {
-  const { err, gateway } = await imported('providers')
+test('unknown models, providers, modes and keys are reported', async () => {
+  const { err, gateway } = await importFixture('providers')
   expect(err).toMatch(
     /providers\.yaml:20 model_list\[17\]\S* \(sagemaker\/endpoint\): the provider is unknown to the importer/,
   )
@@ -615,7 +620,7 @@ test('nothing disappears without a word: models, providers, modes and keys that 
   expect(gateway.models.a5.reasoning).toBe(true)
 })
 
-test('every row of the source ends in a model or in a remark', () => {
+test('every row of the source becomes a model or a remark', () => {
   const rows = [...MAKERS.keys()].map(
     prefix =>
       `  - { model_name: ${prefix}, litellm_params: { model: ${prefix}/name, strange: 1, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } }\n`,
@@ -632,7 +637,7 @@ test('every row of the source ends in a model or in a remark', () => {
 })
 
 test.each(['teams', 'clouds', 'providers', 'bare', 'wild'])(
-  '%s: damaged in any line it is imported or refused, and gives no secret away',
+  '%s: with any line damaged, it is imported or refused, and no secret leaks',
   name => {
     const lines = readFileSync(fixture(name), 'utf8').split('\n')
     const damages: ((line: string) => string)[] = [
@@ -644,17 +649,17 @@ test.each(['teams', 'clouds', 'providers', 'bare', 'wild'])(
     ]
     let read = 0
     for (const [index, line] of lines.entries()) {
-      // Each damage meets each line in full, and some of them else.
+      // All damages to each line in a full run, some of them otherwise.
       for (const damage of damages.filter((_, turn) => (turn + index) % shareOf(damages.length) === 0)) {
         const text = lines.with(index, damage(line)).join('\n')
         try {
           const imported = importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'disable' })
-          const said = JSON.stringify([
+          const written = JSON.stringify([
             ...filesOf(imported, 'x.yaml', imported.commands),
             listOf(imported.remarks, 'x.yaml'),
             summary(imported.remarks, 'x.yaml', ''),
           ])
-          expect(said).not.toMatch(/inline-(header-)?secret|pass-in-url|query-secret/)
+          expect(written).not.toMatch(/inline-(header-)?secret|pass-in-url|query-secret/)
           read++
         } catch (error) {
           expect(error).toBeInstanceOf(UnreadableYaml)
@@ -666,7 +671,7 @@ test.each(['teams', 'clouds', 'providers', 'bare', 'wild'])(
   },
 )
 
-test('without --out the files go to stdout and the list to stderr; --json has both', async () => {
+test('without --out the files are printed to stdout and the list to stderr; --json has both', async () => {
   const { code, out, err } = await tollgate('import', 'litellm', fixture('teams'))
   expect(code).toBe(0)
   const [, gateway, policy] = out.split(/^# --- .*$/m)

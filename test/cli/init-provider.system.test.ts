@@ -1,4 +1,4 @@
-/** From an empty folder to an answer of a real provider, as processes: a provider that follows a script is in its place. */
+/** From an empty folder to the answer of a provider, as processes. A scripted provider takes the place of a real one. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -28,7 +28,7 @@ beforeEach(async () => {
   started = performance.now()
 })
 
-/** Step 1 and 2: writes the gateway and the key. Then the test alone gives it free ports and the scripted provider. */
+/** Steps 1 and 2: writes the gateway and the key. Then sets free ports and the scripted provider, as only a test does. */
 async function prepare(): Promise<void> {
   expect(await tollgate(['init', '--provider', 'openai'], { cwd: folder })).toMatchObject({ code: 0, stderr: '' })
   appendFileSync(join(folder, '.env'), `OPENAI_API_KEY=${KEY}\n`)
@@ -37,7 +37,7 @@ async function prepare(): Promise<void> {
   writeFileSync(file, text.replace('https://api.openai.com/v1', provider.baseUrl))
 }
 
-/** Streams a completion with the official library, and answers with its price in nano-dollars by the price list. */
+/** Streams a completion with the official library and returns its list price in nano-dollars. */
 async function complete(baseURL: string, apiKey: string): Promise<bigint> {
   const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 })
   const chunks = await client.chat.completions.create({
@@ -73,9 +73,9 @@ async function balance(account: string): Promise<bigint> {
 
 const WITHOUT_SCRIPT = NOT_ON_LINUX ?? without('script', 'bsdutils')
 
-/** Runs a command that has a terminal for stdin and stdout. */
+/** Runs a command with a terminal as stdin and stdout. */
 function atTerminal(command: string) {
-  // A shell that stays would get Ctrl-C too: dash then ends with 130 whatever the command answers.
+  // Without exec, the shell would get Ctrl-C too: dash then exits with 130 whatever the command returns.
   const line = `exec '${process.execPath}' '${join(ROOT, 'src/cli/tollgate.js')}' ${command}`
   const env = { ...process.env, OPENAI_API_KEY: undefined }
   const child = spawn('script', ['-qefc', line, '/dev/null'], { cwd: folder, env })
@@ -88,7 +88,7 @@ function atTerminal(command: string) {
     code,
     out: () => out,
     type: (keys: string) => child.stdin.write(keys),
-    /** Rejects when the command ends before. */
+    /** Rejects if the command ends before a match. */
     until: (pattern: RegExp) =>
       new Promise<RegExpExecArray>((resolve, reject) => {
         child.stdout.on('data', () => {
@@ -104,8 +104,8 @@ const FIVE = 5_000_000_000n
 const report = (steps: string) =>
   console.log(`an empty folder to a charged answer: ${steps}, ${((performance.now() - started) / 1000).toFixed(1)} s`)
 
-describe('init, a key in .env and serve lead to a streamed answer that is charged at the list price', () => {
-  testWith(WITHOUT_SCRIPT, 'at a terminal: with the key that serve prints', async () => {
+describe('init, a key in .env and serve: a streamed answer is charged at the list price', () => {
+  testWith(WITHOUT_SCRIPT, 'at a terminal, with the key that serve prints', async () => {
     await prepare()
     const terminal = atTerminal('serve')
     onTestFinished(async () => {
@@ -122,7 +122,7 @@ describe('init, a key in .env and serve lead to a streamed answer that is charge
     expect(terminal.out()).not.toContain(KEY)
   })
 
-  test('without a terminal: with two commands for an account and a key', async () => {
+  test('without a terminal, with two commands for an account and a key', async () => {
     await prepare()
     const gateway = await startGateway({ yaml: readFileSync(join(folder, 'gateway.yaml'), 'utf8'), dir: folder })
     const { accountId, key } = await createAccount(gateway, { credit: 5 })

@@ -23,7 +23,7 @@ const files = () =>
     .map(each => join(each.parentPath, each.name).slice(folder.length + 1))
     .sort()
 
-/** Values that pass the checks. */
+/** Sample values that pass the checks. */
 const SAMPLES: readonly (readonly [RegExp, string])[] = [
   [/_PRICE$/, '$1.25'],
   [/_BASE_URL$/, 'https://sample.example.com/v1'],
@@ -32,7 +32,7 @@ const SAMPLES: readonly (readonly [RegExp, string])[] = [
   [/^AZURE_.*MODEL$/, 'gpt-4o-mini'],
 ]
 
-/** Does what a person does after `init`: each variable of `.env.example` gets a value in `.env`. */
+/** Writes `.env` with a value for each variable of `.env.example`, as a person does after `init`. */
 function fillIn(): void {
   const names = existsSync(join(folder, '.env.example')) ? [...read('.env.example').matchAll(/^(\w+)=$/gm)] : []
   const lines = names.map(([, name]) => `${name}=${SAMPLES.find(([of]) => of.test(name!))?.[1] ?? 'sample'}\n`)
@@ -40,7 +40,7 @@ function fillIn(): void {
   if (read('gateway.yaml').includes(SERVICE_ACCOUNT)) put(SERVICE_ACCOUNT, sampleAccount())
 }
 
-describe('what is written passes check when its variables have values', () => {
+describe('the written files pass check when their variables have values', () => {
   test.each(VENDORS.map(({ name }) => name))('%s', async name => {
     expect(await init('--provider', name)).toMatchObject({ code: 0, err: '' })
     fillIn()
@@ -52,14 +52,14 @@ describe('what is written passes check when its variables have values', () => {
     expect(notes).toEqual([])
   })
 
-  test('all of them in one gateway', async () => {
+  test('all providers in one gateway', async () => {
     expect(await init('--provider', VENDORS.map(({ name }) => name).join(','))).toMatchObject({ code: 0, err: '' })
     fillIn()
     expect(await runCommand(folder, ['check'])).toMatchObject({ code: 0, err: '' })
   })
 })
 
-test.each(['openai', 'openai,ollama'])('of %s, check reports the missing variables alone', async names => {
+test.each(['openai', 'openai,ollama'])('for %s, check reports only the missing variables', async names => {
   await init('--provider', names)
   const { code, out } = await runCommand(folder, ['check'])
   expect(code).toBe(1)
@@ -90,18 +90,18 @@ describe('the files', () => {
     ['gemini', ['gemini-*']],
     ['ollama', ['chat']],
     ['openai,anthropic,vllm', ['openai/*', 'anthropic/*', 'vllm/chat']],
-  ])('of %s name the models %j', async (names, ids) => {
+  ])('of %s have the models %j', async (names, ids) => {
     await init('--provider', names)
     expect(Object.keys((parse(read('gateway.yaml')) as { models: object }).models)).toEqual(ids)
   })
 
-  test('let no stranger register', async () => {
+  test('do not allow registration', async () => {
     await init('--provider', 'openai')
     expect(parse(read('gateway.yaml'))).not.toHaveProperty('registration')
   })
 })
 
-test('the values of variables are neither printed nor copied, and those that are set need no step', async () => {
+test('values of variables are neither printed nor copied, and a set variable needs no step', async () => {
   put('.env', 'GROQ_API_KEY=gsk-in-the-file\nMISTRAL_API_KEY=\n')
   const args = ['init', '--provider', 'openai,groq,mistral']
   const { out, err } = await runCommand(folder, args, { env: { OPENAI_API_KEY: 'sk-in-the-environment' } })
@@ -111,7 +111,7 @@ test('the values of variables are neither printed nor copied, and those that are
   for (const text of texts) expect(text).not.toMatch(/gsk-in|sk-in/)
 })
 
-test.each(['.env.example', 'gateway.yaml'])('nothing is written where there is %s already', async name => {
+test.each(['.env.example', 'gateway.yaml'])('nothing is written if %s exists', async name => {
   put(name, 'mine\n')
   expect(await init('--provider', 'openai')).toMatchObject({
     code: 1,
@@ -130,8 +130,8 @@ test.each([
 })
 
 describe('at a terminal', () => {
-  /** Runs init with a person who types these lines. */
-  async function asked(lines: readonly string[], env = {}): Promise<Result & { questions: number }> {
+  /** Runs init at a terminal where a person types these lines. */
+  async function runInit(lines: readonly string[], env = {}): Promise<Result & { questions: number }> {
     const left = [...lines]
     const ask = async () => left.shift()!
     return { ...(await runCommand(folder, ['init'], { ask, env })), questions: lines.length - left.length }
@@ -144,12 +144,12 @@ describe('at a terminal', () => {
     ['both', '13,lm-studio', ['ollama', 'lm-studio']],
     ['nothing', '', ['demo']],
   ])('the answer may have %s', async (_, answer, expected) => {
-    expect(await asked([answer])).toMatchObject({ code: 0, questions: 1 })
+    expect(await runInit([answer])).toMatchObject({ code: 0, questions: 1 })
     expect(providers()).toEqual(expected)
   })
 
-  test('a wrong answer is explained, and the question comes again', async () => {
-    const { out, code, questions } = await asked(['99', 'openia', '1'])
+  test('a wrong answer is explained, and the question is repeated', async () => {
+    const { out, code, questions } = await runInit(['99', 'openia', '1'])
     expect({ code, questions }).toEqual({ code: 0, questions: 3 })
     expect(out).toContain('The provider "99" is unknown.')
     expect(out).toContain('Did you mean "openai"?')
@@ -157,15 +157,15 @@ describe('at a terminal', () => {
   })
 
   test('the list marks the providers whose key is set', async () => {
-    const { out } = await asked(['1'], { ANTHROPIC_API_KEY: 'sk-ant-secret' })
+    const { out } = await runInit(['1'], { ANTHROPIC_API_KEY: 'sk-ant-secret' })
     expect(out).toContain('  Anthropic (ANTHROPIC_API_KEY is set)\n')
     expect(out.match(/ is set/g)).toHaveLength(1)
     expect(out).not.toContain('sk-ant-secret')
   })
 
-  test('where gateway.yaml is there already, no question is asked', async () => {
+  test('if gateway.yaml exists, no question is asked', async () => {
     put('gateway.yaml', 'mine\n')
-    expect(await asked(['1'])).toMatchObject({ code: 1, questions: 0 })
+    expect(await runInit(['1'])).toMatchObject({ code: 1, questions: 0 })
   })
 })
 

@@ -39,7 +39,7 @@ const put = (name: string, text = 'mine\n') => {
 
 describe('nothing is written', () => {
   const SHARED = ['.tollgate/schema.json', '.gitignore', 'tsconfig.json']
-  test.each(WRITTEN.filter(name => !SHARED.includes(name)))('where there is %s already', async name => {
+  test.each(WRITTEN.filter(name => !SHARED.includes(name)))('if %s exists', async name => {
     put(name)
     const { code, out, err } = await runCommand(folder, ['init'])
     expect({ code, out }).toEqual({ code: 1, out: '' })
@@ -50,7 +50,7 @@ describe('nothing is written', () => {
     expect(read(name)).toBe('mine\n')
   })
 
-  test('where there are several: all are named', async () => {
+  test('if several files exist: all are named', async () => {
     for (const name of ['gateway.yaml', 'plugins/package.json']) put(`gate/${name}`)
     const { code, err } = await runCommand(folder, ['init', 'gate'])
     expect(code).toBe(1)
@@ -59,7 +59,7 @@ describe('nothing is written', () => {
     )
   })
 
-  test('what a repository often has is kept, and .gitignore gets the lines that are missing', async () => {
+  test('common files of a repository are kept, and .gitignore gets the missing lines', async () => {
     put('.gitignore', 'dist\nnode_modules/')
     put('tsconfig.json')
     expect((await runCommand(folder, ['init'])).code).toBe(0)
@@ -70,14 +70,14 @@ describe('nothing is written', () => {
     expect(lines.filter(line => line === 'node_modules/')).toHaveLength(1)
   })
 
-  test('where a file stands in the place of a folder', async () => {
+  test('if a file has the name of the folder', async () => {
     put('gate')
     const { code, err } = await runCommand(folder, ['init', 'gate/inner'])
     expect(code).toBe(1)
     expect(err).toBe(`error: The folder ${join(folder, 'gate/inner')} cannot be created: ENOTDIR\n`)
   })
 
-  // Node's own mkdir, recursive, never comes back from there.
+  // Node's recursive mkdir never returns for these folders.
   describeWith(NOT_ON_LINUX, 'where the system makes no folder', () => {
     test.each([
       ['init', ['init', '/proc/gate/inner']],
@@ -111,14 +111,14 @@ describe('into an empty folder', () => {
     expect(await runCommand(folder, ['check', '--strict', ...config])).toMatchObject({ code: 0, err: '' })
   })
 
-  test('an earlier schema is made again', async () => {
+  test('an earlier schema is replaced', async () => {
     put('.tollgate/schema.json', '{}')
     expect(await runCommand(folder, ['init'])).toMatchObject({ code: 0, err: '' })
     expect(read('.tollgate/schema.json').length).toBeGreaterThan(10_000)
   })
 })
 
-describe('what is written', () => {
+describe('the written files', () => {
   let written: string
   beforeAll(async () => {
     written = mkdtempSync(join(tmpdir(), 'tollgate-init-'))
@@ -128,7 +128,7 @@ describe('what is written', () => {
   beforeEach(() => cpSync(written, folder, { recursive: true }))
 
   test.each(['gateway.yaml', 'policies/standard.yaml', 'policies/standard.test.yaml'])(
-    '%s leads an editor to a schema that is there and knows the plugin',
+    '%s refers editors to an existing schema that includes the plugin',
     name => {
       const [, path] = /^# yaml-language-server: \$schema=(\S+)\n/.exec(read(name)) ?? []
       const schema = readFileSync(join(folder, dirname(name), path!), 'utf8')
@@ -136,7 +136,7 @@ describe('what is written', () => {
     },
   )
 
-  test('the policy tests notice when the setting of the plugin changes', async () => {
+  test('the policy tests fail when the setting of the plugin changes', async () => {
     put('policies/standard.yaml', read('policies/standard.yaml').replace('most: 50', 'most: 51'))
     const { code, out } = await runCommand(folder, ['test'])
     expect(code).toBe(1)
@@ -144,12 +144,12 @@ describe('what is written', () => {
     expect(out).toContain('18 tests passed, 1 failed')
   })
 
-  test('names neither the checkout nor a file that is not there', () => {
+  test('name neither the checkout nor a missing file', () => {
     for (const name of WRITTEN) expect(read(name), name).not.toContain(ROOT)
     expect(read('gateway.yaml')).not.toContain('src/')
   })
 
-  test('the workflow runs commands that there are', async () => {
+  test('the workflow runs existing commands', async () => {
     const { jobs } = parse(read('.github/workflows/policies.yaml')) as Workflow
     const lines = jobs.policies.steps.flatMap(({ run }) => (run ? [run] : []))
     expect(lines).toEqual(['npm ci', expect.any(String), expect.any(String), 'node --test'])
@@ -160,12 +160,12 @@ describe('what is written', () => {
     }
   })
 
-  test('tsconfig.json is the one that plugins/README.md shows', () => {
+  test('tsconfig.json is the one in plugins/README.md', () => {
     const [sample] = samplesOf('plugins/README.md').filter(({ language }) => language === 'json')
     expect(JSON.parse(read('tsconfig.json'))).toEqual(JSON.parse(sample!.text))
   })
 
-  test('git leaves the store and its secret out', () => {
+  test('git ignores the store and its secret', () => {
     expect(read('.gitignore').split('\n')).toEqual(expect.arrayContaining(['.tollgate/', 'node_modules/', '.env']))
   })
 })
@@ -174,12 +174,12 @@ test.each([
   ['installed beside it', 'node_modules/tollgate/package.json', false],
   ['installed above it', '../node_modules/tollgate/package.json', false],
   ['missing', '', true],
-])('whether the workflow finds the package is said: %s', async (_, name, isSaid) => {
+])('the output warns of a workflow without the package: %s', async (_, name, isWarned) => {
   if (name !== '') put(join('gate', name), '{}')
   const { code, out } = await runCommand(folder, ['init', 'gate'])
   expect(code).toBe(0)
-  expect(out.includes('need the package')).toBe(isSaid)
-  expect(out.includes('PACKAGE is tollgate-VERSION.tgz, which npm pack creates')).toBe(isSaid)
+  expect(out.includes('need the package')).toBe(isWarned)
+  expect(out.includes('PACKAGE is tollgate-VERSION.tgz, which npm pack creates')).toBe(isWarned)
 })
 
 test('its help has examples', async () => {

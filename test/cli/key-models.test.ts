@@ -1,14 +1,14 @@
-/** Keys for some models beside a gateway that runs: it knows its models, and the shell need not have its variables. */
+/** Keys for some models, beside a running gateway: it checks the models, so the shell does not need its variables. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { serve } from '../../src/main.ts'
 import { CONFIGURATION, makePlace, STANDARD_POLICY } from './helpers.ts'
 
-/** A provider whose credential only the gateway's environment has. */
+/** A provider whose credential is only in the gateway's environment. */
 const FAR = '  far: { dialect: openai, base_url: "https://api.example.com/v1", api_keys: ["${FAR_KEY}"] }'
 
-test('the running gateway says what models there are', async () => {
+test('the running gateway checks the models of a key', async () => {
   const place = makePlace(CONFIGURATION.replace('providers:\n', `providers:\n${FAR}\n`))
   mkdirSync(join(place.folder, 'policies'))
   place.write('policies/standard.yaml', STANDARD_POLICY)
@@ -29,7 +29,7 @@ test('the running gateway says what models there are', async () => {
     expect(await place.tollgate([...update, 'demo-smal'], shell)).toMatchObject({ code: 1, out: '' })
     expect(await place.tollgate([...update, 'demo-small'], shell)).toMatchObject({ code: 0, err: '' })
 
-    // What only the file says is not served yet.
+    // A model that is only in the file is not served yet.
     place.write('gateway.yaml', CONFIGURATION.replaceAll('demo-small:', 'demo-later:'))
     expect(await create('demo-later')).toMatchObject({ code: 1, out: '' })
   } finally {

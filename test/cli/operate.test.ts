@@ -1,4 +1,4 @@
-/** The commands for people and money, against a real database: alone, and beside a gateway that owns it. */
+/** The commands for accounts, keys and money on a real database: alone, and beside a gateway that owns it. */
 
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -27,11 +27,11 @@ afterEach(async () => {
   place.remove()
 })
 
-describe('what ends with a sentence', () => {
+describe('failures with an error message', () => {
   test.each([
     { options: [], hints: [expect.stringMatching(/^To try again, add --reference cli-\S+: a reference/)] },
     { options: ['--reference', 'invoice-1'], hints: [] },
-  ])('credit of which nobody knows whether it was given ($options)', async ({ options, hints }) => {
+  ])('credit with an unknown outcome ($options)', async ({ options, hints }) => {
     const deaf = createServer(socket => socket.once('data', () => socket.destroy()))
     mkdirSync(dirname(place.database), { recursive: true })
     await new Promise<void>(resolve => deaf.listen(place.database.replace('.db', '.sock'), resolve))
@@ -42,20 +42,20 @@ describe('what ends with a sentence', () => {
     expect(err.split('\n').filter(line => line.includes('--reference'))).toEqual(hints)
   })
 
-  test('a configuration that is not there', async () => {
+  test('a missing configuration', async () => {
     const { code, err } = await place.tollgate(['account', 'list', '-c', 'other.yaml'])
     expect(code).toBe(1)
     expect(err).toContain('The configuration other.yaml cannot be read: the file does not exist.')
   })
 
-  test('a configuration that is no YAML: the place is shown', async () => {
+  test('a configuration that is not YAML: the place is shown', async () => {
     place.write('gateway.yaml', 'version: 1\nstore: [\n')
     const { code, err } = await place.tollgate(['account', 'list'])
     expect(code).toBe(1)
     expect(err).toMatch(/gateway\.yaml:\d+:\d+: /)
   })
 
-  test('an address of a store that no start would take', async () => {
+  test('an invalid store address', async () => {
     place.write('gateway.yaml', 'version: 1\nstore: postgres://u@h,i/d\n')
     const { code, err } = await place.tollgate(['account', 'list'])
     expect(code).toBe(1)
@@ -69,7 +69,7 @@ describe('what ends with a sentence', () => {
     expect(err).toContain('no gateway runs here. Start it (tollgate serve)')
   })
 
-  test('a store that somebody has locked and who does not answer: who, and for how long', async () => {
+  test('a store locked by a process that does not respond: the message has its pid and the age of the lock', async () => {
     const lock = await takeLock(place.database, clock)
     cleanups.push(() => lock.release())
     const { code, err } = await place.tollgate(['account', 'list'])
@@ -86,7 +86,7 @@ describe('what ends with a sentence', () => {
     expect(err).not.toContain('unexpected')
   })
 
-  test('a secret that the environment does not have: only when it is needed', async () => {
+  test('an unset secret fails only when it is needed', async () => {
     place.write('gateway.yaml', 'version: 1\nsecret: ${TOLLGATE_SECRET}\nstore: sqlite:./data/tollgate.db\n')
     const alone = await place.tollgate(['account', 'list'])
     expect(alone.code).toBe(1)
@@ -97,13 +97,13 @@ describe('what ends with a sentence', () => {
     expect(await place.tollgate(['account', 'list'])).toMatchObject({ code: 0 })
   })
 
-  test('what the store refuses', async () => {
+  test('requests that the store refuses', async () => {
     await place.json('account.create', 'acme')
     const twice = await place.tollgate(['account', 'create', 'acme'])
     expect(twice).toMatchObject({ code: 1, out: '' })
     expect(twice.err).toBe('error: The name "acme" is taken by another account. Choose another name.\n')
-    const nobody = await place.tollgate(['key', 'create', '--account', 'nobody'])
-    expect(nobody.err).toContain('"nobody"')
+    const unknown = await place.tollgate(['key', 'create', '--account', 'unknown'])
+    expect(unknown.err).toContain('"unknown"')
   })
 })
 
@@ -114,7 +114,7 @@ test.each([
   expect((await place.tollgate([command, '--help'])).out.includes('--config')).toBe(isShown)
 })
 
-describe('the command line itself is wrong: exit code 2, and nothing is done', () => {
+describe('a wrong command line: exit code 2, and nothing is done', () => {
   test.each([
     [['acount', 'list'], 'Did you mean account?'],
     [['account', 'lisst'], 'Did you mean list?'],
@@ -189,7 +189,7 @@ test('the version is that of package.json', async () => {
   expect(await place.tollgate(['--version'])).toEqual({ code: 0, out: `${packageFile.version}\n`, err: '' })
 })
 
-// The same commands with the same answers, whether they open the store themselves or ask the gateway.
+// Commands print the same whether they open the store themselves or use the running gateway.
 describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   let store: LocalStore | undefined
   beforeEach(async () => {
@@ -200,7 +200,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     cleanups.push(() => gateway.stop())
   })
 
-  /** Does something that no command does, in the store that the commands use. */
+  /** Runs work that has no command, in the store that the commands use. */
   async function inStore(work: (store: LocalStore) => Promise<unknown>): Promise<void> {
     const owner = store ? { store, stop: async () => {} } : await ownStore(place.database)
     await work(owner.store)
@@ -233,7 +233,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   })
 
   test.each([['--amount', '-5'], ['--amount=-5'], ['--amount', '-$5'], ['--amount=$-5']])(
-    'credit is taken with %s %s, and at most what is available',
+    'credit is removed with %s %s, up to the available amount',
     async (...amount) => {
       await place.json('account.create', 'acme', '--credit', '8')
       const take = [...amount, '--reference', 'refund-1', '--note', 'a mistake']
@@ -249,7 +249,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     },
   )
 
-  test('credit without a reference prints the one it made, and that one makes it idempotent', async () => {
+  test('credit without a reference prints a generated one, which makes a repetition idempotent', async () => {
     await place.json('account.create', 'acme')
     const { out } = await place.tollgate(['account', 'credit', 'acme', '--amount', '0.000000001'])
     const reference = /reference {2}(\S+)/.exec(out)?.[1]
@@ -261,7 +261,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     })
   })
 
-  test('a key: its secret stands once, on a line of its own', async () => {
+  test('a new key: its secret is printed once, on a line of its own', async () => {
     await place.json('account.create', 'acme')
     const { out } = await place.tollgate(['key', 'create', '--account', 'acme', '--name', 'laptop', '--expires', '30d'])
     const token = TOKEN.exec(out)![0]
@@ -281,7 +281,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     for (const secret of [token, other]) expect(list.out).not.toContain(secret)
   })
 
-  test('a key with a cap: what it has spent of it, and when it was last used', async () => {
+  test('a key with a cap: the amount spent, and the time of the last use', async () => {
     const { account } = await place.json('account.create', 'acme', '--credit', '10')
     const capped = ['key', 'create', '--account', 'acme', '--name', 'ci', '--cap', '2', '--json']
     const { key } = JSON.parse((await place.tollgate(capped)).out)
@@ -301,7 +301,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect((await place.tollgate(['account', 'show', 'acme'])).out).toContain('$0.12 of $2')
   })
 
-  test('a key that is rotated ends when it is said, or as before', async () => {
+  test('a rotated key expires at the given time, or as before', async () => {
     await place.json('account.create', 'acme')
     const { key } = await place.json('key.create', '--account', 'acme', '--expires', '2099-01-01')
     expect(key.expires_at).toBe('2099-01-01T00:00:00.000Z')
@@ -325,7 +325,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     ])
   })
 
-  test('a key is changed: what is said, and nothing else', async () => {
+  test('an update of a key changes only the given settings', async () => {
     await place.json('account.create', 'acme')
     const { key, token } = await place.json('key.create', '--account', 'acme', '--name', 'ci', '--cap', '2')
     const changed = { ...key, name: 'nightly', spending_cap: '5.000000000', expires_at: '2099-01-01T00:00:00.000Z' }
@@ -336,16 +336,16 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     const shown = await place.tollgate(['key', 'update', key.id, '--cap', '7'])
     expect(shown.out).toMatch(/nightly +acme +\S+ +all public +live +\$0 of \$7 /)
     expect(shown.out).not.toContain(token)
-    const nobody = await place.tollgate(['key', 'update', 'key_0', '--cap', '7'])
-    expect(nobody).toMatchObject({ code: 1, out: '' })
-    expect(nobody.err).toContain('The key "key_0" does not exist')
+    const unknown = await place.tollgate(['key', 'update', 'key_0', '--cap', '7'])
+    expect(unknown).toMatchObject({ code: 1, out: '' })
+    expect(unknown.err).toContain('The key "key_0" does not exist')
   })
 
   test('the plan of an account', async () => {
     await place.json('account.create', 'acme', '--plan', 'free')
-    const nobody = await place.tollgate(['account', 'plan', 'nobody', 'gold'])
-    expect(nobody).toMatchObject({ code: 1, out: '' })
-    expect(nobody.err).toContain('the account "nobody" does not exist')
+    const unknown = await place.tollgate(['account', 'plan', 'unknown', 'gold'])
+    expect(unknown).toMatchObject({ code: 1, out: '' })
+    expect(unknown.err).toContain('the account "unknown" does not exist')
     expect((await place.tollgate(['account', 'plan', 'acme', 'gold'])).out).toBe(
       'Account acme now has the plan gold.\n',
     )
@@ -365,16 +365,20 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect(grace).toBeLessThanOrEqual(day)
   })
 
-  test('lists that are empty say how to begin', async () => {
+  test('empty lists show the first command', async () => {
     expect((await place.tollgate(['account', 'list'])).out).toContain('tollgate account create')
     expect((await place.tollgate(['key', 'list'])).out).toContain('tollgate key create')
     expect(await place.json('account.list')).toEqual({ accounts: [] })
   })
 
-  test('the ledger: fine, then with a balance that somebody changed', async () => {
+  test('the ledger: correct, then with a changed balance', async () => {
     await place.json('account.create', 'acme', '--credit', '1')
-    const fine = await place.tollgate(['ledger', 'verify'])
-    expect(fine).toEqual({ code: 0, out: 'OK: 1 account, 1 event, 0 open holds; all balances are correct\n', err: '' })
+    const correct = await place.tollgate(['ledger', 'verify'])
+    expect(correct).toEqual({
+      code: 0,
+      out: 'OK: 1 account, 1 event, 0 open holds; all balances are correct\n',
+      err: '',
+    })
 
     const hand = connect(place.database)
     hand.exec('UPDATE balance SET posted = posted + 1')
@@ -396,7 +400,7 @@ describe('the store that a command opens itself', () => {
     expect((await place.json('account.list')).accounts).toHaveLength(6)
   })
 
-  test('is private, and nothing is left locked', async () => {
+  test('is private, and is unlocked afterwards', async () => {
     await place.json('account.create', 'acme')
     expect(statSync(join(place.folder, 'data')).mode & 0o777).toBe(0o700)
     expect(statSync(join(place.folder, 'data/secret')).mode & 0o777).toBe(0o600)
@@ -404,7 +408,7 @@ describe('the store that a command opens itself', () => {
     lock.release()
   })
 
-  test('holds of a gateway that died are settled first', async () => {
+  test('holds of a killed gateway are settled first', async () => {
     const { account } = await place.json('account.create', 'acme', '--credit', '1')
     const { key } = await place.json('key.create', '--account', 'acme')
     const gateway = await startGateway(place)
@@ -423,7 +427,7 @@ describe('the store that a command opens itself', () => {
     expect((await place.json('account.show', 'acme')).account.held).toBe('0.000000000')
   })
 
-  test('verifying one that is not there says so and creates nothing', async () => {
+  test('verifying a missing store fails and creates nothing', async () => {
     const { code, err } = await place.tollgate(['ledger', 'verify'])
     expect(code).toBe(1)
     expect(err).toContain('The store')
@@ -440,7 +444,7 @@ describe('the store that a command opens itself', () => {
         empty.close()
       },
     ],
-  ])('verifying %s says that it is no store, and what to do', async (_what, make) => {
+  ])('verifying %s is refused with advice', async (_what, make) => {
     mkdirSync(join(place.folder, 'data'))
     make()
     const { code, err } = await place.tollgate(['ledger', 'verify'])
@@ -451,7 +455,7 @@ describe('the store that a command opens itself', () => {
     expect(readdirSync(join(place.folder, 'data'))).toEqual(['tollgate.db'])
   })
 
-  test("verifying another program's database refuses it", async () => {
+  test("verifying another program's database is refused", async () => {
     mkdirSync(join(place.folder, 'data'))
     const other = connect(place.database)
     other.exec('PRAGMA journal_mode = WAL; CREATE TABLE theirs (x)')
@@ -462,7 +466,7 @@ describe('the store that a command opens itself', () => {
   })
 })
 
-test('a configuration with a mistake elsewhere does not keep anybody from revoking a key', async () => {
+test('a key can be revoked although the configuration has a problem elsewhere', async () => {
   await place.json('account.create', 'acme')
   const { key } = await place.json('key.create', '--account', 'acme')
   place.write('gateway.yaml', 'version: 1\nstore: sqlite:./data/tollgate.db\nprovidders: {}\nmodels: 7\n')

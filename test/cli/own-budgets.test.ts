@@ -1,4 +1,4 @@
-/** `tollgate account budget` and `tollgate key budget`, against a real database. */
+/** `tollgate account budget` and `tollgate key budget`, on a real database. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { makePlace, type Place } from './helpers.ts'
 
@@ -28,7 +28,7 @@ test.each<[options: string, sentence: string]>([
   expect((await place.json('account.budget', 'acme')).budgets).toEqual([])
 })
 
-test('a budget is set, listed, changed and removed, and lists of accounts and keys show it', async () => {
+test('a budget is set, listed, changed and removed, and appears in lists of accounts and keys', async () => {
   await place.json('account.create', 'acme')
   const { key } = await place.json('key.create', '--account', 'acme', '--name', 'app')
   await place.json('key.create', '--account', 'acme', '--name', 'job')

@@ -1,6 +1,6 @@
 /**
- * The npm package, as people get it: packed once from a copy of the checkout, installed by npm into an empty folder, and used
- * there without the checkout. npm takes what the package depends on from its cache, which `npm ci` has filled.
+ * The npm package as people get it. It is packed once from a copy of the checkout, installed by npm into an empty folder, and
+ * used there without the checkout. npm takes the dependencies from its cache, which `npm ci` has filled.
  */
 import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { parseSse } from '../helpers/sse.ts'
 const MAX_BYTES = 3_000_000
 const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
 
-/** The folder of somebody who installed it, and the package in there. */
+/** The folder where the package is installed, and the package in it. */
 let folder: string
 let installed: string
 let entry: string
@@ -66,7 +66,7 @@ describe('the tarball', () => {
         'src/cli/tollgate.js',
       ]),
     )
-    // Whatever modules read beside themselves.
+    // Files that modules read from their own folders.
     const apart = /^src\/(dashboard|deploy|node-runtime|package)\//
     const data = allFiles().filter(name => /^(src|plugins)\/.*(?<!\.(ts|js|md))$/.test(name) && !apart.test(name))
     expect(data.length).toBeGreaterThan(5)
@@ -78,13 +78,13 @@ describe('the tarball', () => {
     expect(missing).toEqual([])
   })
 
-  test('has nothing that only development needs', () => {
+  test('has no files for development', () => {
     const kinds =
       /(?<!\.d)\.tsx?$|\.test\.\w?[jt]s|\/test-|^test\/|tsconfig|tsbuildinfo|\.map$|\.made-of|lock\.json|\.npmrc|node-runtime/
     expect(files.filter(name => kinds.test(name))).toEqual([])
   })
 
-  test('runs nothing when it is installed, and each of its exports is there', () => {
+  test('runs no scripts on installation, and each of its exports exists', () => {
     const { scripts, exports } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as Manifest
     expect(Object.keys(scripts).filter(name => /install|^prepare$/.test(name))).toEqual([])
     for (const [name, target] of Object.entries(exports)) {
@@ -93,7 +93,7 @@ describe('the tarball', () => {
     }
   })
 
-  test('has each file that a thread is started from', () => {
+  test('has the entry file of each thread', () => {
     const started = files
       .filter(name => /^dist\/.*\.js$/.test(name))
       .flatMap(name => {
@@ -105,7 +105,7 @@ describe('the tarball', () => {
     expect(started.filter(name => !files.includes(name))).toEqual([])
   })
 
-  test('has what its pages lead to, and nothing else is a link', () => {
+  test('has the target of each link on its pages', () => {
     const pages = files.filter(name => name.endsWith('.md'))
     const links = pages.flatMap(name => {
       const text = readFileSync(join(installed, name), 'utf8').replace(/^(`{3,}).*?^\1/gms, '')
@@ -118,7 +118,7 @@ describe('the tarball', () => {
   })
 })
 
-describe('what plugins import', () => {
+describe('the modules that plugins import', () => {
   test.each([
     ['tollgate/plugin', contract],
     ['tollgate/testing', testing],
@@ -133,7 +133,7 @@ describe('what plugins import', () => {
     expect(JSON.parse(stdout)).toEqual({ names: Object.keys(own).sort(), differ: [] })
   })
 
-  test('has types for tsc --strict, without paths and with the libraries checked', async () => {
+  test('have types for tsc --strict, without paths and with libraries checked', async () => {
     const sample = samplesOf('plugins/README.md').find(({ language }) => language === 'ts')!
     writeFileSync(join(folder, 'typed.ts'), sample.text)
     const bench = `import plugin from './typed.js'
@@ -144,7 +144,7 @@ export const wrong: number = (await opened).ledger
     writeFileSync(join(folder, 'bench.ts'), bench)
     const plain = ['--strict', '--noEmit', '--target', 'es2024', 'typed.ts', 'bench.ts']
     const { stdout } = await run(process.execPath, [TSC, ...plain]).catch((error: { stdout: string }) => error)
-    // The only mistake is the one that the types find.
+    // The only error is the intended one.
     expect(stdout.trim().split('\n')).toEqual([
       expect.stringMatching(
         /^bench\.ts\(4,14\): error TS2322: Type 'BenchLedger' is not assignable to type 'number'\.$/,
@@ -155,13 +155,13 @@ export const wrong: number = (await opened).ledger
 
 describe('in the folder', () => {
   beforeAll(async () => {
-    // As `npm init -y` has it.
+    // As `npm init -y` writes it.
     const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as object
     writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...manifest, type: 'commonjs' }))
     expect(await own('init')).toMatchObject({ code: 0, stderr: '' })
   })
 
-  test('npx finds the command, and it names itself so', async () => {
+  test('npx finds the command, and the help names npx', async () => {
     const { stdout } = await run('npx', ['tollgate', '--version'])
     expect(stdout).toBe(`${version}\n`)
     expect(readdirSync(join(folder, 'node_modules/.cache/tollgate')), 'compiled code').not.toEqual([])
@@ -169,7 +169,7 @@ describe('in the folder', () => {
     expect(stderr).toContain('or use another folder: npx tollgate init FOLDER')
   })
 
-  test('what init writes passes its checks and its tests', async () => {
+  test('the files of init pass check and their tests', async () => {
     expect(await own('check', '--strict')).toMatchObject({ code: 0, stderr: '' })
     expect(await own('test')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^19 tests passed/) })
     const { stdout } = await run(process.execPath, ['--test', '--test-skip-pattern=the guarantees'])
@@ -185,7 +185,7 @@ describe('in the folder', () => {
     expect(code, stdout).toBe(0)
   })
 
-  test('plugin new says how its test is run', async () => {
+  test('plugin new prints the command for its test', async () => {
     const { code, stdout } = await own('plugin', 'new', 'other')
     expect(code).toBe(0)
     expect(stdout).toContain('\n  node --test plugins/other/index.test.ts\n')
@@ -228,18 +228,18 @@ function own(...args: readonly string[]) {
   return tollgate(args, { cwd: folder, entry })
 }
 
-/** What npm needs of the machine. Its scripts are given more, which says where the checkout is. */
+/** The variables that npm needs. npm's own scripts get more, which reveal the folder of the checkout. */
 const KEPT =
   /^(path|home|tmpdir|lang|node_extra_ca_certs|.*_proxy|npm_config_(registry|cache|userconfig|globalconfig|cafile))$/i
 
-/** Rejects with what it printed. */
+/** Rejects with the output of the program. */
 async function run(
   program: string,
   args: readonly string[],
   cwd = folder,
 ): Promise<{ stdout: string; stderr: string }> {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => KEPT.test(name)))
-  // This Node before others.
+  // This Node takes precedence over others.
   const PATH = `${dirname(process.execPath)}:${env['PATH']}`
   try {
     return await promisify(execFile)(program, args, { cwd, env: { ...env, PATH }, maxBuffer: 64_000_000 })

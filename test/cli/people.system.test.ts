@@ -1,4 +1,4 @@
-/** The commands for people and operators' tokens, against a real database: alone, and beside a gateway that owns it. */
+/** The commands for people and operators' tokens on a real database: alone, and beside a gateway that owns it. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -30,7 +30,7 @@ function lineOf(out: string, pattern: RegExp): string {
 
 const linkOf = (out: string) => new URL(lineOf(out, /^https?:/))
 
-describe('the command line itself is wrong: exit code 2, and nothing is done', () => {
+describe('a wrong command line: exit code 2, and nothing is done', () => {
   test.each([
     [['person'], 'Usage: tollgate person'],
     [['person', 'invite', '--role', 'owner'], 'Allowed choices are member, operator'],
@@ -55,12 +55,12 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
   })
 })
 
-describe('a link that nobody could open is not made', () => {
+describe('a link that could not be opened is not created', () => {
   test.each([
     ['no dashboard', STORE, 'gateway.yaml has no dashboard. Write dashboard: 127.0.0.1:8081.'],
-    ['an address that is none', `${STORE}dashboard: 127.0.0.1:8081\ndashboard_url: "not one"\n`, 'tollgate check'],
+    ['an invalid address', `${STORE}dashboard: 127.0.0.1:8081\ndashboard_url: "not one"\n`, 'tollgate check'],
     [
-      'an address that only the gateway knows',
+      'an address in a variable of the gateway',
       `${STORE}dashboard: 127.0.0.1:8081\ndashboard_url: \${WHERE}\n`,
       'tollgate check',
     ],
@@ -88,7 +88,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     cleanups.push(() => gateway.stop())
   })
 
-  /** What the dashboard does, in the store that the commands use. */
+  /** Does what the dashboard does, in the store that the commands use. */
   async function inStore<Result>(work: (store: LocalStore) => Promise<Result> | Result): Promise<Result> {
     const owner = store ? { store, stop: async () => {} } : await ownStore(place.database)
     try {
@@ -101,7 +101,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   const join = (link: URL, email: string) =>
     inStore(({ people }) => people.join(link.hash.slice(1), { email, password: HASH }))
 
-  /** An operator and a member, by links as people get them. */
+  /** Creates an operator and a member by their invitation links. */
   async function adaAndBo(): Promise<void> {
     const invite = async (...more: string[]) => linkOf((await place.tollgate(['person', 'invite', ...more])).out)
     await join(await invite('--role', 'operator'), 'ada@example.com')
@@ -109,7 +109,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   }
 
   test.each([
-    [['--account', 'nobody'], 'the account "nobody" does not exist'],
+    [['--account', 'unknown'], 'the account "unknown" does not exist'],
     [['--account', 'acme', '--plan', 'gold'], 'are for a new account, and "account" names an existing one'],
     [['--account', 'acme', '--credit', '1'], 'are for a new account, and "account" names an existing one'],
   ])('an invitation %j is refused', async (options, sentence) => {
@@ -141,7 +141,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     ])
   })
 
-  test('the first operator: a link that works once, for seven days', async () => {
+  test('the first operator: the invitation works once, for seven days', async () => {
     const { code, out, err } = await place.tollgate(['person', 'invite', '--role', 'operator'])
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out).toMatch(/^Invites an operator, once, until \d{4}-\d\d-\d\d \d\d:\d\d UTC:\n\n/)
@@ -182,7 +182,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     })
   })
 
-  test('a member of an account that is there', async () => {
+  test('a member of an existing account', async () => {
     const { account } = await place.json('account.create', 'acme')
     const { out } = await place.tollgate(['person', 'invite', '--account', 'acme'])
     expect(out).toContain('Invites a member of account acme, once')
@@ -204,7 +204,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     await expect(reset()).rejects.toThrow('does not work')
   })
 
-  test('links: who has one, and how one is taken back', async () => {
+  test('links are listed with their recipients and can be revoked', async () => {
     const say = async (...line: string[]) => (await place.tollgate(['person', ...line])).out
     expect(await say('links')).toBe('No valid links.\n')
     await place.json('account.create', 'acme')
@@ -227,7 +227,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect((await place.json('person.links')).links).toEqual([])
   })
 
-  test('roles, and who is removed', async () => {
+  test('roles of people, and the removal of a person', async () => {
     expect((await place.tollgate(['person', 'list'])).out).toBe(
       'No people yet. Invite an operator: tollgate person invite --role operator\n',
     )
@@ -241,7 +241,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect((await place.json('account.list')).accounts).toHaveLength(2)
   })
 
-  test('a token: its secret stands once, and works until it is revoked', async () => {
+  test('a token: its secret is printed once, and works until it is revoked', async () => {
     expect((await place.tollgate(['token', 'list'])).out).toContain('tollgate token create NAME')
     const { code, out } = await place.tollgate(['token', 'create', 'payments', '--expires', '2099-01-31'])
     expect(code).toBe(0)
@@ -268,7 +268,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   })
 })
 
-test('a token that nothing would take is made, and that is said', async () => {
+test('a token without an admin listener is created with a warning', async () => {
   const without = await place.tollgate(['token', 'create', 'payments'])
   expect(without).toMatchObject({ code: 0, out: expect.stringContaining('tg_oper_') })
   expect(without.err).toBe(
@@ -278,7 +278,7 @@ test('a token that nothing would take is made, and that is said', async () => {
   expect((await place.tollgate(['token', 'create', 'invoices'])).err).toBe('')
 })
 
-test('a second token of a name is made, and that is said; one that has expired is marked', async () => {
+test('a second token of a name is created with a warning; an expired token is marked', async () => {
   place.write('gateway.yaml', `${DASHBOARD}admin: 127.0.0.1:8082\n`)
   const soon = new Date(Date.now() + 3000).toISOString()
   expect((await place.tollgate(['token', 'create', 'payments', '--expires', soon])).err).toBe('')
@@ -290,7 +290,7 @@ test('a second token of a name is made, and that is said; one that has expired i
   expect(await list()).toMatch(/ payments .* never /)
 })
 
-test('dashboard_url is where links lead, behind a proxy', async () => {
+test('links begin with dashboard_url, for a gateway behind a proxy', async () => {
   place.write('gateway.yaml', `${DASHBOARD}dashboard_url: https://gate.example.com\n`)
   const { out } = await place.tollgate(['person', 'invite'])
   expect(linkOf(out).href).toMatch(/^https:\/\/gate\.example\.com\/join#[\w-]{43}$/)

@@ -37,7 +37,7 @@ test.each([
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('what is there is not overwritten', async () => {
+test('existing files are not overwritten', async () => {
   await runCommand(folder, ['plugin', 'new', 'short-talks'])
   const file = join(folder, 'plugins/short-talks/index.ts')
   const before = readFileSync(file, 'utf8')
@@ -47,11 +47,11 @@ test('what is there is not overwritten', async () => {
   expect(readFileSync(file, 'utf8')).toBe(before)
 })
 
-// Node's test runner must not think that it is a part of this one, nor vitest.
+// Otherwise Node's test runner would join this one, and vitest would find itself.
 const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, VITEST: ___, ...env } = process.env
 const run = (program: string, args: readonly string[], cwd = folder) => promisify(execFile)(program, args, { cwd, env })
 
-test('the folder that is written passes its own test, outside of the repository', async () => {
+test('the new folder passes its own test outside the repository', async () => {
   const { code, out } = await runCommand(folder, ['plugin', 'new', 'short-talks'])
   expect(code).toBe(0)
   expect(out).toContain(testCommand(TEST, folder))
@@ -62,7 +62,7 @@ test('the folder that is written passes its own test, outside of the repository'
   expect(stdout).toMatch(/fail 0\b/)
 })
 
-test('below a package.json that says CommonJS, it says itself that it is a module', async () => {
+test('below a CommonJS package.json, the plugin gets its own package.json of a module', async () => {
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'commonjs' }))
   expect((await runCommand(folder, ['init', 'gate'])).code).toBe(0)
   const made = await runCommand(folder, [
@@ -78,12 +78,12 @@ test('below a package.json that says CommonJS, it says itself that it is a modul
   const [program, ...args] = testCommand('ours/office-hours/index.test.ts', folder).split(' ')
   const { stdout } = await run(program!, ['--test-skip-pattern=the guarantees', ...args])
   expect(stdout).toMatch(/pass 2\b/)
-  // One beside it that says so already is enough.
+  // A package.json above it that already declares a module is enough.
   expect((await runCommand(folder, ['plugin', 'new', 'office-hours', '-c', 'gate/gateway.yaml'])).code).toBe(0)
   expect(readdirSync(join(folder, 'gate/plugins/office-hours'))).not.toContain('package.json')
 })
 
-test('it is written beside the gateway.yaml that -c names, and a policy there can use it', async () => {
+test('the plugin is written beside the gateway.yaml of -c, and a policy there can use it', async () => {
   expect((await runCommand(folder, ['init', 'gate'])).code).toBe(0)
   const config = ['-c', 'gate/gateway.yaml']
   const { code, out } = await runCommand(folder, ['plugin', 'new', 'office-hours', ...config])
@@ -98,7 +98,7 @@ test('it is written beside the gateway.yaml that -c names, and a policy there ca
   expect(await runCommand(folder, ['check', ...config])).toMatchObject({ code: 0 })
 })
 
-test('its README speaks of the new plugin, and its test shows what the plugin does wrong and where', async () => {
+test('its README names the new plugin, and its failing test shows the error and its place', async () => {
   await runCommand(folder, ['plugin', 'new', 'office-hours'])
   const file = (name: string) => join(folder, 'plugins/office-hours', name)
   const page = readFileSync(file('README.md'), 'utf8')
@@ -118,11 +118,11 @@ test('its README speaks of the new plugin, and its test shows what the plugin do
 
 testWith(
   onlyFull('clients'),
-  'the same beside a gateway that is installed as a package, and a policy can name it',
+  'the plugin works beside a gateway installed as a package, and a policy can use it',
   async () => {
     const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder })
     expect(made).toMatchObject({ code: 0, stderr: '' })
-    // `npm install FOLDER` and `npm link` make such a link to the checkout.
+    // `npm install FOLDER` and `npm link` create such a link to the checkout.
     mkdirSync(join(folder, 'node_modules'))
     symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
     const { stdout } = await run(process.execPath, ['--test', '--test-skip-pattern=the guarantees', TEST])
@@ -143,7 +143,7 @@ testWith(
 
 testWith(
   onlyFull('clients'),
-  'inside the repository it is written as its neighbours are, and passes with their tests',
+  'inside the repository the plugin has the style of its neighbours and passes with their tests',
   async () => {
     for (const part of [
       'src',

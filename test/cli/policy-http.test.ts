@@ -1,4 +1,4 @@
-/** `http` in policy tests: what stands in for the HTTP services of plugins. */
+/** `http` in policy tests: stand-ins for the HTTP services of plugins. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Asks a service whether a request may pass; lets it pass when the service is out, and tells another one. */
+/** Asks a service whether a request may pass, lets it pass if the service fails, and notifies a second service. */
 const PLUGIN = `import { definePlugin, refuse } from 'tollgate/plugin'
 export default definePlugin({
   name: 'decides',
@@ -34,7 +34,7 @@ export default definePlugin({
       if (answer.status === 200) ({ allow } = await answer.json())
       ctx.set('x-service', String(answer.status))
     } catch (error) {
-      ctx.set('x-service', error.name === 'TimeoutError' ? 'slow' : error.cause?.code ?? 'gone')
+      ctx.set('x-service', error.name === 'TimeoutError' ? 'slow' : error.cause?.code ?? 'failed')
     }
     if (!allow) throw refuse('forbidden', { message: 'The service says no.' })
     await next()
@@ -48,7 +48,7 @@ const run = (text: string) => {
 }
 
 describe('answers of a service, by URL', () => {
-  test('of the file, of the test, and of a step', async () => {
+  test('from the file, from the test, and from a step', async () => {
     const { code, out } = await run(`http:
   https://policy.example/decide: { body: { allow: true } }
 tests:
@@ -74,7 +74,7 @@ tests:
     expect(code).toBe(0)
   })
 
-  test('one that is not there fails the test, whatever the plugin makes of it', async () => {
+  test('a missing answer fails the test, even if the plugin handles the error', async () => {
     const { code, out } = await run(`tests:
   - name: another path
     http: { https://policy.example/other: {} }
@@ -82,16 +82,16 @@ tests:
   - name: another method
     http: { GET https://policy.example/decide: {} }
     expect: { status: 200 }
-  - name: nobody may be asked
+  - name: no call is allowed
     http: {}
     expect: { status: 200 }
   - name: of an outage, without http
     expect: { status: 200, headers: { x-service: ENETUNREACH } }
 `)
     expect(code).toBe(1)
-    const asked = 'a plugin called POST https://policy.example/decide?account=acme, but "http" has no answer for it; it'
+    const call = 'a plugin called POST https://policy.example/decide?account=acme, but "http" has no answer for it; it'
     for (const has of ['has https://policy.example/other', 'has GET https://policy.example/decide', 'is empty'])
-      expect(out).toContain(`  http\n    - expected an answer for every call\n    + got      ${asked} ${has}\n`)
+      expect(out).toContain(`  http\n    - expected an answer for every call\n    + got      ${call} ${has}\n`)
     expect(out).toContain('1 test passed, 3 failed')
   })
 })
@@ -101,14 +101,14 @@ test.each([
   ['http: { "http://[": {} }', '1:9', 'http://[ is not a URL'],
   ['http: { "https://a.example/": { stauts: 1 } }', '1:33', 'did you mean "status"?'],
   ['http: { "https://a.example/": [] }', '1:31', 'needs at least one entry'],
-])('what is wrong with it is told at its place: %s', async (http, place, sentence) => {
+])('a problem is reported at its place: %s', async (http, place, sentence) => {
   const { code, out } = await run(`${http}\ntests: [{ name: x, expect: { status: 200 } }]\n`)
   expect(code).toBe(1)
   expect(out).toContain(`standard.test.yaml:${place}: `)
   expect(out).toContain(sentence)
 })
 
-test('an expectation of a service that is not there would hold for ever', async () => {
+test('an expectation for a service without an answer is refused, because it could never fail', async () => {
   const { out } = await run(`http: { https://a.example/: {} }
 tests: [{ name: x, expect: { http: { https://b.example/: 0 } } }]
 `)

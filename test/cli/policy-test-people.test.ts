@@ -1,4 +1,4 @@
-/** Policy tests whose later steps ask the same again, and tests with several accounts. */
+/** Policy tests whose later steps repeat the request, and tests with several accounts. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -24,40 +24,40 @@ const before = (step: string) => STANDARD_POLICY.replace('  - use: credits\n', `
 describe('the request of a step under "then"', () => {
   test.each<[string, RequestShape | undefined, RequestShape | undefined, RequestShape]>([
     [
-      'without one is that of the test',
+      'is that of the test by default',
       { content: 'Hi', stream: true, key: 'none' },
       undefined,
       { content: 'Hi', stream: true, key: 'none' },
     ],
-    ['says other parts', { content: 'Hi', stream: true }, { content: 'No' }, { content: 'No', stream: true }],
+    ['overrides parts of it', { content: 'Hi', stream: true }, { content: 'No' }, { content: 'No', stream: true }],
     [
-      'has headers and a body beside the test’s',
+      'merges headers and body with those of the test',
       { headers: { a: '1', b: '2' }, body: { seed: 1, n: 2 } },
       { headers: { b: null }, body: { n: 1 } },
       { headers: { a: '1', b: null }, body: { seed: 1, n: 1 } },
     ],
     ['has a body that is text', { body: { seed: 1 } }, { body: '{' }, { body: '{' }],
-    ['is sent once, to its end', { times: 20, leaves_after: 1, model: 'm' }, undefined, { model: 'm' }],
-    ['unless it says so', { times: 20, leaves_after: 1 }, { times: 2 }, { times: 2 }],
+    ['is sent once and read to its end', { times: 20, leaves_after: 1, model: 'm' }, undefined, { model: 'm' }],
+    ['is repeated only by its own times', { times: 20, leaves_after: 1 }, { times: 2 }, { times: 2 }],
     [
-      'for another path is of the same client',
+      'for another path keeps the client',
       { content: 'Hi', body: { seed: 1 }, key: 'expired', account: 'b', address: '::1', headers: { a: '1' } },
       { path: '/v1/models' },
       { path: '/v1/models', key: 'expired', account: 'b', address: '::1' },
     ],
     [
-      'for another method too',
+      'for another method keeps the client',
       { body: { seed: 1 }, key: 'none' },
       { method: 'GET', key: 'good' },
       { method: 'GET', key: 'good' },
     ],
-    ['where the test has none', undefined, { key: 'none' }, { key: 'none' }],
+    ['without one in the test is its own', undefined, { key: 'none' }, { key: 'none' }],
   ])('%s', (_name, first, request, expected) => {
     const test = { name: 'x', expect: {}, ...(first ? { request: first } : {}) }
     expect(inherited(test, { expect: {}, ...(request ? { request } : {}) })).toEqual(expected)
   })
 
-  test('in a test: what is sent is the same', async () => {
+  test('in a test: the same request is sent again', async () => {
     const { code, out } = await run(`tests:
   - name: the same again
     request: { content: Once more, body: { seed: 7 }, times: 3 }
@@ -105,7 +105,7 @@ describe('several accounts', () => {
     expect(code, out).toBe(0)
   })
 
-  test('a step that expects the wrong account is told', async () => {
+  test('an expectation for the wrong account is reported', async () => {
     const { code, out } = await run(`tests:
   - name: wrong
     given: { accounts: { poor: { balance: $1 } } }
@@ -140,19 +140,19 @@ describe('several accounts', () => {
 
   test.each<[string, string, string, string]>([
     [
-      'an account that the test does not have',
+      'an account that is missing in the test',
       '    given: { accounts: { other: } }\n    request: { account: othre }\n',
       '4:25',
       'the test has no account "othre"; did you mean "other"?',
     ],
     [
-      'its account twice',
+      'its account in both places',
       '    given: { account: { name: b }, accounts: { b: } }\n',
       '3:48',
       '"b" is already the account of given.account',
     ],
     [
-      'a model that is not there',
+      'an unknown model',
       '    given: { accounts: { b: { key: { models: [demo-smal] } } } }\n',
       '3:47',
       'the model "demo-smal" does not exist; did you mean "demo-small"?',

@@ -29,20 +29,15 @@ const run = (...args: string[]) => runCommand(folder, ['test', ...args])
 test.each<[string, string, string, string]>([
   ['a misspelt key', 'tests:\n  - nam: x\n    expect: { status: 200 }\n', '2:5', 'did you mean "name"?'],
   ['a wrong type', 'tests:\n  - name: x\n    expect: { status: fine }\n', '3:23', 'status must be'],
+  ['an unknown step', 'tests:\n  - name: x\n    expect: { decided_by: creditz }\n', '3:27', 'did you mean "credits"?'],
   [
-    'a step that is not there',
-    'tests:\n  - name: x\n    expect: { decided_by: creditz }\n',
-    '3:27',
-    'did you mean "credits"?',
-  ],
-  [
-    'one in the trail',
+    'an unknown step in the trail',
     'tests:\n  - name: x\n    expect: { trail: { zzz: absent } }\n',
     '3:29',
     'the steps are api-key, schema',
   ],
   [
-    'a code with a slip',
+    'a misspelt code',
     'tests:\n  - name: x\n    expect: { code: insufficient_qouta }\n',
     '3:21',
     'did you mean "insufficient_quota"?',
@@ -54,23 +49,23 @@ test.each<[string, string, string, string]>([
     'did you mean "route"?',
   ],
   ['a misspelt expectation', 'tests:\n  - name: x\n    expect: { statsu: 1 }\n', '3:15', 'did you mean "status"?'],
-  ['nothing expected', 'tests:\n  - name: x\n    expect: {}\n', '3:13', 'expect needs at least one entry'],
-  ['money that is none', 'tests:\n  - name: x\n    expect: { charged: much }\n', '3:24', 'not an amount'],
+  ['no expectation', 'tests:\n  - name: x\n    expect: {}\n', '3:13', 'expect needs at least one entry'],
+  ['an invalid amount', 'tests:\n  - name: x\n    expect: { charged: much }\n', '3:24', 'not an amount'],
   [
-    'a pattern that is none',
+    'an invalid pattern',
     'tests:\n  - name: x\n    expect: { headers: { a: "/(/" } }\n',
     '3:29',
     '/(/ is not a pattern',
   ],
-  ['a step that cannot be', 'tests:\n  - name: x\n    expect: { trail: { route: gone } }\n', '3:31', 'gone'],
+  ['an impossible verdict of a step', 'tests:\n  - name: x\n    expect: { trail: { route: lost } }\n', '3:31', 'lost'],
   [
-    'one name twice',
+    'a duplicate name',
     'tests:\n  - { name: x, expect: { status: 200 } }\n  - { name: x, expect: { status: 200 } }\n',
     '3:13',
     'two tests have the name "x"',
   ],
   [
-    'a time that is none',
+    'an invalid time',
     'tests:\n  - name: x\n    given: { clock: soon }\n    expect: { status: 200 }\n',
     '3:21',
     'is not a time',
@@ -82,7 +77,7 @@ test.each<[string, string, string, string]>([
     'no route of',
   ],
   [
-    'a model that is not there',
+    'an unknown model',
     'tests:\n  - name: x\n    given: { key: { models: [demo-smal] } }\n    expect: { status: 404 }\n',
     '3:30',
     'the model "demo-smal" does not exist; did you mean "demo-small"?',
@@ -94,25 +89,25 @@ test.each<[string, string, string, string]>([
     'models needs at least one entry',
   ],
   [
-    'an address that is none',
+    'an invalid address',
     'tests:\n  - name: x\n    request: { address: 999.1.1.1 }\n    expect: { status: 200 }\n',
     '3:25',
     '"999.1.1.1" is not an IP address',
   ],
   [
-    'a day that its month does not have',
+    'a day outside its month',
     'tests:\n  - name: x\n    given: { clock: 2027-02-31T00:00:00Z }\n    expect: { status: 200 }\n',
     '3:21',
     'its month does not have such a day',
   ],
   [
-    'events before no fault',
+    'events without a fault',
     'tests:\n  - name: x\n    expect: { status: 200 }\n    then: [{ upstream: { after: 1 }, expect: { status: 200 } }]\n',
     '4:26',
     'but "fault" is missing',
   ],
   [
-    'events of a provider that is not reached',
+    'events of an unreachable provider',
     'tests:\n  - name: x\n    upstream: [{}, { fault: unreachable, after: 1 }]\n    expect: { status: 200 }\n',
     '3:42',
     'a provider that is unreachable sends nothing',
@@ -134,7 +129,7 @@ test.each<[string, string, string, string]>([
   expect(out).toContain(sentence)
 })
 
-test('a broken configuration is shown at its own place', async () => {
+test('a problem of the configuration is shown at its place', async () => {
   write('tests:\n  - { name: x, expect: { status: 200 } }\n')
   writeFileSync(join(folder, 'policies/standard.yaml'), STANDARD_POLICY.replace('credits', 'credtis'))
   const { code, out } = await run()
@@ -142,7 +137,7 @@ test('a broken configuration is shown at its own place', async () => {
   expect(out).toMatch(/standard\.yaml:4:\d+: .*credtis/)
 })
 
-test('it is about the configuration that is named', async () => {
+test('-c selects the configuration', async () => {
   write('tests:\n  - { name: x, expect: { charged: $0.000020 } }\n')
   const charged = async (...args: string[]) => (await run(...args)).out
   const dearer = CONFIGURATION.replace(/input: \$\S+/, 'input: $100,')
@@ -152,7 +147,7 @@ test('it is about the configuration that is named', async () => {
   expect(other).not.toBe(own)
 })
 
-test('without any file, and with a name that no test has', async () => {
+test('without any file, and with a name that matches no test', async () => {
   expect(await run()).toMatchObject({ code: 1, err: expect.stringContaining('no policies/*.test.yaml in') })
   write('tests:\n  - { name: x, expect: { status: 200 } }\n')
   const none = await run('--name', 'y')
@@ -188,7 +183,7 @@ test('a failing test shows both sides and the trail', async () => {
   expect(out).toMatch(/1 test passed, 1 failed \(1 file, 2 requests\)\n$/)
 })
 
-test('by name, as JSON and as JUnit', async () => {
+test('results by name, as JSON and as JUnit', async () => {
   write(TWO)
   expect(await run('--name', 'passes')).toEqual({ code: 0, out: '1 test passed (1 file, 1 request)\n', err: '' })
   const asJson = JSON.parse((await run('--format', 'json')).out)
@@ -198,7 +193,7 @@ test('by name, as JSON and as JUnit', async () => {
   expect(out).toContain('name="fails &lt;here&gt;"')
 })
 
-test('a step after another: time passes, and the account is the same', async () => {
+test('between steps time passes, and the account stays the same', async () => {
   write(`tests:
   - name: two
     given: { account: { balance: $1 }, clock: 2027-06-01T00:00:00Z }
@@ -214,9 +209,9 @@ test('a step after another: time passes, and the account is the same', async () 
   expect(await run()).toEqual({ code: 0, out: '1 test passed (1 file, 2 requests)\n', err: '' })
 })
 
-test('a step without `upstream` goes on with the answers of the step before', async () => {
+test('a step without `upstream` continues the answers of the step before', async () => {
   write(`tests:
-  - name: a list goes on, its last entry again and again, until a step says another
+  - name: a list continues with its last entry until a step has another
     upstream: [{ content: one }, { content: two }]
     expect: { content: one }
     then:
@@ -228,7 +223,7 @@ test('a step without `upstream` goes on with the answers of the step before', as
       - expect: { status: 502 }
       - upstream: {}
         expect: { status: 200 }
-  - name: a fault behind the end is told of where it was due
+  - name: a fault after the end is reported at its step
     upstream: [{ content: one }, { content: two, fault: reset, after: 99 }]
     expect: { content: one }
     then:
@@ -239,13 +234,13 @@ test('a step without `upstream` goes on with the answers of the step before', as
   expect(out).toContain('upstream.1.after (step 2)\n    - expected at most 1, before the end\n    + got      99\n')
 })
 
-test('the policies that come with the gateway keep what their tests promise', async () => {
+test('the built-in policies pass their tests', async () => {
   const { code, out } = await runCommand(ROOT, ['test'])
   expect(out).toMatch(/^3\d tests passed \(5 files, \d+ requests\)\n$/)
   expect(code).toBe(0)
 })
 
-test('and their tests notice when they do not', async () => {
+test('the tests of the built-in policies fail with another policy', async () => {
   for (const part of ['policies', 'gateway.yaml']) cpSync(join(ROOT, part), join(folder, part), { recursive: true })
   writeFileSync(join(folder, 'policies/standard.yaml'), STANDARD_POLICY)
   const { code, out } = await run('policies/standard.test.yaml')
@@ -265,10 +260,10 @@ tests:
 `
 
 test.each([
-  ['as it is', CONFIGURATION],
+  ['plain', CONFIGURATION],
   ['in braces', JSON.stringify({ version: 1, listen: '127.0.0.1:0', lisen: 1, routes: [] }, null, 2)],
-  ['with an anchor in what is replaced', `${CONFIGURATION.replace('routes:', 'routes: &all')}lisen: *all\n`],
-])('parts of the tests in place of those of gateway.yaml, %s: each problem at its own place', async (_name, own) => {
+  ['with an anchor in a replaced part', `${CONFIGURATION.replace('routes:', 'routes: &all')}lisen: *all\n`],
+])('tests that override parts of gateway.yaml, %s: each problem has its own place', async (_name, own) => {
   const config = own.includes('lisen') ? own : `${own}lisen: 1\n`
   writeFileSync(join(folder, 'gateway.yaml'), config)
   write(OWN_PARTS)
@@ -287,20 +282,20 @@ test.each([
   expect(out).toContain(`gateway.yaml:${line}:${column}: unknown key "lisen"; did you mean "listen"?\n`)
 })
 
-test('a number of gateway.yaml that comes from a variable stays one beside parts of the tests', async () => {
+test('a number from a variable in gateway.yaml stays a number when tests override parts', async () => {
   writeFileSync(join(folder, 'gateway.yaml'), `trust_proxy: \${HOPS}\n${CONFIGURATION}`)
   write('routes: [{ path: /v1/chat/completions }]\ntests:\n  - { name: x, expect: { status: 200 } }\n')
   const { code, out } = await runCommand(folder, ['test'], { env: { HOPS: '1' } })
   expect({ code, out }).toEqual({ code: 0, out: '1 test passed (1 file, 1 request)\n' })
 })
 
-test('gateway.yaml that is no YAML is told of at its own place, also beside parts of the tests', async () => {
+test('invalid YAML in gateway.yaml is reported at its place, also when tests override parts', async () => {
   writeFileSync(join(folder, 'gateway.yaml'), `${CONFIGURATION}limits: *none\n`)
   write('routes: [{ path: /v1/chat/completions }]\ntests:\n  - { name: x, expect: { status: 200 } }\n')
   expect((await run()).out).toMatch(/^gateway\.yaml:\d+:9: \*none names an anchor that is not defined before it/)
 })
 
-test('lists have as many entries as are expected, and a fault comes before the end', async () => {
+test('a list must have the expected number of entries, and a fault must come before the end', async () => {
   write(`tests:
   - name: the body
     expect: { body: { choices: [] } }
@@ -317,7 +312,7 @@ test('lists have as many entries as are expected, and a fault comes before the e
   expect(out).toContain('  upstream.after\n    - expected at most 3, before the end\n    + got      9\n')
 })
 
-describe('a plugin of one’s own', () => {
+describe('a custom plugin', () => {
   const STEPS = `steps: [{ use: api-key }, { use: schema }, { use: ./mine.ts }, { use: route }]\n`
   /** @param body of the step, with `next` */
   const plugin = (body: string) => {
@@ -332,7 +327,7 @@ describe('a plugin of one’s own', () => {
     )
   }
 
-  test('that never goes on fails its test, and the next one runs', async () => {
+  test('that never ends fails its test, and the next test runs', async () => {
     plugin("if (ctx.exchange.json().stream) await new Promise(() => {})\nctx.set('x-mine', 'yes')\nawait next()")
     write(`tests:
   - name: hangs
@@ -361,10 +356,10 @@ describe('a plugin of one’s own', () => {
     }
   })
 
-  test('that breaks where nobody waits for it fails its test', async () => {
+  test('with an uncaught error or rejection fails its test', async () => {
     plugin("setTimeout(() => { throw new Error('late') })\nPromise.reject(new Error('dropped'))\nawait next()")
     write('tests:\n  - { name: x, expect: { status: 200 } }\n')
-    // The test runner's own would end its run.
+    // The listeners of the test runner would end its run.
     const events = ['unhandledRejection', 'uncaughtException'] as const
     const before = events.map(event => [event, process.listeners(event as 'uncaughtException')] as const)
     for (const event of events) process.removeAllListeners(event)
@@ -380,7 +375,7 @@ describe('a plugin of one’s own', () => {
     }
   })
 
-  test('that cannot be made fails each test', async () => {
+  test('that cannot be created fails each test', async () => {
     plugin('')
     const settings = '{ type: "object", additionalProperties: false, properties: {} }'
     const create = "() => { throw new Error('not today') }"
@@ -410,7 +405,7 @@ describe('a plugin of one’s own', () => {
       expect(out).toContain('  status\n    - expected 200\n    + got      500\n')
       expect(out).toContain(`a connection to 127.0.0.1:${port} was attempted, but policy tests have no network`)
       expect(asked).toBe(0)
-      // And it is back when they are over.
+      // The network is available again after the tests.
       expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(200)
     } finally {
       server.closeAllConnections()
@@ -419,7 +414,7 @@ describe('a plugin of one’s own', () => {
   })
 })
 
-describe('a policy that takes tokens', () => {
+describe('a policy that accepts tokens', () => {
   const policy = (settings: string) =>
     writeFileSync(
       join(folder, 'policies/standard.yaml'),
@@ -452,7 +447,7 @@ describe('a policy that takes tokens', () => {
   - name: none
     request: { key: none }
     expect: { status: 401, code: missing_api_key, decided_by: jwt }
-  - name: of somebody else
+  - name: of another issuer
     request: { key: unknown }
     expect: { status: 401, code: invalid_api_key, decided_by: jwt }
   - name: over
@@ -466,7 +461,7 @@ describe('a policy that takes tokens', () => {
     ['request: { key: revoked }', '3:21', 'a token of an identity provider cannot be revoked'],
     ['given: { key: { spending_cap: $1 } }', '3:21', 'a token has no spending cap'],
     ['given: { key: { models: [demo-small] } }', '3:21', 'without models_claim a token is for every public model'],
-  ])('%s says nothing', async (line, place, sentence) => {
+  ])('%s is refused', async (line, place, sentence) => {
     policy('account: staff')
     write(`tests:\n  - name: x\n    ${line}\n    expect: { status: 401 }\n`)
     const { code, out } = await run()

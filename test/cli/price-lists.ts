@@ -1,4 +1,4 @@
-/** A gateway whose prices come from lists, and small lists in both formats. Its vendor has no model in the built-in list. */
+/** A gateway with prices from lists, and small lists in both formats. Its vendor has no model in the built-in list. */
 import { mkdirSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
@@ -35,7 +35,7 @@ routes:
   - { path: /v1/chat/completions, policy: standard }
 `
 
-/** A wildcard, a model with two targets, and a price by hand. */
+/** A wildcard, a model with two targets, and a manual price. */
 export const MODELS = `  infra/*: { targets: [ { provider: infra, model: "*" } ], price: auto, allow: [ service_tier ] }
   both:
     targets: [ { provider: infra, model: acme/small }, { provider: openai, model: gpt-5 } ]
@@ -47,7 +47,7 @@ export const MODELS = `  infra/*: { targets: [ { provider: infra, model: "*" } ]
     context: 64k
     max_output: 4k`
 
-/** A folder with that gateway and the list in use. */
+/** Makes a folder with that gateway and the list in use. */
 export function makePriced(models = MODELS, catalog?: string): Place {
   const place = makePlace(gateway(models, catalog))
   mkdirSync(join(place.folder, 'policies'))
@@ -56,7 +56,7 @@ export function makePriced(models = MODELS, catalog?: string): Place {
   return place
 }
 
-/** Writes a list, as last changed on a day. */
+/** Writes a list that was last changed on `day`. */
 export function writeList(place: Place, list: object | string, day = '2026-02-03', name = 'new.json'): string {
   const file = place.write(name, typeof list === 'string' ? list : JSON.stringify(list, null, 2))
   utimesSync(file, new Date(`${day}T12:00:00Z`), new Date(`${day}T12:00:00Z`))

@@ -16,8 +16,8 @@ const diffJson = async (...args: readonly string[]) => {
 }
 const { _tollgate: _, ...ROWS } = LIST
 
-describe('what a list changes', () => {
-  test('rates with their difference, in dollars and percent', async () => {
+describe('changes by a list', () => {
+  test('rates have their difference in dollars and percent', async () => {
     writeList(place, { ...ROWS, 'deepinfra/acme/small': row(1.5, 4), 'deepinfra/acme/new': row(1, 2) })
     const { code, out, err } = await diff()
     expect({ code, err }).toEqual({ code: 0, err: '' })
@@ -26,7 +26,7 @@ describe('what a list changes', () => {
     expect(out).toMatch(/^both +input +\$1\.25 +\$1\.50 +\+\$0\.25 +\+20 % /m)
     expect(out).toContain('  new       1 model: infra/acme/new\n')
     expect(out).toContain('  the same  2 models\n')
-    // By hand it is $1.60, and stays so.
+    // The manual price of $1.60 stays.
     expect(out).toMatch(/^hand \(cost of infra\/acme\/small\) +input +\$1 +\$1\.50/m)
     expect(out).toMatch(/^Handwritten prices do not change\. The list has other prices:$/m)
     expect(out).toMatch(/^hand +input +\$1\.60 +\$1\.50 +-\$0\.10 +-6\.25 % /m)
@@ -35,8 +35,8 @@ describe('what a list changes', () => {
 
   test('as JSON', async () => {
     writeList(place, { ...ROWS, 'deepinfra/acme/old': row(2, 3, { max_output_tokens: 5000 }) })
-    const found = await diffJson()
-    expect(found).toMatchObject({
+    const report = await diffJson()
+    expect(report).toMatchObject({
       code: 0,
       ok: true,
       list: { from: 'new.json', format: 'LiteLLM', date: null },
@@ -47,7 +47,7 @@ describe('what a list changes', () => {
       log: null,
       failed: [],
     })
-    expect(found.changed).toEqual([
+    expect(report.changed).toEqual([
       {
         model: 'infra/acme/old',
         target: null,
@@ -87,7 +87,7 @@ describe('what a list changes', () => {
     )
   })
 
-  test('models that a wildcard loses, and models whose price then comes from another list', async () => {
+  test('models that a wildcard loses, and models that get their price from another list', async () => {
     const { 'deepinfra/acme/old': _old, ...rest } = ROWS
     writeList(place, rest)
     expect(await diffJson()).toMatchObject({ code: 0, removed: ['infra/acme/old'] })
@@ -97,13 +97,13 @@ describe('what a list changes', () => {
     expect(await diffJson()).toMatchObject({ missing: [{ model: 'm', from: 'genai-prices 0.1.8 of 2026-09-23' }] })
   })
 
-  test('nothing', async () => {
+  test('no changes', async () => {
     writeList(place, LIST)
     expect((await diff()).out).toMatch(/^No price changes\.\n/)
   })
 })
 
-describe('jumps', () => {
+describe('price jumps', () => {
   const jumping = { ...ROWS, 'deepinfra/acme/large': row(101, 0), 'deepinfra/acme/small': row(10, 4) }
 
   test('of more than ten times, and prices that fall to 0, are marked and refused', async () => {
@@ -112,16 +112,16 @@ describe('jumps', () => {
     expect(code).toBe(1)
     expect(out).toMatch(/^infra\/acme\/large +input +\$10 +\$101 .* JUMP$/m)
     expect(out).toMatch(/^ +output +\$40 +\$0 +-\$40 +-100 % +1M tokens +FREE$/m)
-    // Ten times is not more than ten times.
+    // Exactly ten times is allowed.
     expect(out).toMatch(/^infra\/acme\/small +input +\$1 +\$10 +\+\$9 +\+900 % +1M tokens$/m)
     expect(err).toMatch(
       /^\ndeepinfra\/acme\/large: input \$10 -> \$101, cached_input \$1 -> \$101, output \$40 -> \$0\. If this is correct, add --accept deepinfra\/acme\/large\.\n/,
     )
-    // The load refuses it too: no other list has a price of the model.
+    // Loading refuses it too: no other list has a price of the model.
     expect(err).toContain('output of deepinfra/acme/large is free in the price list')
   })
 
-  test('of a wildcard to nothing at all: its model would be left out', async () => {
+  test('of a wildcard to 0: its model would be left out', async () => {
     writeList(place, { ...ROWS, 'deepinfra/acme/old': row(0, 0), 'deepinfra/acme/free': row(0, 0) })
     const { code, out, err } = await diff()
     expect(code).toBe(1)
@@ -137,7 +137,7 @@ describe('jumps', () => {
   test.each([
     ['on the command line', ['--accept', 'deepinfra/acme/large'], 'catalog: prices.json'],
     ['in the configuration', [], 'catalog: { file: prices.json, accept: [deepinfra/acme/large] }'],
-  ])('are taken where they are accepted %s', async (_name, args, catalog) => {
+  ])('are allowed if accepted %s', async (_name, args, catalog) => {
     place.write('gateway.yaml', gateway(MODELS, catalog))
     writeList(place, jumping)
     const { code, out, err } = await diff(...args)
@@ -145,7 +145,7 @@ describe('jumps', () => {
     expect(out).toContain('JUMP, accepted')
   })
 
-  test('against the built-in list are refused as a load refuses them', async () => {
+  test('against the built-in list are refused with the message of a load', async () => {
     writeList(place, { ...ROWS, 'gpt-5': row(20, 10, {}, 'openai') })
     const { code, err } = await diff()
     expect(code).toBe(1)
@@ -159,7 +159,7 @@ describe('a list that cannot be used', () => {
   const of = (text: string) => `{\n  "deepinfra/acme/small": ${text}\n}`
   test.each<[name: string, list: string | object, says: string]>([
     ['that is not JSON', '{\n  "a": nothing }', 'new.json:1:1: this price list is not JSON'],
-    ['that is a page', '<!doctype html><html></html>', 'new.json is an HTML page, not a price list in JSON.'],
+    ['that is an HTML page', '<!doctype html><html></html>', 'new.json is an HTML page, not a price list in JSON.'],
     ['without a model', { a: 1 }, 'new.json:1:1: this price list has no model; write a file in the format of'],
     [
       'with a negative price',
@@ -172,12 +172,12 @@ describe('a list that cannot be used', () => {
       'new.json:2:27: deepinfra/acme/small has no output_cost_per_token; a price has both',
     ],
     [
-      'with an absurd price',
+      'with a price above the maximum',
       of('{ "litellm_provider": "deepinfra", "input_cost_per_token": 1, "output_cost_per_token": 1e-6 }'),
       '1 is $1000000 for 1M tokens: a price is at most $100000',
     ],
     [
-      'with a model twice',
+      'with a duplicate model',
       of('{ "litellm_provider": "deepinfra" },\n  "deepinfra/acme/small": { "litellm_provider": "deepinfra" }'),
       'new.json:3:3: "deepinfra/acme/small" is in the price list twice',
     ],
@@ -187,7 +187,7 @@ describe('a list that cannot be used', () => {
       'new.json:3:13: the price list (2026-01-04) is older than prices.json, which is in use (2026-01-05); use a newer list',
     ],
     [
-      'of the future',
+      'from the future',
       { ...LIST, _tollgate: { date: '2999-01-04', from: 'x' } },
       'new.json:3:13: the date of the price list (2999-01-04) is in the future',
     ],
@@ -198,7 +198,7 @@ describe('a list that cannot be used', () => {
     expect(err).toContain(says)
   })
 
-  test('all of its mistakes at once, but for those of vendors that the configuration does not use', async () => {
+  test('with several mistakes: all are reported, except those of unused vendors', async () => {
     writeList(place, {
       ...ROWS,
       'deepinfra/acme/one': row(-1, 1),
@@ -210,7 +210,7 @@ describe('a list that cannot be used', () => {
     expect(err).not.toContain('claude-x')
   })
 
-  test('that is not there', async () => {
+  test('that is missing', async () => {
     expect(await diff()).toEqual({
       code: 1,
       out: '',
@@ -312,7 +312,7 @@ describe('recorded traffic', () => {
     ])
   })
 
-  test('in a log that is not there', async () => {
+  test('in a missing log', async () => {
     expect(await diff('--log', 'nowhere.jsonl')).toMatchObject({
       code: 1,
       out: '',

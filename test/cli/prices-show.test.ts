@@ -16,7 +16,7 @@ const show = (...args: readonly string[]) => place.tollgate(['prices', 'show', .
 const shown = async (...args: readonly string[]) => JSON.parse((await show(...args, '--json')).out).models
 
 describe('the models of the configuration', () => {
-  test('have a line each, with the list of the price', async () => {
+  test('have one line each, with the list of the price', async () => {
     const { code, out, err } = await show()
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const lines = out.split('\n').map(line => line.split(/ {2,}/))
@@ -33,7 +33,7 @@ describe('the models of the configuration', () => {
     expect(out).toContain('The provider turns off: infra/acme/large 2030-05-01.')
   })
 
-  test('of several targets the dearest rate of each unit, with the margin at each target', async () => {
+  test('with several targets have the highest rate of each unit, and the margin at each target', async () => {
     const { out } = await show('b')
     expect(out).toContain('both\n  aliases      b\n')
     expect(out).toMatch(/^input +\$1\.25 +1M tokens$/m)
@@ -44,7 +44,7 @@ describe('the models of the configuration', () => {
     expect(out).toMatch(/^input +\$1\.25 +\$0 +0 % +1M tokens$/m)
   })
 
-  test('of a list that is longer than other files of a configuration may be', async () => {
+  test('can come from a list above the size limit of other configuration files', async () => {
     const other = { litellm_provider: 'x', source: 'x'.repeat(3 * 1024 * 1024) }
     place.write('prices.json', JSON.stringify({ ...LIST, other }))
     expect(await shown('infra/acme/old')).toHaveLength(1)
@@ -59,7 +59,7 @@ describe('the models of the configuration', () => {
     expect((await shown('*/old')).map(({ id }: { id: string }) => id)).toEqual(['infra/acme/old'])
   })
 
-  test('as JSON, with where each value comes from', async () => {
+  test('as JSON, with the source of each value', async () => {
     expect(await shown('hand')).toEqual([
       expect.objectContaining({
         id: 'hand',
@@ -96,7 +96,7 @@ describe('the models of the configuration', () => {
     })
   })
 
-  test('steps, tiers, and what the list prices and Tollgate does not count', async () => {
+  test('steps, tiers, and priced units that Tollgate does not count', async () => {
     place.write(
       'prices.json',
       JSON.stringify({
@@ -143,13 +143,13 @@ describe('the price catalog', () => {
     ['openai/gtp-5', 'error: No price list has the model "gtp-5" of OpenAI; did you mean "openai/gpt-5"?\n'],
     ['zeppelin', 'error: No model of the configuration and no vendor has the name "zeppelin"; write the id of a model'],
     ['openia', 'has the name "openia"; did you mean "openai"?\n'],
-  ])('%s is in none', async (name, says) => {
+  ])('%s is in no list', async (name, says) => {
     const { code, out, err } = await show(name)
     expect({ code, out }).toEqual({ code: 1, out: '' })
     expect(err).toContain(says)
   })
 
-  test('is there without a configuration: its vendors, and the models of each', async () => {
+  test('needs no configuration: it lists vendors and their models', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-'))
     try {
       const { code, out } = await runCommand(folder, ['prices', 'show'])
@@ -163,7 +163,7 @@ describe('the price catalog', () => {
   })
 })
 
-test('a configuration with problems has no prices, and the built-in list has them all the same', async () => {
+test('a configuration with problems has no prices, but the built-in list still has', async () => {
   place.write('prices.json', '{')
   const broken = await show()
   expect(broken).toMatchObject({ code: 1, out: '' })
@@ -203,7 +203,7 @@ describe('tollgate check', () => {
     )
   })
 
-  test('says nothing of prices where all are by hand', async () => {
+  test('prints no prices if all are manual', async () => {
     place.write('gateway.yaml', gateway(HAND, ''))
     expect((await check()).out).not.toContain('prices:')
     expect(JSON.parse((await check('--json')).out).files[0]).not.toHaveProperty('prices')

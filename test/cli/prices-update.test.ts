@@ -21,8 +21,8 @@ const { _tollgate: _, ...ROWS } = LIST
 const before = JSON.stringify(LIST)
 const CACHED = { cache_read_input_token_cost: 1.3e-7 }
 
-describe('the list that is written', () => {
-  test('has the models of the used vendors in order, one on each line, with what Tollgate reads', async () => {
+describe('the written list', () => {
+  test('has the models of the used vendors in order, one per line, with the fields that Tollgate reads', async () => {
     writeList(place, {
       sample_spec: { litellm_provider: 'one of the vendors' },
       ...ROWS,
@@ -83,7 +83,7 @@ Review prices.json, run tollgate check, and reload the gateway. Until then, no p
     })
   })
 
-  test('has all vendors with --all, and is another file with --out', async () => {
+  test('has all vendors with --all, and goes to another file with --out', async () => {
     writeList(place, { ...ROWS, 'claude-x': row(1, 2, {}, 'anthropic') })
     const { out } = await update('new.json', '--all', '--out', 'all.json')
     expect(written()).toBe(before)
@@ -91,7 +91,7 @@ Review prices.json, run tollgate check, and reload the gateway. Until then, no p
     expect(out).toContain('Add to ./gateway.yaml:  catalog: all.json\n')
   })
 
-  test('goes where a link leads, and leaves no file beside it', async () => {
+  test('replaces the target of a symbolic link, and leaves no other file', async () => {
     place.write('real.json', before)
     place.write('gateway.yaml', gateway(MODELS, 'catalog: link.json'))
     symlinkSync('real.json', join(place.folder, 'link.json'))
@@ -116,7 +116,7 @@ describe('a configuration', () => {
   test('without a catalog gets prices.json, and a line to add', async () => {
     place.write('gateway.yaml', gateway('  m: { targets: [ { provider: openai, model: gpt-5 } ], price: auto }', ''))
     writeList(place, { 'gpt-5': row(1.3, 10, CACHED, 'openai') })
-    // This one may be for something else.
+    // This file may have another purpose.
     const refused = await update('new.json')
     expect(refused).toMatchObject({ code: 1, out: '' })
     expect(refused.err).toContain(
@@ -131,7 +131,7 @@ describe('a configuration', () => {
     expect(written()).toContain('"gpt-5"')
   })
 
-  test('whose list is not there yet is compared with the built-in list', async () => {
+  test('whose list is missing is compared with the built-in list', async () => {
     place.write(
       'gateway.yaml',
       gateway('  m: { targets: [ { provider: openai, model: gpt-5 } ], price: auto }', 'catalog: later.json'),
@@ -143,7 +143,7 @@ describe('a configuration', () => {
     expect(written('later.json')).toContain('"gpt-5"')
   })
 
-  test('that loads with no other list gets its first one', async () => {
+  test('that cannot load without a list gets its first one', async () => {
     place.write('gateway.yaml', gateway(MODELS, 'catalog: later.json'))
     writeList(place, ROWS)
     const { code, out } = await update('new.json')
@@ -151,7 +151,7 @@ describe('a configuration', () => {
     expect(out).toMatch(/^Written: later\.json, 3 models/)
   })
 
-  test('whose gateway runs keeps its list: it would be used at once', async () => {
+  test('whose gateway is running keeps its list, because a new one would be used at once', async () => {
     const configFile = join(place.folder, 'gateway.yaml')
     const env = { DEEPINFRA_API_KEY: 'secret-1', OPENAI_API_KEY: 'secret-2' }
     const running = await serve({ configFile, env, signals: false, stdout() {} })
@@ -176,15 +176,19 @@ describe('a configuration', () => {
 
 describe('nothing is written', () => {
   test.each<[name: string, list: object | string, says: string]>([
-    ['of a list with a mistake', { ...ROWS, 'deepinfra/acme/x': row(-1, 1) }, 'input_cost_per_token: -0.000001 is not'],
-    ['of a list that is not JSON', '{ "a": ', 'new.json:1:1: this price list is not JSON'],
     [
-      'of a price that falls to 0',
+      'for a list with a mistake',
+      { ...ROWS, 'deepinfra/acme/x': row(-1, 1) },
+      'input_cost_per_token: -0.000001 is not',
+    ],
+    ['for a list that is not JSON', '{ "a": ', 'new.json:1:1: this price list is not JSON'],
+    [
+      'for a price that falls to 0',
       { ...ROWS, 'deepinfra/acme/old': row(0, 3) },
       'deepinfra/acme/old: input $3 -> $0. If this is correct, add --accept deepinfra/acme/old.',
     ],
     [
-      'of a list without a model of these vendors',
+      'for a list without a model of these vendors',
       { 'claude-x': row(1, 2, {}, 'anthropic') },
       'no price list has the model "acme/small" of DeepInfra',
     ],
@@ -205,7 +209,7 @@ describe('nothing is written', () => {
     ],
     ['a link to one of them', 'link.json', 'link.json was not replaced: this price list has no model.'],
     ['a folder', 'policies', 'policies cannot be read and was not replaced: '],
-  ])('in the place of %s', async (_name, out, says) => {
+  ])('over %s', async (_name, out, says) => {
     place.write('other.json', '{ "name": "app" }')
     symlinkSync('other.json', join(place.folder, 'link.json'))
     const configuration = written('gateway.yaml')
@@ -217,7 +221,7 @@ describe('nothing is written', () => {
     expect(written('other.json')).toBe('{ "name": "app" }')
   })
 
-  test('of a file that was last changed before the list in use', async () => {
+  test('for a file that is older than the list in use', async () => {
     writeList(place, ROWS, '2025-12-31')
     const { code, err } = await update('new.json')
     expect(code).toBe(1)
@@ -228,7 +232,7 @@ describe('nothing is written', () => {
   })
 })
 
-test('an accepted jump against the built-in list is a line to add', async () => {
+test('for an accepted jump against the built-in list, a line to add is printed', async () => {
   writeList(place, { ...ROWS, 'gpt-5': row(20, 10, {}, 'openai') })
   expect((await update('new.json')).code).toBe(1)
   const { code, out } = await update('new.json', '--accept', 'openai/gpt-5')
@@ -236,7 +240,7 @@ test('an accepted jump against the built-in list is a line to add', async () => 
   expect(out).toContain('Add to ./gateway.yaml:  catalog: { file: prices.json, accept: [openai/gpt-5] }\n')
 })
 
-test('an accepted free model of a wildcard is a line to add', async () => {
+test('for an accepted free model of a wildcard, a line to add is printed', async () => {
   writeList(place, { ...ROWS, 'deepinfra/acme/old': row(0, 0) })
   const { code, out } = await update('new.json', '--accept', 'deepinfra/acme/old')
   expect(code).toBe(0)
@@ -269,7 +273,7 @@ describe('a list on the web', () => {
     server.close()
   })
 
-  test('is of today, and named without its query', async () => {
+  test('has the date of today, and is named without its query', async () => {
     answer = (_request, response) => response.end(JSON.stringify(ROWS))
     const today = () => new Date().toISOString().slice(0, 10)
     const days = [today()]
@@ -280,20 +284,20 @@ describe('a list on the web', () => {
     expect(from).toBe(address)
   })
 
-  test('has its own place in problems', async () => {
+  test('is named by its URL in problems', async () => {
     answer = (_request, response) => response.end(JSON.stringify({ ...ROWS, 'deepinfra/acme/x': row(-1, 1) }))
     expect((await update(address)).err).toContain(`${address}:1:`)
   })
 
   test.each<[name: string, answers: RequestListener, says: string]>([
-    ['that is not there', (_, response) => response.writeHead(404).end(), 'answered with status 404.'],
+    ['that is missing', (_, response) => response.writeHead(404).end(), 'answered with status 404.'],
     [
       'elsewhere',
       (_, response) => response.writeHead(302, { location: 'https://example.com/list.json?token=x' }).end(),
       'redirects to another address: https://example.com/list.json. Use that one.',
     ],
     [
-      'that is a page',
+      'that is an HTML page',
       (_, response) => response.end('<html>'),
       'is an HTML page, not a price list in JSON. Use the address of the file itself.',
     ],
@@ -317,7 +321,7 @@ describe('a list on the web', () => {
     ['file:///srv/list.json', 'file:///srv/list.json is not an https address. Write a file as its path.'],
     ['https://me:secret@prices.example/list.json', 'The address at prices.example contains a password. Remove it.'],
     ['https://me:secret@', 'The address of the price list is malformed.'],
-  ])('%s is not asked for', async (from, says) => {
+  ])('%s is refused without a request', async (from, says) => {
     const { code, err } = await update(from)
     expect(code).toBe(1)
     expect(err).toContain(says)
@@ -325,14 +329,14 @@ describe('a list on the web', () => {
   })
 
   const terminal = { folder: '/' } as Terminal
-  test('that never ends is given up', async () => {
+  test('that never ends is aborted', async () => {
     answer = (_request, response) => response.write('{')
     await expect(readListInput(terminal, address, new Date(0), { ms: 50, bytes: 1000 })).rejects.toThrow(
       `${address} did not send the whole list within 0.05 s.`,
     )
   })
 
-  test('that is too large is given up', async () => {
+  test('that is too large is aborted', async () => {
     answer = (_request, response) => response.end(' '.repeat(2 * 1024 * 1024))
     const reading = readListInput(terminal, address, new Date(0), { ms: 10_000, bytes: 1024 * 1024 })
     await expect(reading).rejects.toThrow(`${address} is larger than 1 MiB.`)

@@ -67,7 +67,7 @@ const PROVIDERS = new Map([
   ['openai', provider('openai', 'openai')],
 ])
 
-function running(
+function gatewayWith(
   change: Partial<Offer> = {},
   url = 'http://127.0.0.1:8080',
   dashboardUrl: string | null = null,
@@ -82,29 +82,29 @@ function running(
   return { url, dashboardUrl, store, configuration: offer }
 }
 
-describe('there is no quick start, and no account is made', () => {
+describe('no quick start, and no account is created', () => {
   test.each<[string, Partial<Offer>]>([
-    ['on a listener that others reach', { listen: { host: '0.0.0.0', port: 8080 } }],
+    ['on a public listener', { listen: { host: '0.0.0.0', port: 8080 } }],
     ['on every interface of IPv6', { listen: { host: '::', port: 8080 } }],
-    ['on a name that only begins like loopback', { listen: { host: '127.example.com', port: 8080 } }],
+    ['on a name that begins like loopback', { listen: { host: '127.example.com', port: 8080 } }],
     ['when every model may need credentials', { models: byId([model('chat', ['demo', 'openai'])]) }],
     ['when the demo model is hidden', { models: byId([model('chat', ['demo'], { public: false })]) }],
-    ['when the demo model is off', { models: byId([model('chat', ['demo'], { enabled: false })]) }],
+    ['when the demo model is disabled', { models: byId([model('chat', ['demo'], { enabled: false })]) }],
     ['without a chat route', { routes: [{ kind: 'models', path: '/v1/models' }] }],
   ])('%s', async (_, change) => {
-    expect(await quickStart(running(change))).toBeNull()
+    expect(await quickStart(gatewayWith(change))).toBeNull()
     expect(store.reads.listAccounts()).toEqual([])
   })
 
-  test('when there has been an account, whatever its name', async () => {
+  test('when there has been an account of any name', async () => {
     await runVerb(store, 'account.create', { name: 'acme' })
-    expect(await quickStart(running())).toBeNull()
+    expect(await quickStart(gatewayWith())).toBeNull()
     expect(store.reads.listAccounts()).toHaveLength(1)
   })
 
-  test('the second time', async () => {
-    expect(await quickStart(running())).not.toBeNull()
-    expect(await quickStart(running())).toBeNull()
+  test('on the second start', async () => {
+    expect(await quickStart(gatewayWith())).not.toBeNull()
+    expect(await quickStart(gatewayWith())).toBeNull()
     expect(store.reads.listKeys()).toHaveLength(1)
   })
 })
@@ -112,8 +112,8 @@ describe('there is no quick start, and no account is made', () => {
 describe('without a demo model, at a terminal', () => {
   const real = (...ids: readonly string[]) => ({ models: byId(ids.map(id => model(id, ['openai']))) })
 
-  test('the account has another name, and the line to paste asks the one model', async () => {
-    const text = (await quickStart(running(real('chat')), { onTerminal: true }))!
+  test('the account is named first, and the line to paste uses the only model', async () => {
+    const text = (await quickStart(gatewayWith(real('chat')), { onTerminal: true }))!
     expect(store.reads.findAccount('first')).toMatchObject({ posted: 5_000_000_000n, held: 0n })
     expect(text).toContain('npx tollgate key create --account first')
     expect(text).toContain('"model":"chat"')
@@ -122,32 +122,32 @@ describe('without a demo model, at a terminal', () => {
   })
 
   test.each([
-    ['a small one of a large provider is the example', 'gpt-5-mini', '"model":"gpt-5-mini"'],
-    ['none is the example, where none is known to be small', 'gpt-5-pro', '"model":"MODEL"'],
+    ['a small one of a well-known provider is the example', 'gpt-5-mini', '"model":"gpt-5-mini"'],
+    ['without a known small one, none is the example', 'gpt-5-pro', '"model":"MODEL"'],
   ])('of several models %s, and the text says how to list them', async (_, other, example) => {
     const one = model('gpt-5', ['openai'])
     const small = { ...one, id: other, targets: one.targets.map(target => ({ ...target, model: other })) }
     const two = byId([one, small])
-    const text = (await quickStart(running({ ...real('gpt-5'), models: two }), { onTerminal: true }))!
+    const text = (await quickStart(gatewayWith({ ...real('gpt-5'), models: two }), { onTerminal: true }))!
     expect(text).toContain('The list of its 2 models:\n\n  curl http://127.0.0.1:8080/v1/models -H ')
     expect(text).toContain(example)
   })
 
   test.each<[string, Partial<Offer>]>([
-    ['on a listener that others reach', { ...real('chat'), listen: { host: '0.0.0.0', port: 8080 } }],
+    ['on a public listener', { ...real('chat'), listen: { host: '0.0.0.0', port: 8080 } }],
     ['without a model that a key can use', { models: byId([model('chat', ['openai'], { enabled: false })]) }],
-  ])('no account is made %s', async (_, change) => {
-    expect(await quickStart(running(change), { onTerminal: true })).toBeNull()
+  ])('no account is created %s', async (_, change) => {
+    expect(await quickStart(gatewayWith(change), { onTerminal: true })).toBeNull()
     expect(store.reads.listAccounts()).toEqual([])
   })
 })
 
 test.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1'])('%s is loopback', async host => {
-  expect(await quickStart(running({ listen: { host, port: 8080 } }))).not.toBeNull()
+  expect(await quickStart(gatewayWith({ listen: { host, port: 8080 } }))).not.toBeNull()
 })
 
-test('the first start: an account with $5, a key that works, and what to paste', async () => {
-  const text = (await quickStart(running(), { self: 'npx tollgate' }))!
+test('the first start: an account with $5, a working key, and lines to paste', async () => {
+  const text = (await quickStart(gatewayWith(), { self: 'npx tollgate' }))!
   expect(store.reads.findAccount('demo')).toMatchObject({ posted: 5_000_000_000n, held: 0n })
   const [, base, token] = /export OPENAI_BASE_URL=(\S+)\n\s*export OPENAI_API_KEY=(\S+)/.exec(text)!
   expect(base).toBe('http://127.0.0.1:8080/v1')
@@ -156,8 +156,8 @@ test('the first start: an account with $5, a key that works, and what to paste',
   expect(text).toContain('not shown again')
 })
 
-test('the first start with a dashboard: a link that makes one operator of that account, for a day', async () => {
-  const text = (await quickStart(running({}, undefined, 'http://127.0.0.1:8081'), { nowMs: clock.now() }))!
+test('the first start with a dashboard: an invitation for one operator of that account, valid for a day', async () => {
+  const text = (await quickStart(gatewayWith({}, undefined, 'http://127.0.0.1:8081'), { nowMs: clock.now() }))!
   const token = /http:\/\/127\.0\.0\.1:8081\/join#(\S+)/.exec(text)![1]!
   expect(store.reads.people.findLink(token)).toMatchObject({
     kind: 'invitation',
@@ -171,7 +171,7 @@ test('the first start with a dashboard: a link that makes one operator of that a
   expect(store.reads.people.findLink(token)).toBeUndefined()
 })
 
-testWith(without('curl'), 'the curl line runs in sh as it stands and asks for a stream of the demo model', async () => {
+testWith(without('curl'), 'the curl line runs in sh unchanged and requests a stream of the demo model', async () => {
   const requests: { request: IncomingMessage; body: string }[] = []
   const server = createServer(async (request, response) => {
     let body = ''
@@ -185,7 +185,7 @@ testWith(without('curl'), 'the curl line runs in sh as it stands and asks for a 
     const { port } = server.address() as AddressInfo
     const odd = `it's "odd" $HOME \`x\``
     const change = { models: byId([model(odd, ['demo'])]) }
-    const text = (await quickStart(running(change, `http://127.0.0.1:${port}`)))!
+    const text = (await quickStart(gatewayWith(change, `http://127.0.0.1:${port}`)))!
     const line = text.split('\n').find(each => each.includes('curl'))!
     expect(line).toContain('curl -N ')
     const child = spawn('/bin/sh', ['-c', line])
@@ -207,8 +207,8 @@ testWith(without('curl'), 'the curl line runs in sh as it stands and asks for a 
 })
 
 describe('later starts: one line', () => {
-  test('and another for the dashboard, which says when there is no operator', async () => {
-    const started = running({}, undefined, 'http://127.0.0.1:8081')
+  test('a second line has the dashboard, and the command that invites a first operator', async () => {
+    const started = gatewayWith({}, undefined, 'http://127.0.0.1:8081')
     expect(await startText(started, 'tollgate')).toContain(
       'The dashboard is at http://127.0.0.1:8081 (no operator yet: tollgate person invite --role operator)\n',
     )
@@ -217,26 +217,26 @@ describe('later starts: one line', () => {
     expect(await startText(started)).toContain('\nThe dashboard is at http://127.0.0.1:8081\n')
   })
 
-  test('without any account: how to make one', async () => {
-    const text = await startText(running({ listen: { host: '0.0.0.0', port: 8080 } }), 'tollgate')
+  test('without an account: how to create one', async () => {
+    const text = await startText(gatewayWith({ listen: { host: '0.0.0.0', port: 8080 } }), 'tollgate')
     expect(text).toBe(
       'Tollgate answers at http://127.0.0.1:8080/v1 (a first account and key: tollgate account create NAME --credit 10 && tollgate key create --account NAME)\n',
     )
   })
 
-  test('with accounts: how to make a key', async () => {
+  test('with accounts: how to create a key', async () => {
     await runVerb(store, 'account.create', { name: 'acme' })
-    expect(await startText(running())).toContain('key create --account acme)')
+    expect(await startText(gatewayWith())).toContain('key create --account acme)')
     await runVerb(store, 'account.create', { name: 'umbrella' })
-    expect(await startText(running())).toContain('key create --account NAME')
-    expect((await startText(running())).trim().split('\n')).toHaveLength(1)
+    expect(await startText(gatewayWith())).toContain('key create --account NAME')
+    expect((await startText(gatewayWith())).trim().split('\n')).toHaveLength(1)
   })
 
   test.each(['two words', "o'hara", '-x', '$HOME'])(
-    'an account whose name a shell would change by its id: %s',
+    'an account is named by its id if a shell would change its name: %s',
     async name => {
       const { account } = await runVerb(store, 'account.create', { name })
-      expect(await startText(running())).toContain(`key create --account ${account.id})`)
+      expect(await startText(gatewayWith())).toContain(`key create --account ${account.id})`)
     },
   )
 })

@@ -30,7 +30,7 @@ const limited = (burst: number) => `steps:
   - use: credits
   - use: route
 `
-/** Nine in one second, of two accounts and three keys. */
+/** Nine exchanges in one second, of two accounts and three keys. */
 const LINES = Array.from({ length: 9 }, (_, nth) => {
   const who = nth % 3
   return lineWith({
@@ -53,16 +53,16 @@ beforeEach(() => {
 })
 afterEach(() => place.remove())
 
-describe('what cannot be done', () => {
+describe('wrong arguments', () => {
   test.each<[string, string[], number, string]>([
     ['no log', ['replay'], 2, "missing required argument 'logs'"],
-    ['no such log', ['replay', 'none.jsonl'], 1, 'none.jsonl'],
-    ['a balance that is none', ['replay', 'usage.jsonl', '--balance', 'much'], 2, 'is not an amount of dollars'],
-    ['no such gate', ['replay', 'usage.jsonl', '--fail-on', 'refused,costs'], 2, '"costs" is not one of'],
-    ['no number', ['replay', 'usage.jsonl', '--limit', '0'], 2, 'a number of lines'],
-    ['no such balances', ['replay', 'usage.jsonl', '--balances', 'none.json'], 1, 'none.json'],
-    ['balances that are none', ['replay', 'usage.jsonl', '--balances', 'usage.jsonl'], 1, 'it is not JSON'],
-    ['a balance of words', ['replay', 'usage.jsonl', '--balances', 'words.json'], 1, 'the balance of "acme": "lots"'],
+    ['a missing log', ['replay', 'none.jsonl'], 1, 'none.jsonl'],
+    ['an invalid balance', ['replay', 'usage.jsonl', '--balance', 'much'], 2, 'is not an amount of dollars'],
+    ['an unknown gate', ['replay', 'usage.jsonl', '--fail-on', 'refused,costs'], 2, '"costs" is not one of'],
+    ['an invalid number of lines', ['replay', 'usage.jsonl', '--limit', '0'], 2, 'a number of lines'],
+    ['a missing file of balances', ['replay', 'usage.jsonl', '--balances', 'none.json'], 1, 'none.json'],
+    ['an invalid file of balances', ['replay', 'usage.jsonl', '--balances', 'usage.jsonl'], 1, 'it is not JSON'],
+    ['a balance in words', ['replay', 'usage.jsonl', '--balances', 'words.json'], 1, 'the balance of "acme": "lots"'],
     ['a log without lines', ['replay', 'gateway.yaml'], 1, 'the log has no line to replay'],
     [
       'a mistyped account',
@@ -71,26 +71,31 @@ describe('what cannot be done', () => {
       'the account "acne"; did you mean "acme"?',
     ],
     ['a mistyped id', ['replay', 'usage.jsonl', '--account', 'acc_11'], 1, 'did you mean "acc_1"?'],
-    ['another account', ['replay', 'usage.jsonl', '--account', 'somebody'], 1, 'it has "zenith", "acme"\n'],
-    ['an account of nobody', ['replay', 'nobody.jsonl', '--account', 'acme'], 1, 'its lines have no account'],
-    ['no such other configuration', ['replay', 'usage.jsonl', '--against', 'older.yaml'], 1, 'older.yaml:1:1'],
+    ['another account', ['replay', 'usage.jsonl', '--account', 'unknown'], 1, 'it has "zenith", "acme"\n'],
+    [
+      'an account in a log without accounts',
+      ['replay', 'no-account.jsonl', '--account', 'acme'],
+      1,
+      'its lines have no account',
+    ],
+    ['a missing other configuration', ['replay', 'usage.jsonl', '--against', 'older.yaml'], 1, 'older.yaml:1:1'],
   ])('%s', async (_name, args, code, sentence) => {
     place.write('words.json', '{"acme": "lots"}')
-    place.write('nobody.jsonl', jsonl([lineWith({ account: null, key: null })]))
+    place.write('no-account.jsonl', jsonl([lineWith({ account: null, key: null })]))
     const result = await tollgate(...args)
     expect(result.code).toBe(code)
     expect(result.err).toContain(sentence)
   })
 
-  test('no line of an account is no pass, whatever the gate, and no table of nothing', async () => {
-    const { code, out } = await tollgate('replay', 'usage.jsonl', '--account', 'nobody', '--fail-on', 'refused')
+  test('an account without lines fails with any gate, and prints no table', async () => {
+    const { code, out } = await tollgate('replay', 'usage.jsonl', '--account', 'unknown', '--fail-on', 'refused')
     expect({ code, out }).toEqual({ code: 1, out: '' })
-    const json = await tollgate('replay', 'usage.jsonl', '--account', 'nobody', '--json')
+    const json = await tollgate('replay', 'usage.jsonl', '--account', 'unknown', '--json')
     expect(json.code).toBe(1)
-    expect(JSON.parse(json.out)).toMatchObject({ ok: false, failed: [expect.stringContaining('"nobody"')] })
+    expect(JSON.parse(json.out)).toMatchObject({ ok: false, failed: [expect.stringContaining('"unknown"')] })
   })
 
-  test('a configuration with problems is told and not replayed', async () => {
+  test('a configuration with problems is reported and not replayed', async () => {
     place.write('policies/new.yaml', limited(2).replace('burst: 2', 'bursts: 2'))
     const { code, out, err } = await tollgate('replay', 'usage.jsonl')
     expect({ code, out }).toEqual({ code: 1, out: '' })
@@ -99,7 +104,7 @@ describe('what cannot be done', () => {
   })
 })
 
-test('what changes, for whom, and what it costs', async () => {
+test('changed verdicts, the affected accounts and keys, and the cost', async () => {
   const { code, out, err } = await tollgate('replay', 'usage.jsonl')
   expect({ code, err }).toEqual({ code: 0, err: '' })
   expect(out).toBe(`9 exchanges, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC, compared with the log.
@@ -125,7 +130,7 @@ This log does not show:
 `)
 })
 
-test('beside another configuration, from a packed file, with lines that are none', async () => {
+test('against another configuration, from a compressed file with invalid lines', async () => {
   writeFileSync(join(place.folder, 'torn.gz'), gzipSync(`{"half":\n${jsonl(LINES).slice(0, -20)}`))
   const { code, out } = await tollgate('replay', 'torn.gz', '--against', 'old.yaml')
   expect(code).toBe(0)
@@ -143,8 +148,8 @@ test('as JSON', async () => {
   const args = ['usage.jsonl', 'more.jsonl', '--balances', 'balances.json', '--balance', '25', '--json']
   const { code, out } = await tollgate('replay', ...args)
   expect(code).toBe(0)
-  const found = JSON.parse(out)
-  expect(found).toMatchObject({
+  const report = JSON.parse(out)
+  expect(report).toMatchObject({
     ok: true,
     lines: 10,
     changed: 8,
@@ -153,18 +158,18 @@ test('as JSON', async () => {
     estimated_lines: 1,
     failed: [],
   })
-  expect(found.changes.map((change: { after: object }) => change.after)).toEqual([
+  expect(report.changes.map((change: { after: object }) => change.after)).toEqual([
     { status: 429, code: 'rate_limit_exceeded', decided_by: 'burst', outcome: 'refused' },
     { status: 402, code: 'insufficient_quota', decided_by: 'credits', outcome: 'refused' },
     { status: 200, code: null, decided_by: null, outcome: 'answered' },
   ])
-  expect(found.cost).toEqual({
+  expect(report.cost).toEqual({
     before: '0.000450000',
     after: '0.000150000',
     difference: '-0.000300000',
     estimated: '0.000050000',
   })
-  expect(found.changes[0].accounts).toEqual({
+  expect(report.changes[0].accounts).toEqual({
     count: 2,
     most: [
       { id: 'acc_1', name: 'acme', lines: 4 },
@@ -173,7 +178,7 @@ test('as JSON', async () => {
   })
 })
 
-describe('as a gate', () => {
+describe('with --fail-on', () => {
   test.each<[string, number, string]>([
     ['refused>5', 0, ''],
     ['refused>4', 1, 'refused: 5 of 9 exchanges (--fail-on "refused>4")\n'],
@@ -186,7 +191,7 @@ describe('as a gate', () => {
   })
 })
 
-test('lines that cannot be read are a failure where that is asked for', async () => {
+test('unreadable lines are a failure only with --fail-on skipped', async () => {
   const usage = { prompt_tokens: -4, completion_tokens: 1, source: 'reported' }
   place.write('bad.jsonl', jsonl([...LINES, lineWith({ usage })]))
   const plain = await tollgate('replay', 'bad.jsonl', '--fail-on', 'admitted')
@@ -199,7 +204,7 @@ test('lines that cannot be read are a failure where that is asked for', async ()
   expect((await tollgate('replay', 'bad.jsonl', '--account', 'zenith', '--fail-on', 'skipped>9%')).code).toBe(1)
 })
 
-test('a guard from shadow to enforce: what it would have refused is refused, and what nobody knows is said', async () => {
+test('a guard from shadow to enforce: its would-be refusals count, and lines without its verdict are not compared', async () => {
   const guard =
     '  - { use: guard, MODE with: { rules: [{ name: red, pattern: red, action: refuse }] } }\n  - use: credits'
   const policy = (mode: string) => limited(9).replace('  - use: credits', guard.replace('MODE', mode))
@@ -218,8 +223,8 @@ test('a guard from shadow to enforce: what it would have refused is refused, and
   }
 })
 
-describe('a plugin of your own that does not say that it may run here', () => {
-  test('is named, and what it would say is not known', async () => {
+describe('a custom plugin without dryRun', () => {
+  test('is named, and its lines are not compared', async () => {
     place.write('own.ts', own("(_ctx, next) => { throw new Error('it ran') }").replace('  dryRun: true,\n', ''))
     place.write('policies/new.yaml', withOwn().replace('burst: 3', 'burst: 9'))
     const { code, out, err } = await tollgate('replay', 'usage.jsonl', '--fail-on', 'refused')
@@ -231,7 +236,7 @@ describe('a plugin of your own that does not say that it may run here', () => {
   })
 })
 
-test('most of them not compared is no pass', async () => {
+test('a replay with most lines not compared fails', async () => {
   const unknown = Array.from({ length: 10 }, (_, nth) =>
     refusedLine(429, 'rate_limit_exceeded', 'door', { ...at(nth), account: null, key: null }),
   )
@@ -245,14 +250,14 @@ test('most of them not compared is no pass', async () => {
   expect((await tollgate('replay', 'unknown.jsonl')).out).toContain('Nothing could be compared.\n')
 })
 
-test('balances of nobody are told', async () => {
-  place.write('balances.json', '{"nobody": "1"}')
+test('balances of unknown accounts are reported', async () => {
+  place.write('balances.json', '{"unknown": "1"}')
   const { out } = await tollgate('replay', 'usage.jsonl', '--balances', 'balances.json')
-  expect(out).toContain('  balances: "nobody" in --balances is in no line that was taken.\n')
+  expect(out).toContain('  balances: "unknown" in --balances is in no line that was taken.\n')
   expect(out).toContain('  balances: "zenith", "acme" of the log are not in --balances: the balance is enough.\n')
 })
 
-test('prompts that grow are told as an estimate', async () => {
+test('changed prompts are reported as an estimate', async () => {
   place.write(
     'policies/new.yaml',
     limited(3).replace('  - use: credits', '  - { use: prompt, with: { system: Be kind. } }\n$&'),
@@ -261,7 +266,7 @@ test('prompts that grow are told as an estimate', async () => {
   expect(out).toContain('6 prompts are changed by steps: their sizes are estimated, with one token for 4 bytes.\n')
 })
 
-/** The program itself: an error that nobody catches is the process's. */
+/** Runs the program as a process, so that uncaught errors are its own. */
 function program(...args: readonly string[]) {
   const command = fileURLToPath(new URL('../../src/cli/tollgate.js', import.meta.url))
   const { stdout, stderr, status } = spawnSync(process.execPath, [command, ...args], {
@@ -282,30 +287,30 @@ export default definePlugin({
 `
 const withOwn = () => limited(3).replace('  - use: credits', '  - use: ../own.ts\n$&')
 
-describe('a plugin of your own', () => {
+describe('a custom plugin', () => {
   beforeEach(() => place.write('policies/new.yaml', withOwn()))
 
   test.each<[string, string, number, string]>([
     [
-      'that does not let go is named, and keeps no report',
+      'that is not released is named, and does not prevent the report',
       '{ handle: (_ctx, next) => next(), dispose: () => new Promise(() => {}) }',
       0,
       'the step "own" was not released: its dispose() did not end within 5 s\n',
     ],
     [
-      'that breaks when it lets go, too',
+      'that throws on release is named too',
       "{ handle: (_ctx, next) => next(), dispose() { throw new Error('stuck') } }",
       0,
       'the step "own" was not released: stuck (own.ts:',
     ],
     [
-      'that breaks in a later turn is told, and is no pass',
+      'that throws in a later turn is reported, and the replay fails',
       "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
       1,
       'an uncaught error, which ends a gateway: later (',
     ],
     [
-      'that drops a promise is told',
+      'that drops a rejected promise is reported',
       "(_ctx, next) => { void Promise.reject(new Error('dropped')); return next() }",
       0,
       'an unhandled rejected promise: dropped (',
@@ -321,7 +326,7 @@ describe('a plugin of your own', () => {
   })
 })
 
-test('a log in reversed order is told', async () => {
+test('a log in reversed order is reported', async () => {
   const minutes = Array.from({ length: 600 }, (_, nth) => lineWith(at(nth * 60_000)))
   place.write('backwards.jsonl', jsonl(minutes.toReversed()))
   const { out } = await tollgate('replay', 'backwards.jsonl')
@@ -330,7 +335,7 @@ test('a log in reversed order is told', async () => {
   expect((await tollgate('replay', 'forwards.jsonl')).out).not.toContain('out of order')
 })
 
-test('somebody who watches sees how far it is', async () => {
+test('a terminal shows the progress', async () => {
   const { err } = await place.tollgate(['replay', 'usage.jsonl'], { watched: true })
   expect(err).toMatch(/replaying: \d+ lines, \d+ a second \(\d+ %, \d+ s left\)/)
 })

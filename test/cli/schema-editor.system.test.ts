@@ -1,6 +1,4 @@
-/**
- * The schema in an editor: yaml-language-server itself, over stdio, as editors run it.
- */
+/** The schema in an editor: yaml-language-server over stdio, as editors run it. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +12,7 @@ import { PACKAGES } from '../helpers/packages.ts'
 
 const SERVER = join(PACKAGES, 'node_modules/yaml-language-server/bin/yaml-language-server')
 
-/** Where the cursor stands in a text. */
+/** Marks the cursor in a text. */
 const CURSOR = '▸'
 
 interface Completion {
@@ -23,11 +21,11 @@ interface Completion {
 }
 
 interface Editor {
-  /** What is underlined in a file: `line:column message`, both from 1. */
+  /** Returns the problems that the editor underlines: `line:column message`, both from 1. */
   problems(name: string, text: string): Promise<string[]>
-  /** What is shown when the mouse rests at the cursor. */
+  /** Returns the hover text at the cursor. */
   hover(name: string, text: string): Promise<string>
-  /** What is offered at the cursor. */
+  /** Returns the completions at the cursor. */
   complete(name: string, text: string): Promise<Completion[]>
   close(): Promise<void>
 }
@@ -76,7 +74,7 @@ describe('yaml-language-server', () => {
     ['gateway.yaml', gateway('drain: 30s\ntrust_proxy: ${HOPS}\n')],
     ['policy.yaml', policy('  - use: rate-limit\n    with: { per: key, requests: 5 per minute }\n')],
     ['policy.yaml', policy('  - use: ./mine.ts\n    with: { anything: 1 }\n')],
-  ])('%s: nothing is underlined where nothing is wrong: %#', async (name, text) => {
+  ])('%s: nothing is underlined in a valid file: %#', async (name, text) => {
     expect(await editor.problems(name, text)).toEqual([])
   })
 
@@ -92,7 +90,7 @@ describe('yaml-language-server', () => {
       settingWords('credits', 'when_short'),
       '',
     ],
-  ])('%s: what a key is for: %#', async (name, text, ...words) => {
+  ])('%s: the description of a key is shown: %#', async (name, text, ...words) => {
     const shown = (await editor.hover(name, text)).replaceAll('\\', '')
     for (const each of words) expect(shown).toContain(each)
   })
@@ -107,7 +105,7 @@ describe('yaml-language-server', () => {
     ['policy.yaml', policy('  - use: rate-limit\n    with:\n      per: ▸'), ['key', 'account', 'address']],
     ['policy.yaml', policy('  - use: route\n    mode: ▸'), ['enforce', 'shadow']],
     ['x.test.yaml', 'tests:\n  - name: x\n    expect:\n      ▸', ['status', 'charged', 'decided_by']],
-  ])('%s: what is offered: %#', async (name, text, labels) => {
+  ])('%s: completions: %#', async (name, text, labels) => {
     expect((await editor.complete(name, text)).map(({ label }) => label)).toEqual(expect.arrayContaining(labels))
   })
 
@@ -129,7 +127,7 @@ async function startEditor(): Promise<Editor> {
   const talk = new Conversation(child)
   const root = pathToFileURL(folder).href
   await talk.ask('initialize', { processId: process.pid, rootUri: root, capabilities: {}, workspaceFolders: null })
-  talk.tell('initialized', {})
+  talk.notify('initialized', {})
   let count = 0
   const open = (name: string, text: string) => {
     const at = text.indexOf(CURSOR)
@@ -137,17 +135,17 @@ async function startEditor(): Promise<Editor> {
     const uri = pathToFileURL(join(folder, `${++count}-${name}`)).href
     const line = `# yaml-language-server: $schema=./schema.json\n`
     const item = { uri, languageId: 'yaml', version: 1, text: line + text.replace(CURSOR, '') }
-    talk.tell('textDocument/didOpen', { textDocument: item })
+    talk.notify('textDocument/didOpen', { textDocument: item })
     return { textDocument: { uri }, position: { line: before.length, character: before.at(-1)!.length } }
   }
   return {
     async problems(name, text) {
       const { textDocument } = open(name, text)
-      const { diagnostics } = await talk.told<{ diagnostics: Diagnostic[] }>(
+      const { diagnostics } = await talk.notification<{ diagnostics: Diagnostic[] }>(
         'textDocument/publishDiagnostics',
         params => params.uri === textDocument.uri,
       )
-      // The line of the schema above it does not count.
+      // The server counts lines from 0, and the line of the schema is first.
       return diagnostics.map(({ range, message }) => `${range.start.line}:${range.start.character + 1} ${message}`)
     },
     async hover(name, text) {
@@ -159,10 +157,10 @@ async function startEditor(): Promise<Editor> {
       return result.items
     },
     async close() {
-      const gone = new Promise(resolve => child.once('exit', resolve))
+      const exited = new Promise(resolve => child.once('exit', resolve))
       await talk.ask('shutdown', null)
-      talk.tell('exit', null)
-      await gone
+      talk.notify('exit', null)
+      await exited
     },
   }
 }
@@ -180,10 +178,10 @@ interface Message {
   readonly error?: { readonly message: string }
 }
 
-/** JSON-RPC with `Content-Length` heads. */
+/** JSON-RPC with `Content-Length` headers. */
 class Conversation {
   readonly #child: ChildProcessWithoutNullStreams
-  readonly #asked = new Map<number, (message: Message) => void>()
+  readonly #pending = new Map<number, (message: Message) => void>()
   readonly #listeners = new Set<(message: Message) => void>()
   #rest = Buffer.alloc(0)
   #count = 0
@@ -197,16 +195,18 @@ class Conversation {
     const id = ++this.#count
     this.#send({ id, method, params })
     return new Promise((resolve, reject) => {
-      this.#asked.set(id, ({ result, error }) => (error ? reject(new Error(error.message)) : resolve(result as Result)))
+      this.#pending.set(id, ({ result, error }) =>
+        error ? reject(new Error(error.message)) : resolve(result as Result),
+      )
     })
   }
 
-  tell(method: string, params: unknown): void {
+  notify(method: string, params: unknown): void {
     this.#send({ method, params })
   }
 
-  /** The next notification of that name that fits. */
-  told<Params>(method: string, fits: (params: { uri?: string }) => boolean): Promise<Params> {
+  /** Returns the next notification of that method that fits. */
+  notification<Params>(method: string, fits: (params: { uri?: string }) => boolean): Promise<Params> {
     return new Promise(resolve => {
       const listen = (message: Message) => {
         if (message.method !== method || !fits(message.params ?? {})) return
@@ -230,9 +230,9 @@ class Conversation {
       const end = head[0].length + Number(head[1])
       const message = JSON.parse(this.#rest.toString('utf8', head[0].length, end)) as Message
       this.#rest = this.#rest.subarray(end)
-      // A request of the server's own (its settings, say): there is nothing to answer.
+      // The server's own requests, such as for settings, get an empty result.
       if (message.method !== undefined && message.id !== undefined) this.#send({ id: message.id, result: null })
-      else if (message.id !== undefined) this.#asked.get(message.id)?.(message)
+      else if (message.id !== undefined) this.#pending.get(message.id)?.(message)
       else for (const listener of this.#listeners) listener(message)
     }
   }

@@ -1,4 +1,4 @@
-/** `serve` and `demo` as people run them: real processes, real sockets. */
+/** `serve` and `demo` as real processes with real sockets. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'
@@ -25,7 +25,7 @@ afterEach(async () => {
 
 interface Process {
   readonly child: ChildProcess
-  /** Resolves once stdout matches; rejects when the process ends before. */
+  /** Resolves once stdout matches; rejects if the process ends before. */
   until(pattern: RegExp): Promise<RegExpExecArray>
   readonly ended: Promise<{ code: number | null; signal: string | null; out: string; err: string }>
 }
@@ -59,7 +59,7 @@ function tollgate(args: readonly string[], env: Record<string, string> = {}): Pr
   }
 }
 
-async function startedFirst(): Promise<{ running: Process; base: string; key: string }> {
+async function startFirst(): Promise<{ running: Process; base: string; key: string }> {
   const running = tollgate(['serve'])
   const [, base, key] = await running.until(/OPENAI_BASE_URL=(\S+)\n\s*export OPENAI_API_KEY=(\S+)\n[\s\S]*Another key/)
   return { running, base: base!, key: key! }
@@ -73,11 +73,11 @@ function ask(base: string, key: string): Promise<Response> {
   })
 }
 
-test('SIGUSR1 opens no inspector, and the gateway serves on', async () => {
+test('SIGUSR1 opens no inspector, and the gateway keeps serving', async () => {
   const running = tollgate(['serve'], { NODE_OPTIONS: '--inspect-port=0' })
   const [, base] = await running.until(/OPENAI_BASE_URL=(\S+)/)
   running.child.kill('SIGUSR1')
-  // An inspector says on stderr that it listens; it takes some milliseconds.
+  // An inspector would report its address on stderr within some milliseconds.
   await new Promise(resolve => setTimeout(resolve, 500))
   expect((await fetch(`${base}/models`)).status).toBe(401)
   running.child.kill('SIGTERM')
@@ -87,7 +87,7 @@ test('SIGUSR1 opens no inspector, and the gateway serves on', async () => {
 })
 
 describe('serve does not start', () => {
-  test('with problems in the configuration: they are printed as check prints them', async () => {
+  test('with problems in the configuration, which are printed as by check', async () => {
     place.write('gateway.yaml', CONFIGURATION.replace('dialect: demo', 'dialekt: demo'))
     const { code, err } = await tollgate(['serve']).ended
     expect(code).toBe(1)
@@ -103,7 +103,7 @@ describe('serve does not start', () => {
   })
 
   test.each(['listen', 'dashboard', 'admin'])(
-    'when the port of %s is taken: the address and the key are named',
+    'if the port of %s is taken: the message has the address and the key',
     async key => {
       const other = createServer().listen(0, '127.0.0.1')
       await once(other, 'listening')
@@ -118,16 +118,16 @@ describe('serve does not start', () => {
     },
   )
 
-  test('on a store that another gateway has: its pid and its age', async () => {
-    const { running } = await startedFirst()
+  test('on a store of another gateway: the message has its pid and its age', async () => {
+    const { running } = await startFirst()
     const { code, err } = await tollgate(['serve']).ended
     expect(code).toBe(1)
     expect(err).toMatch(new RegExp(`in use by process ${running.child.pid}, for \\d+ s`))
   })
 })
 
-test('the first start prints a key that works; commands reach the running gateway; SIGTERM ends it with 0', async () => {
-  const { running, base, key } = await startedFirst()
+test('the first start prints a working key; commands reach the running gateway; SIGTERM ends it with 0', async () => {
+  const { running, base, key } = await startFirst()
   const answer = await ask(base, key)
   expect(answer.status).toBe(200)
   const cost = answer.headers.get('x-tollgate-cost')
@@ -156,8 +156,8 @@ test('the first start prints a key that works; commands reach the running gatewa
   expect(out).not.toContain('OPENAI_API_KEY')
 })
 
-test('after kill -9 the next one starts, replaces the socket that was left, and removes what a restore has left', async () => {
-  const { running, key } = await startedFirst()
+test('after kill -9 the next gateway starts, replaces the old socket and removes the remains of a restore', async () => {
+  const { running, key } = await startFirst()
   running.child.kill('SIGKILL')
   await running.ended
   const left = place.write('.tollgate/tollgate.db.restoring', 'half')
@@ -168,27 +168,27 @@ test('after kill -9 the next one starts, replaces the socket that was left, and 
   expect(existsSync(left)).toBe(false)
 })
 
-test('it goes on serving when nobody reads its log any more', async () => {
-  const { running, base, key } = await startedFirst()
+test('the gateway keeps serving when its log has no reader', async () => {
+  const { running, base, key } = await startFirst()
   running.child.stdout!.destroy()
   for (let round = 0; round < 3; round++) expect((await ask(base, key)).status).toBe(200)
   running.child.kill('SIGTERM')
   const ended = await running.ended
   expect(ended.code).toBe(0)
-  // Said once, where somebody may still look.
+  // Reported once, on stderr.
   expect(ended.err).toMatch(/^tollgate: the log can no longer be written: .*EPIPE.*\n$/)
 })
 
-test('store: memory is reached by commands too', async () => {
+test('commands also reach a gateway with store: memory', async () => {
   place.write('gateway.yaml', `${CONFIGURATION}store: memory\n`)
-  const { base } = await startedFirst()
+  const { base } = await startFirst()
   const { token } = await place.json('key.create', '--account', 'demo')
   expect((await ask(base, token)).status).toBe(200)
   const verified = await place.tollgate(['ledger', 'verify'])
   expect(verified).toMatchObject({ code: 0, out: expect.stringContaining('OK: 1 account') })
 })
 
-test('the demo streams, answers whole, accounts for every nano-dollar, and leaves nothing behind', async () => {
+test('the demo answers with and without a stream, accounts for every nano-dollar, and leaves no files', async () => {
   const left = () => readdirSync(tmpdir()).filter(name => name.startsWith('tollgate-demo-'))
   const before = left()
   const { code, out, err } = await tollgate(['demo']).ended

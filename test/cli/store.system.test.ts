@@ -1,11 +1,11 @@
-/** `tollgate store copy` by the real program: addresses, and a gateway that moves to PostgreSQL. */
+/** `tollgate store copy` as a real process: addresses, and the move of a gateway to PostgreSQL. */
 import { expect, test } from 'vitest'
 import { runCommand } from '../helpers/command.ts'
 import { createAccount, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
 import { describeWith } from '../helpers/missing.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 
-const PASSWORD = 'word-that-nobody-reads'
+const PASSWORD = 'password-that-is-never-printed'
 
 test.each<[string, string, RegExp]>([
   ['./tollgate.db', 'sqlite:x', /^error: --from is not a valid store address\. Use sqlite:PATH, postgres:/m],
@@ -14,7 +14,7 @@ test.each<[string, string, RegExp]>([
   ['sqlite:x', '${NOWHERE}', /^error: --to: the environment variable NOWHERE is not set\.$/m],
   ['sqlite:x', 'sqlite:y', /^error: A store is copied from SQLite to PostgreSQL, or from PostgreSQL to SQLite\./m],
   ['sqlite:./none.db', '${TO}', /^error: The store \/.*\/none\.db does not exist\.$/m],
-])('from %s to %s: one sentence, without a password', async (from, to, rule) => {
+])('from %s to %s: the error has no password', async (from, to, rule) => {
   const env = { TO: `postgres://me:${PASSWORD}@127.0.0.1:1/db` }
   const { code, out, err } = await runCommand(
     await temporaryDirectory(),

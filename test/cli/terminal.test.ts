@@ -7,15 +7,15 @@ function terminal(watched: boolean): { seen: string[]; terminal: Terminal } {
   return { seen, terminal: { env: {}, folder: '/', out: () => {}, err, watched, self: 'tollgate' } }
 }
 
-test('where nobody watches there is no progress', () => {
-  const { seen, terminal: blind } = terminal(false)
-  const progress = progressLine(blind, 'Verifying')
+test('without a terminal no progress is written', () => {
+  const { seen, terminal: pipe } = terminal(false)
+  const progress = progressLine(pipe, 'Verifying')
   progress.show(1, 2)
   progress.end()
   expect(seen).toEqual([])
 })
 
-test('one line, written again only when the percentage changes, and wiped at the end', () => {
+test('one line is rewritten only when the percentage changes, and erased at the end', () => {
   const { seen, terminal: watched } = terminal(true)
   const progress = progressLine(watched, 'Verifying')
   for (let done = 0; done <= 1000; done++) progress.show(done, 1000)
@@ -25,13 +25,13 @@ test('one line, written again only when the percentage changes, and wiped at the
   expect(seen.at(-1)).toBe('\r\x1b[K')
 })
 
-test('nothing to do is done', () => {
+test('progress without any work is 100 %', () => {
   const { seen, terminal: watched } = terminal(true)
   progressLine(watched, 'Verifying').show(0, 0)
   expect(seen).toEqual(['\rVerifying: 0 of 0 (100 %)\x1b[K'])
 })
 
-test('a sentence between two parts of the work has a line of its own, and the part goes on behind it', () => {
+test('a message has a line of its own, and the progress continues after it', () => {
   const { seen, terminal: watched } = terminal(true)
   const stages = progressStages(watched)
   stages.show('Verifying', 1, 2)
@@ -42,7 +42,7 @@ test('a sentence between two parts of the work has a line of its own, and the pa
   const wipe = '\r\x1b[K'
   const line = '\rVerifying: 1 of 2 (50 %)\x1b[K'
   expect(seen).toEqual([line, wipe, 'Waiting.\n', 'Still waiting.\n', line, wipe])
-  const blind = terminal(false)
-  progressStages(blind.terminal).print('Waiting.')
-  expect(blind.seen).toEqual(['Waiting.\n'])
+  const pipe = terminal(false)
+  progressStages(pipe.terminal).print('Waiting.')
+  expect(pipe.seen).toEqual(['Waiting.\n'])
 })

@@ -1,4 +1,4 @@
-/** The bin on its own: the real file in a small checkout made for the test, with a `cli.ts` that shows what happens. */
+/** The bin alone: the real file in a small checkout made for the test, with a `cli.ts` that prints its arguments and environment. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -13,8 +13,7 @@ afterEach(() => {
   for (const clean of cleanups.splice(0)) clean()
 })
 
-// Makes the Node that runs the bin look old. The child that the bin starts must not look old, except when the test is
-// about just that.
+// Makes the Node that runs the bin look old. The child of the bin looks new, except with `BOTH_OLD`.
 const PRETEND = `
 if (!process.env.TOLLGATE_PARENT || process.env.BOTH_OLD) {
   Object.defineProperty(process, 'versions', { value: { ...process.versions, node: process.env.PRETEND } })
@@ -39,7 +38,7 @@ interface Options {
   readonly version?: string
   readonly withNode?: boolean
   readonly bothOld?: boolean
-  /** The folder of the package below the temporary one. */
+  /** The folder of the package, below the temporary one. */
   readonly at?: string
   /** Options of Node. */
   readonly flags?: readonly string[]
@@ -98,18 +97,18 @@ function start(args: readonly string[], options: Options): Run {
       while (!out.includes(text)) await once(child.stdout, 'data')
       return out
     },
-    // Not `exit`: the pipes close only when nobody writes into them any more, the child of the child included.
+    // Not `exit`: the pipes close only after their last writer, which may be the child of the child.
     ended: once(child, 'close').then(([code, signal]) => ({ code, signal, out, err })),
   }
 }
 
-/** Within this time an inspector says on stderr that it listens; it takes some milliseconds. */
+/** An inspector would report its address on stderr within this time; it needs some milliseconds. */
 const INSPECTOR_MS = 500
 
 const first = (out: string) => JSON.parse(out.split('\n')[0]!)
 
 describe('on a Node that is too old', () => {
-  test('without a Node of the checkout it says what it needs', async () => {
+  test('without a Node of the checkout the error names the needed version', async () => {
     const { code, err, out } = await start(['serve'], { version: '20.20.0', withNode: false }).ended
     expect(code).toBe(1)
     expect(out).toBe('')
@@ -117,7 +116,7 @@ describe('on a Node that is too old', () => {
     expect(err).toContain('npm ci')
   })
 
-  test('when the Node of the checkout is too old as well it says so, and does not start itself for ever', async () => {
+  test('if the Node of the checkout is too old as well, it fails and does not start itself in a loop', async () => {
     const { code, err } = await start(['serve'], { version: '22.1.0', bothOld: true }).ended
     expect(code).toBe(1)
     expect(err.match(/needs Node/g)).toHaveLength(1)
@@ -136,7 +135,7 @@ describe('on a Node that is too old', () => {
   )
 
   test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-    '%s reaches the gateway, and its exit code comes back',
+    '%s reaches the gateway, and its exit code is returned',
     async signal => {
       const run = start(['wait'], { version: '20.20.0' })
       await run.until('ready')
@@ -147,7 +146,7 @@ describe('on a Node that is too old', () => {
     },
   )
 
-  test('SIGUSR1 opens no inspector, neither here nor there', async () => {
+  test('SIGUSR1 opens no inspector in either process', async () => {
     const run = start(['wait'], { version: '20.20.0' })
     const { pid } = first(await run.until('ready'))
     run.child.kill('SIGUSR1')
@@ -162,16 +161,16 @@ describe('on a Node that is too old', () => {
     expect({ code, signal }).toEqual({ code: null, signal: 'SIGTERM' })
   })
 
-  test('kill -9 takes the gateway along: nobody is left with its port and its lock', async () => {
+  test('kill -9 also ends the gateway, which releases its port and its lock', async () => {
     const run = start(['wait'], { version: '20.20.0' })
     await run.until('ready')
     run.child.kill('SIGKILL')
-    // The gateway writes into the same pipe and waits for ever: the pipe closes only when it is gone too.
+    // The gateway holds the same pipe and never ends itself: the pipe closes only when it was killed too.
     expect(await run.ended).toMatchObject({ code: null, signal: 'SIGKILL' })
   })
 })
 
-describe('on a Node that fits', () => {
+describe('on a supported Node', () => {
   test.each(['24.18.1', '24.19.0', '26.0.0', '100.0.0'])('%s runs the sources itself', async version => {
     const run = start(['exit', '0'], { version, withNode: false })
     const { code, out, err } = await run.ended
@@ -179,7 +178,7 @@ describe('on a Node that fits', () => {
     expect(first(out).pid).toBe(run.child.pid)
   })
 
-  test('inside node_modules, where Node strips no types, the compiled files run', async () => {
+  test('inside node_modules the compiled files run, because Node strips no types there', async () => {
     const { code, out } = await start([], { at: 'node_modules/tollgate' }).ended
     expect({ code, out }).toEqual({ code: 0, out: 'compiled\n' })
   })
@@ -189,7 +188,7 @@ describe('the young heap', () => {
   const YOUNG = '--max-semi-space-size=16'
   const youngOf = (out: string) => first(out).flags.filter((flag: string) => flag.includes('semi'))
 
-  test('of serve is set in the same process, whatever else Node was told', async () => {
+  test('of serve is set in the same process and keeps other options of Node', async () => {
     const run = start(['serve', '-c', 'a b'], { flags: ['--stack-trace-limit=7'] })
     const { code, out, err } = await run.ended
     expect({ code, err }).toEqual({ code: 0, err: '' })
@@ -216,7 +215,7 @@ describe('the young heap', () => {
   })
 })
 
-test('the minimum is the one that package.json states', () => {
+test('the minimum version is that of package.json', () => {
   const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const source = readFileSync(join(root, 'src/cli/tollgate.js'), 'utf8')
   const minimum = /const MINIMUM = \[([^\]]+)\]/.exec(source)?.[1]?.replaceAll(', ', '.')
@@ -230,6 +229,6 @@ test.each([
   [['--config', 'my folder/gateway.yaml', 'serve'], " -c 'my folder/gateway.yaml'"],
   [['serve', "--config=it's.yaml"], " -c 'it'\\''s.yaml'"],
   [['serve', '-c'], ''],
-])('%j: its hints say "%s"', (args, said) => {
-  expect(chosenConfiguration(args)).toBe(said)
+])('%j: hints use the configuration "%s"', (args, expected) => {
+  expect(chosenConfiguration(args)).toBe(expected)
 })

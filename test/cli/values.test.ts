@@ -36,7 +36,7 @@ describe('money', () => {
   })
 })
 
-describe('when a key expires', () => {
+describe('the expiry of a key', () => {
   test.each([
     ['2027-02-31', 'does not exist.'],
     ['2027-13-01', 'does not exist.'],
@@ -68,11 +68,11 @@ describe('when a key expires', () => {
   })
 })
 
-test.each(['a,', ',', '', 'a,,b', ' '])('a list %j with a gap is refused', text => {
+test.each(['a,', ',', '', 'a,,b', ' '])('a list %j with an empty item is refused', text => {
   expect(() => listValue(text)).toThrow(InvalidArgumentError)
 })
 
-test('a list loses its blanks and what stands in it twice', () => {
+test('spaces and duplicates are removed from a list', () => {
   expect(listValue('chat-small, chat-large,chat-small')).toEqual(['chat-small', 'chat-large'])
 })
 

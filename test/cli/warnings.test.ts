@@ -1,4 +1,4 @@
-/** What `check` warns of: configurations that work, and say what is probably not meant. */
+/** Warnings of `check`: configurations that work, but probably not as intended. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -44,7 +44,7 @@ beforeEach(() => {
 })
 afterEach(() => place.remove())
 
-interface Found {
+interface Problem {
   readonly file: string
   readonly line: number
   readonly level: string
@@ -52,7 +52,7 @@ interface Found {
   readonly message: string
   readonly suggestion: string | null
 }
-async function checked(...args: string[]): Promise<{ code: number; ok: boolean; problems: Found[] }> {
+async function check(...args: string[]): Promise<{ code: number; ok: boolean; problems: Problem[] }> {
   const { code, out } = await place.tollgate(['check', '--json', ...args])
   const { ok, files } = JSON.parse(out)
   return { code, ok, problems: files[0].problems }
@@ -62,7 +62,7 @@ interface Row {
   readonly file?: string
   readonly policy?: string
   readonly spare?: string
-  /** Another file. */
+  /** Another file: its name and its text. */
   readonly also?: readonly [name: string, text: string]
   readonly rule: string
   readonly says: string
@@ -70,22 +70,22 @@ interface Row {
 const TELEMETRY = 'telemetry: { endpoint: "http://127.0.0.1:4318" }'
 const KEYED = 'api_key: "${file:key}"'
 const ROWS: Readonly<Record<string, Row>> = {
-  'a policy that no route names, and that is broken': {
+  'a policy without a route, and with a problem': {
     spare: 'steps:\n  - use: api-kee\n',
     rule: 'unknown-plugin',
     says: 'unknown plugin "api-kee" (no route names this policy)',
   },
-  'its order': {
+  'the order in a policy without a route': {
     spare: 'steps:\n  - use: schema\n  - use: credits\n  - use: api-key\n',
     rule: 'order',
     says: '(no route names this policy)',
   },
-  'content of traces that nobody exports': {
+  'content of traces that are not exported': {
     policy: `telemetry:\n  content: true\n${STANDARD_POLICY}`,
     rule: 'no-effect',
     says: 'no content is traced: gateway.yaml has no telemetry; add telemetry with its endpoint there, or remove this line',
   },
-  'content of traces of routes that ask no model': {
+  'content of traces of raw routes': {
     file: gateway({ more: TELEMETRY, routes: raw('free').replace('catalog', 'raw') }),
     also: ['policies/raw.yaml', 'telemetry: { content: true }\nsteps:\n  - use: api-key\n'],
     rule: 'no-effect',
@@ -99,17 +99,17 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'no-effect',
     says: 'with ttl 0s no answer is ever repeated',
   },
-  'a cache that is larger than threads can share': {
+  'a cache that is too large for shared threads': {
     policy: inFront('  - { use: cache, with: { size: 1025MiB } }\n'),
     rule: 'no-effect',
     says: 'several threads use at most 1GiB of it',
   },
-  'slots behind the money': {
+  'slots after the charge': {
     policy: behind(slots('few', 'per: key, limit: 2')),
     rule: 'late-limit',
     says: '"few" comes after "credits" (line 4): requests that wait or are refused here already hold money; move "few" before "schema"',
   },
-  'slots of a model behind the money': {
+  'slots of a model after the charge': {
     policy: behind(slots('few', 'per: model, limit: 2')),
     rule: 'late-limit',
     says: 'requests that wait or are refused here already hold money; move "few" before "credits"',
@@ -134,14 +134,14 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'late-limit',
     says: 'but do not count; split it: put a step with requests before "schema", and keep only tokens in "both"',
   },
-  'a limit behind tags of the body': {
+  'a limit after tags from the body': {
     policy: inHead(
       `  - { use: tags, with: { tags: { team: { from: metadata.team, client: true } } } }\n${limit('few', 'per: key, requests: 6 per minute')}`,
     ),
     rule: 'late-limit',
     says: '"few" comes after "tags" (line 3): Tollgate reads the bodies of requests that "few" refuses; move "few" before "tags"',
   },
-  'a key behind tags of the body': {
+  'a key after tags from the body': {
     policy: STANDARD_POLICY.replace(
       '  - use: api-key\n',
       '  - { use: tags, with: { tags: { team: { from: metadata.team, client: true, values: [a] } } } }\n  - use: api-key\n',
@@ -149,17 +149,17 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'late-limit',
     says: '"api-key" comes after "tags" (line 2): Tollgate reads the bodies of requests that "api-key" refuses; move "api-key" before "tags"',
   },
-  'a key behind the schema, and a limit that needs it': {
+  'a key after the schema, and a limit that needs it': {
     policy: `steps:\n  - use: schema\n  - use: api-key\n${limit('a', 'per: account, requests: 6 per minute')}  - use: credits\n  - use: route\n`,
     rule: 'late-limit',
     says: '"api-key" comes after "schema" (line 2): Tollgate reads the bodies of requests that "api-key" refuses; move "api-key" before "schema"',
   },
-  'cached input that is dearer': {
+  'cached input above the price of input': {
     file: gateway({ model: MODEL.replace('input: $2', 'input: $2, cached_input: $3') }),
     rule: 'odd-price',
     says: 'cached_input costs more than input',
   },
-  'the same of a cost': {
+  'cached input above the cost of input': {
     file: gateway({
       model: MODEL.replace(
         'model: big',
@@ -169,7 +169,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'odd-price',
     says: 'cached_input costs more than input',
   },
-  'cached input that is dearer on a raw route': {
+  'cached input above the price of input on a raw route': {
     file: gateway({ routes: raw('{ per: 1M tokens, input: $1, cached_input: $2 }') }),
     rule: 'odd-price',
     says: 'cached_input costs more than input',
@@ -189,7 +189,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       { file: gateway({ model: MODEL.replace(/per: .* }/, `per: ${per} }`) }), rule: 'odd-price', says: says! },
     ]),
   ),
-  'the same of a raw route': {
+  'a cost above the price on a raw route': {
     file: gateway({ routes: raw('{ per: 1M tokens, input: $0.00002 }') }),
     rule: 'odd-price',
     says: 'input is less than $0.005 for 1M tokens',
@@ -274,19 +274,19 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 }
 
-describe('a warning, which leaves the exit code 0, and is 1 with --strict', () => {
+describe('a warning: the exit code is 0, and 1 with --strict', () => {
   test.each(Object.entries(ROWS))('%s', async (_name, { file, policy, spare, also, rule, says }) => {
     if (file) place.write('gateway.yaml', file)
     if (policy) place.write('policies/standard.yaml', policy)
     if (spare) place.write('policies/spare.yaml', spare)
     if (also) place.write(...also)
-    const { code, ok, problems } = await checked()
-    const [found, ...more] = problems.filter(problem => `${problem.message}; ${problem.suggestion}`.includes(says))
-    expect(found, JSON.stringify(problems)).toMatchObject({ level: 'warning', rule })
+    const { code, ok, problems } = await check()
+    const [warning, ...more] = problems.filter(problem => `${problem.message}; ${problem.suggestion}`.includes(says))
+    expect(warning, JSON.stringify(problems)).toMatchObject({ level: 'warning', rule })
     expect(more).toEqual([])
     expect(problems.map(({ level }) => level)).not.toContain('error')
     expect({ code, ok }).toEqual({ code: 0, ok: true })
-    expect(await checked('--strict')).toMatchObject({
+    expect(await check('--strict')).toMatchObject({
       code: 1,
       ok: false,
       problems: [expect.objectContaining({ level: 'warning' })],
@@ -296,8 +296,8 @@ describe('a warning, which leaves the exit code 0, and is 1 with --strict', () =
 
 describe('no warning', () => {
   test.each<[string, { file?: string; policy?: string; spare?: string }]>([
-    ['of what is plain', {}],
-    ['of a good policy that no route names', { spare: STANDARD_POLICY }],
+    ['of a plain configuration', {}],
+    ['of a valid policy without a route', { spare: STANDARD_POLICY }],
     ['of one for raw routes', { spare: 'steps:\n  - use: api-key\n  - use: credits\n' }],
     ['of policy tests beside the policies', { spare: '' }],
     [
@@ -308,7 +308,7 @@ describe('no warning', () => {
         }),
       },
     ],
-    ['of a server here', { file: gateway({ provider: 'dialect: openai, base_url: "http://127.0.0.1:9/v1"' }) }],
+    ['of a local server', { file: gateway({ provider: 'dialect: openai, base_url: "http://127.0.0.1:9/v1"' }) }],
     ['of a proxy', { file: gateway({ provider: 'dialect: anthropic, base_url: "https://llm.example.com/v1"' }) }],
     [
       'of a free model that costs',
@@ -322,7 +322,7 @@ describe('no warning', () => {
       },
     ],
     [
-      'of a limit behind another that is looser',
+      'of a limit after a looser one',
       {
         policy: inHead(
           limit('a', 'per: account, requests: 60 per minute') + limit('b', 'per: key, requests: 30 per minute'),
@@ -350,7 +350,7 @@ describe('no warning', () => {
       'of content of traces that are exported',
       { file: gateway({ more: TELEMETRY }), policy: `telemetry: { content: true }\n${STANDARD_POLICY}` },
     ],
-    ['of content that nobody asks for', { policy: `telemetry: { content: false }\n${STANDARD_POLICY}` }],
+    ['of content that is off', { policy: `telemetry: { content: false }\n${STANDARD_POLICY}` }],
     [
       'of a loose one before a tight one',
       {
@@ -360,7 +360,7 @@ describe('no warning', () => {
       },
     ],
     [
-      'behind one with a condition',
+      'after one with a condition',
       {
         policy: inHead(
           limit('a', 'per: key, requests: 6 per minute', ', when: account.plan == "default"') +
@@ -369,11 +369,11 @@ describe('no warning', () => {
       },
     ],
     [
-      'of an account behind a key',
+      'of an account after a key',
       { policy: inHead(slots('a', 'per: key, limit: 5') + slots('b', 'per: account, limit: 5')) },
     ],
     [
-      'of tokens behind requests',
+      'of tokens after requests',
       {
         policy: inHead(limit('a', 'per: key, requests: 6 per minute')).replace(
           '  - use: credits\n',
@@ -387,7 +387,7 @@ describe('no warning', () => {
       limit('a', 'per: key, requests: 6 per minute', ', when: model.priced'),
       limit('a', 'per: key, requests: 6 per minute', ', mode: shadow'),
       slots('a', 'per: model, limit: 5'),
-      // Their slots are taken when the body is there.
+      // These slots are acquired after the body was read.
       slots('a', 'per: everybody, limit: 5'),
     ].map((policy): [string, { policy: string }] => [
       `of what comes after the schema with reason:${policy.trimEnd()}`,
@@ -397,19 +397,19 @@ describe('no warning', () => {
     if (file) place.write('gateway.yaml', file)
     if (policy) place.write('policies/standard.yaml', policy)
     if (spare !== undefined) place.write(spare === '' ? 'policies/standard.test.yaml' : 'policies/spare.yaml', spare)
-    expect(await checked('--strict')).toEqual({ code: 0, ok: true, problems: [] })
+    expect(await check('--strict')).toEqual({ code: 0, ok: true, problems: [] })
   })
 })
 
-test('a plan that no account has, once there are accounts', async () => {
+test('a plan without accounts, once accounts exist', async () => {
   const policy = inHead(
     limit('few', 'per: key, requests: 6 per minute', ', when: \'account.plan in ["por", "default"]\''),
   )
   place.write('gateway.yaml', gateway({ more: 'store: sqlite:./ledger/t.db' }))
   place.write('policies/standard.yaml', policy)
-  expect((await checked()).problems).toEqual([])
+  expect((await check()).problems).toEqual([])
   expect((await place.tollgate(['account', 'create', 'acme', '--plan', 'pro'])).code).toBe(0)
-  expect((await checked()).problems).toMatchObject([
+  expect((await check()).problems).toMatchObject([
     {
       rule: 'unknown-plan',
       level: 'warning',
@@ -431,7 +431,7 @@ describe('declared plans', () => {
   const behindLimit = inFront(limit('by-plan', 'limits: plan') + TEAM)
   const SHARED = 'no policy that enforces this limit sets its tag first: all requests of an account share the limit'
 
-  test('accounts with another one', async () => {
+  test('accounts with an undeclared plan', async () => {
     place.write('gateway.yaml', gateway({ more: 'store: sqlite:./ledger/t.db' }))
     expect((await place.tollgate(['account', 'create', 'acme', '--plan', 'gold'])).code).toBe(0)
     place.write('gateway.yaml', plans(''))
@@ -443,7 +443,7 @@ describe('declared plans', () => {
       expect(code).toBe(1)
       expect(err).toContain('the plan "por" is not declared under plans in gateway.yaml; did you mean "pro"?')
     }
-    expect((await checked()).problems).toMatchObject([
+    expect((await check()).problems).toMatchObject([
       {
         rule: 'unknown-plan',
         level: 'warning',
@@ -473,42 +473,42 @@ describe('declared plans', () => {
       tagged('feature', byPlan()),
       SHARED,
     ],
-    ['a step with the tag behind it enforces', '{ per: tag team, requests: 6 per minute }', behindLimit, SHARED],
+    ['a step before its tag enforces', '{ per: tag team, requests: 6 per minute }', behindLimit, SHARED],
   ])('a limit that %s', async (_name, limits, policy, message) => {
     place.write('gateway.yaml', plans(limits))
     place.write('policies/standard.yaml', policy)
-    expect((await checked()).problems).toMatchObject([{ rule: 'no-effect', level: 'warning', message }])
+    expect((await check()).problems).toMatchObject([{ rule: 'no-effect', level: 'warning', message }])
   })
 
   test.each<[name: string, budgets: string, policy: string, isWarned: boolean]>([
     ['of accounts', 'per: account', STANDARD_POLICY, false],
-    ['of a tag that is there', 'per: tag team', tagged('team'), false],
+    ['of a declared tag', 'per: tag team', tagged('team'), false],
     ['of a tag without a step', 'per: tag team', STANDARD_POLICY, true],
     ['of a tag that the step does not declare', 'per: tag team', tagged('feature'), true],
-    ['of a tag that comes behind the charge', 'per: tag team', behind(TEAM), true],
+    ['of a tag that is set after the charge', 'per: tag team', behind(TEAM), true],
   ])('a budget %s', async (_name, per, policy, isWarned) => {
     place.write('gateway.yaml', plans('').replace('limits: [  ]', `budgets: [ { ${per}, amount: $5, every: day } ]`))
     place.write('policies/standard.yaml', policy)
     const message = 'no policy that charges sets the tag of this budget: all requests of an account share the budget'
-    expect((await checked()).problems).toMatchObject(isWarned ? [{ rule: 'no-effect', level: 'warning', message }] : [])
+    expect((await check()).problems).toMatchObject(isWarned ? [{ rule: 'no-effect', level: 'warning', message }] : [])
   })
 
-  test('a limit that one step for both kinds enforces says nothing', async () => {
+  test('a limit that one step enforces for both kinds has no warning', async () => {
     place.write('gateway.yaml', plans('{ per: caller, requests: 6 per minute, tokens: 9k per minute }'))
     place.write('policies/standard.yaml', byPlan())
-    expect((await checked()).problems).toEqual([])
+    expect((await check()).problems).toEqual([])
   })
 })
 
-test('errors come first: then nothing is warned of', async () => {
+test('a configuration with errors has no warnings', async () => {
   place.write('gateway.yaml', gateway({ provider: 'dialect: anthropic, base_uri: "https://api.openai.com/v1"' }))
   place.write('policies/spare.yaml', 'steps:\n  - use: api-kee\n')
-  const { code, problems } = await checked()
+  const { code, problems } = await check()
   expect(code).toBe(1)
   expect(problems.map(({ level }) => level)).toEqual(problems.map(() => 'error'))
 })
 
-test('each format says the level', async () => {
+test('each format has the level', async () => {
   place.write('policies/standard.yaml', behind(slots('few', 'per: key, limit: 2')))
   const { code, out } = await place.tollgate(['check'])
   expect(code).toBe(0)
@@ -527,7 +527,7 @@ test('each format says the level', async () => {
 
 const NOTED =
   /^gateway\.yaml:5:\d+: note: an answer without a finish reason from this provider is an error; write missing_finish: stop/m
-describe('a provider at a host that is not well known, and missing_finish', () => {
+describe('a provider at an unknown host without missing_finish', () => {
   const without = (provider: string) => gateway({ provider }).replace(', missing_finish: error', '')
   const OWN = 'dialect: openai, base_url: "https://llm.example.com/v1"'
 
@@ -536,7 +536,7 @@ describe('a provider at a host that is not well known, and missing_finish', () =
     const { code, out } = await place.tollgate(['check', '--strict'])
     expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(NOTED) })
     expect(out).toMatch(/^OK: 1 provider, 1 model, 5 routes \(4 derived\)$/m)
-    expect(await checked('--strict')).toMatchObject({
+    expect(await check('--strict')).toMatchObject({
       code: 0,
       ok: true,
       problems: [{ level: 'note', rule: 'missing-finish' }],
@@ -552,13 +552,13 @@ describe('a provider at a host that is not well known, and missing_finish', () =
   })
 
   test.each([
-    ['where it is set to error', `${OWN}, missing_finish: error`],
-    ['where it is set to stop', `${OWN}, missing_finish: stop`],
+    ['if it is set to error', `${OWN}, missing_finish: error`],
+    ['if it is set to stop', `${OWN}, missing_finish: stop`],
     ['of a well-known host', `dialect: openai, base_url: "https://api.openai.com/v1", ${KEYED}`],
     ['of Ollama', 'dialect: ollama, base_url: "http://127.0.0.1:11434"'],
     ['of the demo provider', 'dialect: demo'],
-  ])('is none %s', async (_name, provider) => {
+  ])('is absent %s', async (_name, provider) => {
     place.write('gateway.yaml', without(provider))
-    expect(await checked('--strict')).toEqual({ code: 0, ok: true, problems: [] })
+    expect(await check('--strict')).toEqual({ code: 0, ok: true, problems: [] })
   })
 })

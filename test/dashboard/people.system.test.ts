@@ -116,7 +116,7 @@ describeWith(WITHOUT_BROWSER, "the people's page", () => {
     await page.getByRole('button', { name: 'Invite a person' }).click()
     await dialog.getByLabel('Existing account').check()
     await press('Create')
-    await dialog.getByText('Choose one of the accounts.').waitFor()
+    await dialog.getByText('Choose an account.').waitFor()
     await dialog.getByLabel('Find the account').fill('Umbr')
     await dialog.getByLabel('Umbrella').check()
     await dialog.getByLabel('E-mail address').fill('yan@example.com')
