@@ -17,7 +17,7 @@ import { type ReadBody, readBody } from './request/http/body.ts'
 import { parseArrived } from './request/http/linger.ts'
 import { refuseBody } from './request/http/malformed.ts'
 import type { Overload } from './request/http/overload.ts'
-import { THREAD_WORK, type Work } from './request/http/owners.ts'
+import { THREAD_QUEUE, type WorkQueue } from './request/http/owners.ts'
 import { createVia } from './request/http/via.ts'
 import { runPlan } from './request/pipeline/runner.ts'
 import { sendBudgets } from './request/send/budget-lookup.ts'
@@ -40,7 +40,7 @@ export interface GatewayParts extends SenderParts {
   entered(generation: Generation): void
   left(generation: Generation): void
   /** Left out: the work of this thread. Null: time is simulated, and no exchange waits for its turn. */
-  readonly work?: Work | null
+  readonly work?: WorkQueue | null
   /** Left out: no exchange is refused because of its account's load. */
   readonly overload?: Overload
   /** Counts exchanges whose bodies have arrived, in all threads. Left out: this gateway is the only one of its process. */
@@ -72,13 +72,13 @@ export class Gateway {
   /** Exchanges whose bodies have arrived, in all threads of the process. */
   readonly #admitted: SharedCount
   readonly #via = createVia()
-  readonly #work: Work | null
+  readonly #work: WorkQueue | null
   #waiting: (() => void)[] = []
   #draining = false
 
   constructor(parts: GatewayParts) {
     this.#parts = parts
-    this.#work = parts.work === undefined ? THREAD_WORK : parts.work
+    this.#work = parts.work === undefined ? THREAD_QUEUE : parts.work
     this.#admitted = parts.admitted ?? new SharedCount()
     this.#host = {
       ...parts,
@@ -200,7 +200,7 @@ export class Gateway {
   /**
    * Assigns the exchange's work to its account or network. The first steps have accepted the client, so it counts as known from now on.
    */
-  #own(exchange: LiveExchange, { owners }: Work): WorkOwner {
+  #own(exchange: LiveExchange, { owners }: WorkQueue): WorkOwner {
     const { account, ctx, generation } = exchange
     const owner = account
       ? owners.account(account.id, weightOf(generation.configuration, account.plan))

@@ -61,7 +61,7 @@ export interface SignedHeaders {
   refused(): number
   /** Call it if the provider rate-limits the credential for this long. Returns how many other credentials are usable. */
   limited(forMs: number): number
-  taken(): void
+  accepted(): void
 }
 
 export interface LiveRoute {
@@ -309,10 +309,10 @@ function createUpstream(
           { method: request.method ?? 'POST', host: url.host, path, query, headers, body: request.body },
           clock.now(),
         )
-        const { refused, limited, taken } = turn
+        const { refused, limited, accepted } = turn
         Object.assign(headers, signed)
         if (hasOwn) Object.assign(headers, provider.headers)
-        return { headers, refused, limited, taken }
+        return { headers, refused, limited, accepted }
       },
     },
     ...(tokens ? { ready: tokens.tried } : {}),
@@ -342,4 +342,4 @@ function isServiceAccount(credential: Credential | undefined): credential is Ser
 }
 
 /** The callbacks of a request without a credential. */
-const NO_CREDENTIAL: Omit<SignedHeaders, 'headers'> = { refused: () => 0, limited: () => 0, taken: () => {} }
+const NO_CREDENTIAL: Omit<SignedHeaders, 'headers'> = { refused: () => 0, limited: () => 0, accepted: () => {} }

@@ -15,7 +15,7 @@ export interface Outer {
 }
 
 /** The run of an exchange, as its steps use it. */
-export interface StepRun {
+export interface ExchangeRun {
   readonly exchange: Exchange
   /** Runs the steps from an index on. @param outer the step outside of it, notified of the end before the promise settles */
   from(index: number, outer: Outer | null): Promise<void>
@@ -31,7 +31,7 @@ export interface StepRun {
  * the same way.
  */
 export class StepCall implements Outer {
-  readonly #run: StepRun
+  readonly #run: ExchangeRun
   readonly #step: PlannedStep
   readonly #index: number
   readonly #outer: Outer
@@ -47,7 +47,7 @@ export class StepCall implements Outer {
   #closed = false
 
   /** @param handle the handle of a deciding step that began without a `StepCall` */
-  constructor(run: StepRun, step: PlannedStep, index: number, outer: Outer, handle?: StepHandle) {
+  constructor(run: ExchangeRun, step: PlannedStep, index: number, outer: Outer, handle?: StepHandle) {
     this.#run = run
     this.#step = step
     this.#index = index

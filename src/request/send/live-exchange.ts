@@ -21,11 +21,12 @@ import { refusalOfLost } from '../../providers/dialects/lost.ts'
 import type { Store } from '../../store/store.ts'
 import { Client, type ClientOwner } from '../answer/client.ts'
 import { Meter } from '../answer/meter.ts'
-import { Exchange, type StepTap } from '../exchange.ts'
+import type { StepTap } from '../answer/taps.ts'
+import { Exchange } from '../exchange.ts'
 import type { Reply } from '../finish.ts'
 import type { Generation, LiveRoute } from '../generation.ts'
 import type { ReadBody } from '../http/body.ts'
-import type { Work } from '../http/owners.ts'
+import type { WorkQueue } from '../http/owners.ts'
 import type { RunOptions } from '../pipeline/runner.ts'
 import type { AnswerCapture } from './answer-capture.ts'
 import type { AnswerHistory } from './answer-history.ts'
@@ -44,7 +45,7 @@ export interface SenderParts extends RunOptions {
 export interface ExchangeHost extends SenderParts {
   readonly memory: Memory
   /** Null: work is not counted. */
-  readonly work: Work | null
+  readonly work: WorkQueue | null
   /** Reports an unexpected error. */
   reportBug(exchange: string, error: unknown): void
   /** The exchange as the format of its clients sees it. */
