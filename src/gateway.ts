@@ -187,7 +187,7 @@ export class Gateway {
     const { slices } = this.#work
     const owner = this.#own(exchange, this.#work)
     if (this.#parts.overload?.refuses(exchange.ctx.req, owner)) {
-      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'others wait, and this account has most of the work' })
+      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'this account or network has too large a share of the work' })
     }
     const declared = Number(exchange.ctx.req.headers['content-length'] ?? 0)
     // Longer bodies are refused, so they cost no more.
