@@ -15,7 +15,7 @@ const LEAST_PORTION_BYTES = 512
 const MOST_PORTION_BYTES = 64 * 1024
 const SHORT_MS = 0.2
 const LONG_MS = 1
-/** The limit for all connections of unknown clients together. A connection that exceeds it is cut. */
+/** The limit for the unparsed bytes of all connections of a thread. Above it, unknown clients that send more are cut. */
 const MAX_UNPARSED_BYTES = 64 * 1024 * 1024
 /** A portion of bytes that belong to no body. */
 const HEAD_PORTION_BYTES = 4096

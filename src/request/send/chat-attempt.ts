@@ -37,7 +37,7 @@ const COUNTED_MS = 0.2
 
 /** The sender that makes the attempts. */
 export interface ChatAttemptOwner {
-  /** Called when the attempt's answer is over. Must not throw; not called before `start` returns. */
+  /** Called when the attempt's answer is over, at the earliest at the end of `start`. Must not throw. */
   over(tried: ChatAttempt, ending: PumpEnding): void
 }
 
@@ -59,7 +59,7 @@ export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
   /** Null for a whole answer. */
   readonly answer: StreamAnswer | null
   readonly pump: StreamPump | WholePump
-  /** The provider has refused one of its credentials, and others are left. */
+  /** The provider has refused a credential, and others are left. */
   hasOtherCredential = false
   tookMs = 0
   /** Work on received pieces that is not counted yet, in milliseconds. */

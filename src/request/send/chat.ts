@@ -115,7 +115,10 @@ class ChatSender implements ChatAttemptOwner {
   }
 }
 
-/** RFC 9745 and RFC 8594 get the day on which the model is turned off; without a day, only the successor is set (RFC 5829). */
+/**
+ * Sets `deprecation` (RFC 9745) and `sunset` (RFC 8594) to the day on which the model is turned off, and `link` (RFC 5829) to its
+ * successor.
+ */
 function setDeprecation(ctx: LiveExchange['ctx'], { date, successor }: ModelEnd): void {
   if (date !== null) {
     const end = new Date(`${date}T00:00:00Z`)

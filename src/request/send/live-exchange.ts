@@ -64,7 +64,9 @@ export interface ExchangeHost extends SenderParts {
 export interface AnswerStream {
   /** Sends the withheld end. */
   finish(usage: WireUsage | null): void
-  /** Sends the error, if the format has a place for it, and ends the connection. */
+  /**
+   * Sends the error as the last event and ends the body. Without a place for an error in the format, it destroys the connection.
+   */
   fail(refusal: Refusal): void
 }
 
@@ -181,7 +183,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
     if (this.phase === 'flushing') this.close()
   }
 
-  /** Closes the exchange. It is over when the client's side is, because its bytes wait there until then. */
+  /** Closes the exchange. It is over once the client's side is over: until then, bytes of the answer wait there. */
   close(): void {
     this.phase = this.client.isFlushed ? 'over' : 'flushing'
     if (this.phase === 'over') this.host.over(this)

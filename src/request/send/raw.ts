@@ -147,7 +147,7 @@ class RawAttempt {
     return refusalOfFailure(error.failure)
   }
 
-  /** Only an error instead of an answer can be the credential's fault. */
+  /** Judges the target, or its credential, which is blamed only for an error status. */
   #judge({ failure, status, isPaused }: RawFailure): void {
     const lesson = isRequests(failure, status ?? 0) ? { ...failure, code: 'upstream_rejected' as const } : failure
     const hasOtherCredential = status !== null && status > 299 && blameCredential(this.#signed, lesson)
