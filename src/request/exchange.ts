@@ -7,8 +7,6 @@ import {
   type Chat,
   type ChatChanges,
   type ChatCompletion,
-  type Chunk,
-  type EditResult,
   type FactName,
   type Facts,
   FIXED_FIELDS,
@@ -31,16 +29,12 @@ import {
   type WorkOwner,
 } from '#contract'
 import type { Plan, PlannedStep } from '../loader/plan.ts'
+import type { StepTap } from './answer/taps.ts'
 import { type ExchangeError, outcomeAfter, type Reply, type Stop } from './finish.ts'
 import { inClientTerms, type Rewriting, rewritten } from './rewritings.ts'
 
 /** The estimate of an exchange before anything has come. */
 export const NOTHING_USED: MeteredUsage = { input: 0, output: 0, source: 'estimated' }
-
-/** A tap with the place of the step that set it. */
-export type StepTap =
-  | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
-  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => EditResult | Promise<EditResult> }
 
 const NOTHING_LOST: readonly string[] = []
 
@@ -128,13 +122,14 @@ export abstract class Exchange {
   charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null = null
   /** The request in a format other than chat completions, once it is read. It also writes the answer. */
   inbound: InboundRequest | null = null
+  /** Whether a step has answered the request itself. */
   answered = false
-  /** Settles when that answer is over. Null: no step answered, or Koa sends it. */
+  /** Settles when the step's answer is over. Null: no step answered, or Koa sends the answer. */
   answering: Promise<void> | null = null
   answerPrice: Price | null = null
   /** The error of sending that answer: an outer step refused it, or the gateway is shutting down. */
   answerError: unknown = null
-  /** The owner of the exchange's work; null until the body is read. */
+  /** The owner of the exchange's work; null before its body is due, and in simulated time. */
   owner: WorkOwner | null = null
   /** The index of the step whose code runs now. */
   step = -1

@@ -9,7 +9,7 @@ import { wholeOf } from './cpu.ts'
 import type { Model } from './load.ts'
 import { markdown, median } from './report.ts'
 import { inTurn, MANY_EDITS, measureStepCosts, ONE_EDIT, type StepCosts, spreadOf, TIMES, WATCH } from './step-costs.ts'
-import { PLAIN, type StepRoute, STEP_ROUTES, STREAM_ROUTES, steppingPath } from './step-files.ts'
+import { PLAIN, STEP_ROUTES, STREAM_ROUTES, type StepRoute, steppingPath } from './step-files.ts'
 
 /** The most that a step should cost per request, in microseconds. */
 const AIM = 3

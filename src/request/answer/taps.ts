@@ -5,7 +5,8 @@
 import type { ChatCompletion, Chunk, EditResult } from '#contract'
 import { isPromise } from '../../common/promises.ts'
 
-export type Tap =
+/** A tap with the place of the step that set it. */
+export type StepTap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
   | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => EditResult | Promise<EditResult> }
 
@@ -21,7 +22,7 @@ export class TapError extends Error {
 }
 
 /** Whether no tap edits, so that the bytes can pass unchanged. */
-export function onlyWatched(taps: readonly Tap[]): boolean {
+export function onlyWatched(taps: readonly StepTap[]): boolean {
   return taps.every(tap => tap.kind === 'watch')
 }
 
@@ -29,7 +30,7 @@ export function onlyWatched(taps: readonly Tap[]): boolean {
  * Sends one chunk through the taps; the result has zero, one or several chunks. It is a promise only if a tap returned one. That promise
  * is awaited before the next tap, and before the next chunk for the same tap.
  */
-export function throughTaps(taps: readonly Tap[], chunk: Chunk): readonly Chunk[] | Promise<readonly Chunk[]> {
+export function throughTaps(taps: readonly StepTap[], chunk: Chunk): readonly Chunk[] | Promise<readonly Chunk[]> {
   let chunks: readonly Chunk[] = [chunk]
   for (let index = taps.length - 1; index >= 0; index--) {
     const out = throughTap(taps[index]!, chunks)
@@ -41,7 +42,7 @@ export function throughTaps(taps: readonly Tap[], chunk: Chunk): readonly Chunk[
 }
 
 async function throughTheRest(
-  taps: readonly Tap[],
+  taps: readonly StepTap[],
   index: number,
   first: PromiseLike<readonly Chunk[]>,
 ): Promise<readonly Chunk[]> {
@@ -50,7 +51,7 @@ async function throughTheRest(
   return chunks
 }
 
-function throughTap(tap: Tap, chunks: readonly Chunk[]): readonly Chunk[] | Promise<readonly Chunk[]> {
+function throughTap(tap: StepTap, chunks: readonly Chunk[]): readonly Chunk[] | Promise<readonly Chunk[]> {
   try {
     // A watch keeps the list: nothing is allocated.
     const out: Chunk[] | null = tap.kind === 'watch' ? null : []
@@ -67,7 +68,7 @@ function throughTap(tap: Tap, chunks: readonly Chunk[]): readonly Chunk[] | Prom
 
 /** @param at the index of the chunk whose result `returned` is pending */
 async function throughTapSlowly(
-  tap: Tap,
+  tap: StepTap,
   chunks: readonly Chunk[],
   at: number,
   out: Chunk[],
@@ -84,7 +85,7 @@ async function throughTapSlowly(
   }
 }
 
-function take({ kind }: Tap, chunk: Chunk, returned: unknown, out: Chunk[]): void {
+function take({ kind }: StepTap, chunk: Chunk, returned: unknown, out: Chunk[]): void {
   if (kind === 'watch') out.push(chunk)
   else if (returned !== null) out.push(...chunksFrom(returned as Chunk | readonly Chunk[]))
 }
@@ -106,7 +107,7 @@ function isChunk(value: Chunk | null | undefined): boolean {
  * taps may wait for the end of a text. The result is a promise only if a tap returned one.
  */
 export function completionThroughTaps(
-  taps: readonly Tap[],
+  taps: readonly StepTap[],
   completion: ChatCompletion,
 ): ChatCompletion | Promise<ChatCompletion> {
   if (taps.length === 0) return completion
@@ -121,7 +122,7 @@ export function completionThroughTaps(
 
 /** @param choices the finished ones; `first` belongs to the next one */
 async function slowlyThroughTaps(
-  taps: readonly Tap[],
+  taps: readonly StepTap[],
   completion: ChatCompletion,
   choices: Choice[],
   first: PromiseLike<readonly Chunk[]>,
