@@ -27,7 +27,7 @@ import {
   withoutComments,
 } from './helpers/repository.ts'
 import { SHARED_NAMES } from './helpers/shared-names.ts'
-import { wordsByFolder } from './helpers/words.ts'
+import { hardWords } from './helpers/words.ts'
 import { PLANTS } from './plants/list.ts'
 
 /** The imports of each part of src besides its own files, from top to bottom as in the drawing of src/README.md. */
@@ -483,26 +483,8 @@ describe('code', () => {
   })
 })
 
-describe('words that make a sentence hard to read', () => {
-  const file = 'test/helpers/words.json'
-  const ceilings = JSON.parse(read(file)) as Record<string, number>
-  const words = wordsByFolder(files)
-
-  test('no folder has more than its ceiling', () => {
-    const above = Object.entries(words).filter(([folder, found]) => found.length > (ceilings[folder] ?? 0))
-    expect(
-      Object.fromEntries(above.map(([folder, found]) => [`${folder} may have ${ceilings[folder] ?? 0}`, found])),
-    ).toEqual({})
-  })
-
-  test('a folder that has fewer gets a lower ceiling (npm test -- test/tidy.test.ts --update)', () => {
-    const lower = Object.entries(ceilings).map(
-      ([folder, most]) => [folder, Math.min(most, words[folder]?.length ?? 0)] as const,
-    )
-    const wanted = Object.fromEntries(lower.filter(([, most]) => most > 0))
-    if (process.env['TOLLGATE_UPDATE'] === '1') writeFileSync(join(ROOT, file), `${JSON.stringify(wanted, null, 2)}\n`)
-    else expect(ceilings).toEqual(wanted)
-  })
+test('no word, name or sentence is hard to read', () => {
+  expect(hardWords(files)).toEqual([])
 })
 
 describe('the pages', () => {

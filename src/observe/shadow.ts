@@ -101,12 +101,12 @@ interface StepFigures {
 
 interface CodeFigures {
   count: number
-  readonly accounts: Counted
-  readonly keys: Counted
+  readonly accounts: OwnerCounts
+  readonly keys: OwnerCounts
   readonly examples: { readonly id: string; readonly at: number }[]
 }
 
-interface Counted {
+interface OwnerCounts {
   readonly each: Map<string, { name: string; count: number }>
   more: boolean
 }
@@ -129,9 +129,9 @@ function countRefusal(
   if (figures.examples.unshift({ id, at }) > EXAMPLES) figures.examples.pop()
 }
 
-const noneYet = (): Counted => ({ each: new Map(), more: false })
+const noneYet = (): OwnerCounts => ({ each: new Map(), more: false })
 
-function touch(counted: Counted, { id, name }: Named, most: number): void {
+function touch(counted: OwnerCounts, { id, name }: Named, most: number): void {
   const known = counted.each.get(id)
   if (known) {
     known.count++
@@ -158,7 +158,7 @@ function timeText(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-function touched({ each, more }: Counted): Touched {
+function touched({ each, more }: OwnerCounts): Touched {
   const top = [...each]
     .map(([id, { name, count }]) => ({ id, name, count }))
     .sort((a, b) => b.count - a.count)

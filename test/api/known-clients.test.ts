@@ -292,9 +292,9 @@ async function lockOut(rig: Rig): Promise<void> {
   expect(codes).toEqual([...Array(10).fill('wrong_credentials'), 'too_many_attempts'])
 }
 
-type Wanted = { readonly kind: 'invitation' | 'reset'; readonly personId: string | null; readonly email: string }
+type LinkQuery = { readonly kind: 'invitation' | 'reset'; readonly personId: string | null; readonly email: string }
 
-async function linkTo(rig: Rig, wanted: Wanted): Promise<string> {
+async function linkTo(rig: Rig, wanted: LinkQuery): Promise<string> {
   const { token } = await rig.store.people.createLink({
     ...wanted,
     role: 'member',

@@ -1,6 +1,6 @@
 /**
- * Words, openings and sentences that make a reader read twice. `test/tidy.test.ts` counts them by folder, in code, comments, errors,
- * pages and test names. Each count has a ceiling in words.json, so that none is added.
+ * Words, openings and sentences that make a reader read twice. `test/tidy.test.ts` refuses them in code, comments, errors, pages and test
+ * names.
  */
 import { read } from './repository.ts'
 
@@ -29,7 +29,7 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
     'a noun: "The most …", "Whether …", "Clients that …"',
   ],
   [
-    /\b(?:interface|type|class|enum) (?:Told|Asked|Found|Said|Seen|Known|Waiting|Ending|Knowledge|Patient)\b/g,
+    /\b(?:interface|type|class|enum) (?:Told|Asked|Found|Said|Seen|Known|Waiting|Ending|Wanted|Knowledge|Patient)\b/g,
     'a noun or verb of the field',
   ],
   [/\bisSick\b/g, 'isFailing'],
@@ -55,23 +55,23 @@ const LISTS = ['test/helpers/words.ts', 'src/config/REFERENCE.md']
 const TEXTS = /\.(?:tsx?|js|mjs|md|yaml|css|html)$/
 const PROGRAMS = /\.(?:tsx?|js|mjs)$/
 
-/** The findings of each folder that has some, as `FILE:LINE: "word" (write: …)`. A folder: `src/store`, `test/gateway`, or `.` for the top. */
-export function wordsByFolder(files: readonly string[]): Record<string, string[]> {
-  const folders: Record<string, string[]> = {}
-  for (const file of files.filter(each => TEXTS.test(each) && !LISTS.includes(each))) {
-    const text = read(file)
-    const lineOf = (index: number): number => text.slice(0, index).split('\n').length
-    const words = WORDS.flatMap(([pattern, instead]) =>
-      [...text.matchAll(pattern)]
-        .filter(([match]) => !RIGHT.some(each => each.file === file && each.word === match.trim().toLowerCase()))
-        .map(match => `${file}:${lineOf(match.index)}: "${match[0].trim()}" (write: ${instead})`),
-    )
-    const long = longSentences(file, text).map(
-      ({ index, sentence, count }) => `${file}:${lineOf(index)}: ${count} words (write two sentences): ${sentence}`,
-    )
-    if (words.length + long.length > 0) (folders[folderOf(file)] ??= []).push(...words, ...long)
-  }
-  return folders
+/** All findings, as `FILE:LINE: "word" (write: …)`. */
+export function hardWords(files: readonly string[]): readonly string[] {
+  return files
+    .filter(each => TEXTS.test(each) && !LISTS.includes(each))
+    .flatMap(file => {
+      const text = read(file)
+      const lineOf = (index: number): number => text.slice(0, index).split('\n').length
+      const words = WORDS.flatMap(([pattern, instead]) =>
+        [...text.matchAll(pattern)]
+          .filter(([match]) => !RIGHT.some(each => each.file === file && each.word === match.trim().toLowerCase()))
+          .map(match => `${file}:${lineOf(match.index)}: "${match[0].trim()}" (write: ${instead})`),
+      )
+      const long = longSentences(file, text).map(
+        ({ index, sentence, count }) => `${file}:${lineOf(index)}: ${count} words (write two sentences): ${sentence}`,
+      )
+      return [...words, ...long]
+    })
 }
 
 interface LongSentence {
@@ -128,9 +128,4 @@ function sentencesOf(block: string): string[] {
         .split(/(?<=[.!?])\s+/),
     )
     .map(sentence => sentence.trim())
-}
-
-function folderOf(file: string): string {
-  const parts = file.split('/')
-  return parts.length === 1 ? '.' : parts.slice(0, Math.min(2, parts.length - 1)).join('/')
 }

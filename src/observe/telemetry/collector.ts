@@ -10,7 +10,7 @@ const MAX_ANSWER_BYTES = 64 * 1024
 /** The collector may take the same request later (OTLP). */
 const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
-export interface Sent {
+export interface SendResult {
   readonly isTaken: boolean
   readonly isRetryable: boolean
   /** Spans, or data points, of a request that was taken. */
@@ -38,7 +38,7 @@ export async function post(
   signal: Signal,
   encode: () => Uint8Array,
   end: AbortSignal,
-): Promise<Sent> {
+): Promise<SendResult> {
   const nothing = { isTaken: false, rejected: 0, retryAfterMs: 0 }
   let body: Uint8Array
   try {
@@ -105,7 +105,7 @@ export class Lane {
   }
 
   /** After an answer that is retryable, a pause; after one that took the request, the next pause is short again. */
-  heard({ isTaken, isRetryable, retryAfterMs }: Sent, nowMs: number): void {
+  heard({ isTaken, isRetryable, retryAfterMs }: SendResult, nowMs: number): void {
     if (isTaken) this.#pauseMs = 0
     if (!isRetryable) return
     this.#pauseMs = Math.min(PAUSE_MS.longest, this.#pauseMs * 2 || PAUSE_MS.first)

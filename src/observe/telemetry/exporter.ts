@@ -3,7 +3,7 @@
  * waiting spans is bounded. Rejected data is counted, and the log reports it once, until the collector accepts data again.
  */
 import type { Log } from '#contract'
-import { type CollectorParts, Lane, post, type Sent } from './collector.ts'
+import { type CollectorParts, Lane, post, type SendResult } from './collector.ts'
 import type { MetricsExport, Signal } from './encoding.ts'
 import type { WaitingSpan } from './spans.ts'
 
@@ -143,7 +143,7 @@ export class Exporter {
     if (data !== null) await this.#post('metrics', () => this.#parts.encoding.metrics(data))
   }
 
-  async #post(signal: Signal, encode: () => Uint8Array): Promise<Sent> {
+  async #post(signal: Signal, encode: () => Uint8Array): Promise<SendResult> {
     const sent = await post(this.#parts, signal, encode, this.#end.signal)
     this.#lanes[signal].heard(sent, this.#parts.now())
     this.#report(signal, sent)
@@ -156,7 +156,7 @@ export class Exporter {
   }
 
   /** Logs a new problem once, and its end. */
-  #report(signal: Signal, { problem }: Sent): void {
+  #report(signal: Signal, { problem }: SendResult): void {
     const { log, endpoint } = this.#parts
     const before = this.#problems.get(signal)
     if (problem === null) {

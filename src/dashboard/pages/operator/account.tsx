@@ -71,11 +71,11 @@ interface DetailProps {
   readonly detail: AccountDetailView
 }
 
-type Opened = 'credit' | 'plan' | 'freeze' | null
+type OpenDialog = 'credit' | 'plan' | 'freeze' | null
 
 function Detail({ resource, detail }: DetailProps): VNode {
   const { account, people, keys } = detail
-  const [opened, open] = useState<Opened>(null)
+  const [opened, open] = useState<OpenDialog>(null)
   // A new number reads the ledger again.
   const [changes, setChanges] = useState(0)
   const plans = useResource<PageView<PlanView>>('operator/plans')
