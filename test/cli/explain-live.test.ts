@@ -185,7 +185,7 @@ Money
     [{ step: 'a', verdict: 'passed' }, null],
     [{ step: 'a', verdict: 'skipped' }, '`when` is false'],
     [{ step: 'a', verdict: 'refused', code: 'forbidden', why: 'in_answer' }, 'in the middle of the answer'],
-    [{ step: 'a', verdict: 'failed', code: 'plugin_error', why: 'when_threw', note: 'x' }, 'its `when` threw; x'],
+    [{ step: 'a', verdict: 'failed', code: 'plugin_error', why: 'when_threw', note: 'x' }, 'threw in its `when`; x'],
     [
       { step: 'a', verdict: 'passed', would: [{ deed: 'set_header', header: 'x-a' }, { deed: 'edit' }] },
       'would have: set x-a, edited',

@@ -205,7 +205,7 @@ const ROWS: readonly BadPlugin[] = [
       })
       await next()
     },
-    'the step "mine" watch or edit threw: cannot look',
+    'the step "mine" threw in a watch or an edit: cannot look',
   ],
   [
     'a change of the fact of another step',
