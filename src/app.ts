@@ -16,11 +16,11 @@ import { ClientRequest } from './request/http/client-request.ts'
 import { Connections } from './request/http/connections.ts'
 import { allowOrigins } from './request/http/cors.ts'
 import { CutResponse } from './request/http/cut-response.ts'
-import { guardAnswerAfterNext, leaveOwnAnswersAlone } from './request/http/koa.ts'
+import { guardAnswerAfterNext, skipKoaAfterGatewayAnswers } from './request/http/koa.ts'
 import { lingerAtEnd } from './request/http/linger.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './request/http/malformed.ts'
 import type { Overload } from './request/http/overload.ts'
-import { THREAD_WORK } from './request/http/owners.ts'
+import { THREAD_QUEUE } from './request/http/owners.ts'
 import { Shares } from './request/http/shares.ts'
 import { refusalOfUnknown } from './request/http/unknown-url.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
@@ -160,7 +160,7 @@ function createApp(parts: HealthParts, isForOperators: (ctx: Context) => Promise
   // Koa does not print errors: the boundary below sees all of them first.
   app.silent = true
   guardAnswerAfterNext(app)
-  leaveOwnAnswersAlone(app)
+  skipKoaAfterGatewayAnswers(app)
   const fail = (ctx: Context, error: unknown): void => {
     const id = ctx.state['requestId'] as string
     if (!isRefusal(error)) parts.reportBug(id, error)
@@ -217,7 +217,7 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
   return async ({ req, res }, { limitBytes, owner, isStranger }) => {
     const problem = mediaTypeProblem(req)
     if (problem) throw problem
-    if (!isStranger) noteKnown(req, THREAD_WORK.owners.account(owner))
+    if (!isStranger) noteKnown(req, THREAD_QUEUE.owners.account(owner))
     const body = await readBody(req, res, { bytes: limitBytes }, (isStranger ? strangers : known).of(owner))
     try {
       return parseJson(body.bytes)
@@ -292,7 +292,7 @@ export function createListener(
   limits: Limits,
   nextId: () => string,
   overload?: Overload,
-  work = THREAD_WORK,
+  work = THREAD_QUEUE,
 ): Listener {
   const callback = app.callback()
   const begin = (request: IncomingMessage, response: ServerResponse) => {

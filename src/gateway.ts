@@ -1,6 +1,6 @@
 /**
  * Handles ONE request from top to bottom. Read this file first: it opens the exchange, reads the body, runs the steps, sends, ends and
- * records. It connects the parts, which do not import each other.
+ * records. It connects `http`, `pipeline` and `send`. Of the folders in `request`, only `send` imports the others.
  */
 import type { Context } from 'koa'
 import { decidedBy, isRefusal, ownTurn, type Refusal, refuse, slices, type WorkOwner } from '#contract'
@@ -17,7 +17,7 @@ import { type ReadBody, readBody } from './request/http/body.ts'
 import { parseArrived } from './request/http/linger.ts'
 import { refuseBody } from './request/http/malformed.ts'
 import type { Overload } from './request/http/overload.ts'
-import { THREAD_WORK, type Work } from './request/http/owners.ts'
+import { THREAD_QUEUE, type WorkQueue } from './request/http/owners.ts'
 import { createVia } from './request/http/via.ts'
 import { runPlan } from './request/pipeline/runner.ts'
 import { sendBudgets } from './request/send/budget-lookup.ts'
@@ -40,7 +40,7 @@ export interface GatewayParts extends SenderParts {
   entered(generation: Generation): void
   left(generation: Generation): void
   /** Left out: the work of this thread. Null: time is simulated, and no exchange waits for its turn. */
-  readonly work?: Work | null
+  readonly work?: WorkQueue | null
   /** Left out: no exchange is refused because of its account's load. */
   readonly overload?: Overload
   /** Counts exchanges whose bodies have arrived, in all threads. Left out: this gateway is the only one of its process. */
@@ -72,13 +72,13 @@ export class Gateway {
   /** Exchanges whose bodies have arrived, in all threads of the process. */
   readonly #admitted: SharedCount
   readonly #via = createVia()
-  readonly #work: Work | null
+  readonly #work: WorkQueue | null
   #waiting: (() => void)[] = []
   #draining = false
 
   constructor(parts: GatewayParts) {
     this.#parts = parts
-    this.#work = parts.work === undefined ? THREAD_WORK : parts.work
+    this.#work = parts.work === undefined ? THREAD_QUEUE : parts.work
     this.#admitted = parts.admitted ?? new SharedCount()
     this.#host = {
       ...parts,
@@ -181,13 +181,13 @@ export class Gateway {
     return this.#turnOf(exchange)?.then(() => this.#read(exchange)) ?? this.#read(exchange)
   }
 
-  /** While other accounts have work, an account with much work waits for its turn, or is refused. Null: its turn is now. */
+  /** While others have work, an owner with much work waits for its turn; with too much, it is refused. Null: its turn is now. */
   #turnOf(exchange: LiveExchange): Promise<void> | null {
     if (this.#work === null) return null
     const { slices } = this.#work
     const owner = this.#own(exchange, this.#work)
     if (this.#parts.overload?.refuses(exchange.ctx.req, owner)) {
-      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'others wait, and this account has most of the work' })
+      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'this account or network has too much of the work' })
     }
     const declared = Number(exchange.ctx.req.headers['content-length'] ?? 0)
     // Longer bodies are refused, so they cost no more.
@@ -200,7 +200,7 @@ export class Gateway {
   /**
    * Assigns the exchange's work to its account or network. The first steps have accepted the client, so it counts as known from now on.
    */
-  #own(exchange: LiveExchange, { owners }: Work): WorkOwner {
+  #own(exchange: LiveExchange, { owners }: WorkQueue): WorkOwner {
     const { account, ctx, generation } = exchange
     const owner = account
       ? owners.account(account.id, weightOf(generation.configuration, account.plan))
@@ -211,8 +211,8 @@ export class Gateway {
   }
 
   /**
-   * Slow uploads must not block other requests: up to `max_inflight` bodies may arrive in addition to the exchanges in progress. Above
-   * that, the slowest upload of the client with the most uploads is dropped.
+   * Slow uploads must not block other requests: up to `max_inflight` bodies may arrive in addition to the admitted exchanges. Above
+   * that, the client with the most uploads has its slowest one refused.
    */
   #read(exchange: LiveExchange): Promise<void> {
     if (exchange.stopped) {
@@ -273,7 +273,7 @@ export class Gateway {
       case 'messages':
       case 'responses':
         if (live.config.counts) return sendCount(exchange)
-        // A long body is serialized again in the exchange's turn, as it was parsed.
+        // Serializing a long body takes long too, so it waits for the exchange's turn, as parsing did.
         if (exchange.bytes.length > LONG_BODY_BYTES) {
           return Promise.resolve(slices.run(ownTurn(), exchange.signal)).then(() => this.#sendChat(exchange))
         }
@@ -295,7 +295,7 @@ export class Gateway {
   }
 
   #sendChat(exchange: LiveExchange): Promise<Reply> {
-    // A stream waits at the provider and takes no memory here.
+    // A stream is read only as fast as its client reads, so it needs no reserved memory.
     if (!exchange.chat?.stream) this.#host.memory.reserveAnswer(exchange)
     return exchange.measured(() => sendChat(exchange))
   }

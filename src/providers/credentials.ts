@@ -22,7 +22,7 @@ export interface Turn<Credential> {
   /** The provider rate-limits it for this long. */
   limited(forMs: number): number
   /** The provider accepted it. */
-  taken(): void
+  accepted(): void
 }
 
 /** Takes a credential out of rotation if the failure is the credential's fault. Returns whether another one is usable. */
@@ -74,7 +74,7 @@ export function createCredentials<Credential>(
         return left
       },
       limited: forMs => putOut(state, forMs),
-      taken() {
+      accepted() {
         if (state.times !== times) return
         state.outUntilMs = 0
         state.isRefused = false

@@ -78,17 +78,17 @@ export interface FailedAttempt {
   readonly attempts: number
   readonly hasOther: boolean
   /** Whether the provider has another usable credential. */
-  readonly hasCredential: boolean
+  readonly hasOtherCredential: boolean
 }
 
 /** Returns null if the client gets this failure. `random` in [0, 1). */
 export function retryAfterFailure(
-  { failure, tookMs, attempts, hasOther, hasCredential }: FailedAttempt,
+  { failure, tookMs, attempts, hasOther, hasOtherCredential }: FailedAttempt,
   random: () => number,
 ): Retry | null {
   const { code, retryAfterMs = 0 } = failure
   if (tookMs > SLOW_MS) return null
-  if (hasCredential && CREDENTIAL_FAILURES.has(code)) return { where: 'as_another' }
+  if (hasOtherCredential && CREDENTIAL_FAILURES.has(code)) return { where: 'as_another' }
   if (hasOther) return TRANSIENT.has(code) || TARGET_FAILURES.has(code) ? { where: 'elsewhere' } : null
   if (!TRANSIENT.has(code)) return null
   const pauseMs = PAUSE_MS * 2 ** (attempts - 1) * (0.5 + random() / 2)

@@ -128,13 +128,14 @@ export abstract class Exchange {
   charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null = null
   /** The request in a format other than chat completions, once it is read. It also writes the answer. */
   inbound: InboundRequest | null = null
+  /** Whether a step has answered the request itself. */
   answered = false
-  /** Settles when that answer is over. Null: no step answered, or Koa sends it. */
+  /** Settles when the step's answer is over. Null: no step answered, or Koa sends the answer. */
   answering: Promise<void> | null = null
   answerPrice: Price | null = null
   /** The error of sending that answer: an outer step refused it, or the gateway is shutting down. */
   answerError: unknown = null
-  /** The owner of the exchange's work; null until the body is read. */
+  /** The owner of the exchange's work; null before its body is due, and in simulated time. */
   owner: WorkOwner | null = null
   /** The index of the step whose code runs now. */
   step = -1

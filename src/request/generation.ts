@@ -48,7 +48,7 @@ export interface Upstream {
   readonly rawProxy: RawProxy
   /** Returns the headers of one request, with authentication, and callbacks for the provider's verdict on the credential. */
   sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'> & { readonly method?: string }): SignedHeaders
-  /** The number of credentials that are not out of use now. */
+  /** The number of credentials that are usable now. */
   goodCredentials(): number
   /** The number of credentials that the provider has refused and not accepted since. */
   refusedCredentials(): number
@@ -61,7 +61,8 @@ export interface SignedHeaders {
   refused(): number
   /** Call it if the provider rate-limits the credential for this long. Returns how many other credentials are usable. */
   limited(forMs: number): number
-  taken(): void
+  /** Call it when the provider has accepted the credential. */
+  accepted(): void
 }
 
 export interface LiveRoute {
@@ -188,7 +189,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
         if (--telemetry.users === 0) await telemetry.close()
       })
     }
-    // Each has its own timeout. A missing token is requested again later and logged.
+    // Each request for a first access token has its own timeout. A missing token is logged, and requested again later.
     await Promise.all(starting)
     const retries = previous?.retries ?? createRetryBudget()
     const kept = {
@@ -269,7 +270,7 @@ function createUpstream(
   const { connections, timeouts, baseUrl, name, azure, profile } = provider
   const transport = createHttpTransport({ name, baseUrl, connections, connectMs: timeouts.connectMs })
   const tokens = tokensOf(provider, { now: clock.now, log })
-  // A token is a secret that is missing in the loaded list: it changes every hour.
+  // A token is a secret that is not in the loaded list: it changes every hour.
   const redactAll = (text: string) => {
     const token = tokens?.current()
     return token ? redact(text).replaceAll(token, '[secret]') : redact(text)
@@ -309,10 +310,10 @@ function createUpstream(
           { method: request.method ?? 'POST', host: url.host, path, query, headers, body: request.body },
           clock.now(),
         )
-        const { refused, limited, taken } = turn
+        const { refused, limited, accepted } = turn
         Object.assign(headers, signed)
         if (hasOwn) Object.assign(headers, provider.headers)
-        return { headers, refused, limited, taken }
+        return { headers, refused, limited, accepted }
       },
     },
     ...(tokens ? { ready: tokens.tried } : {}),
@@ -324,7 +325,7 @@ function createUpstream(
   }
 }
 
-/** The access token of a service account, renewed while the generation lives. */
+/** The access token of a service account, renewed until the provider's connections are closed. */
 function tokensOf(
   { name, credentials: [account] }: Provider,
   { now, log }: { now(): number; log: Log },
@@ -342,4 +343,4 @@ function isServiceAccount(credential: Credential | undefined): credential is Ser
 }
 
 /** The callbacks of a request without a credential. */
-const NO_CREDENTIAL: Omit<SignedHeaders, 'headers'> = { refused: () => 0, limited: () => 0, taken: () => {} }
+const NO_CREDENTIAL: Omit<SignedHeaders, 'headers'> = { refused: () => 0, limited: () => 0, accepted: () => {} }

@@ -16,7 +16,7 @@ import type { Metrics, ServingFigures } from '../observe/metrics.ts'
 import type { ShadowFigures } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
 import { createOverload, type Overload } from '../request/http/overload.ts'
-import { THREAD_WORK } from '../request/http/owners.ts'
+import { THREAD_QUEUE } from '../request/http/owners.ts'
 import { mistakeWords } from '../request/pipeline/step-report.ts'
 import { summaryOf } from '../request/send/exchange-summary.ts'
 import { tracedOf } from '../request/send/exchange-trace.ts'
@@ -137,7 +137,7 @@ export function createServing(parts: ServingParts): Serving {
     mostMs: () => generation().configuration.limits.eventLoopMs,
     roundMs: ROUND_MS,
     cpuMs: threadCpuMs,
-    slices: THREAD_WORK.slices,
+    slices: THREAD_QUEUE.slices,
     refused: () => metrics.refused('overloaded'),
     changed(now) {
       isOverloaded = now

@@ -10,7 +10,7 @@ import { createClientApp, createListener, type Listener } from '../app.ts'
 import type { Configuration } from '../config/configuration.ts'
 import { Gateway } from '../gateway.ts'
 import { createGeneration, type Generation, type GenerationParts } from '../request/generation.ts'
-import { createTimelessWork } from '../request/http/owners.ts'
+import { createTimelessQueue } from '../request/http/owners.ts'
 import { mistakeSentence, type StepReport } from '../request/pipeline/step-report.ts'
 import { summaryOf } from '../request/send/exchange-summary.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
@@ -176,7 +176,7 @@ export class TestGateway {
     const nextId = () => this.#ids.next('req_')
     const ready = () => ({ ready: true })
     const app = createClientApp({ gateway: this.gateway, generation, nextId, ready, reportBug })
-    this.#listener = createListener(app, configuration.limits, nextId, undefined, createTimelessWork())
+    this.#listener = createListener(app, configuration.limits, nextId, undefined, createTimelessQueue())
   }
 
   /** Sends a request and resolves when its exchange has ended completely. */

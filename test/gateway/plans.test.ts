@@ -1,7 +1,7 @@
 /** Declared plans in use: refusals, models of an account, limits across policies, and the share of work. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
-import { THREAD_WORK } from '../../src/request/http/owners.ts'
+import { THREAD_QUEUE } from '../../src/request/http/owners.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { expectRefusal } from './refusal.ts'
 
@@ -162,7 +162,7 @@ test('the weight of a plan is the share of its accounts', async () => {
   const weight = async (plan: string, id: string) => {
     const account = await on(plan)
     await (await ask(account.key, id)).text()
-    return THREAD_WORK.owners.account(account.accountId).weight
+    return THREAD_QUEUE.owners.account(account.accountId).weight
   }
   expect(await weight('pro', 'secret')).toBe(7)
   expect(await weight('free', 'm')).toBe(1)

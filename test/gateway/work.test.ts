@@ -1,10 +1,10 @@
 /** The owners of exchanges' work, and which of them wait. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { THREAD_WORK } from '../../src/request/http/owners.ts'
+import { THREAD_QUEUE } from '../../src/request/http/owners.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 
-const { slices, owners, now } = THREAD_WORK
+const { slices, owners, now } = THREAD_QUEUE
 
 let gateway: InProcess
 beforeAll(async () => {

@@ -49,7 +49,7 @@ describe('a refused credential', () => {
     const earlier = take()
     take()
     take().refused()
-    earlier.taken()
+    earlier.accepted()
     expect(next(2)).toBe('bb')
   })
 
@@ -62,7 +62,7 @@ describe('a refused credential', () => {
     expect(a.refused()).toBe(0)
     expect(reported.at(-1)).toEqual([0, 0])
     expect(next(2)).toBe('bb')
-    take().taken()
+    take().accepted()
     expect(next(2)).toBe('bb')
     expect(reported).toHaveLength(2)
   })

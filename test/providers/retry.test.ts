@@ -11,7 +11,7 @@ interface Given {
   readonly tookMs?: number
   readonly attempts?: number
   readonly hasOther?: boolean
-  readonly hasCredential?: boolean
+  readonly hasOtherCredential?: boolean
 }
 
 /** With the random number in the middle of its range. */
@@ -22,7 +22,7 @@ const retryOf = (code: ErrorCode, { retryAfterMs, ...given }: Given = {}) =>
       tookMs: 50,
       attempts: 1,
       hasOther: false,
-      hasCredential: false,
+      hasOtherCredential: false,
       ...given,
     },
     () => 0.5,
@@ -38,7 +38,7 @@ describe('the next attempt after', () => {
     ['a request that is too long', 'context_length_exceeded', { hasOther: true }, null],
     ['a request that a filter refused', 'content_filter', { hasOther: true }, null],
     ['a slow failure', 'upstream_timeout', { tookMs: 10_001, hasOther: true }, null],
-    ['a slow failure of a credential', 'upstream_auth', { tookMs: 10_001, hasCredential: true }, null],
+    ['a slow failure of a credential', 'upstream_auth', { tookMs: 10_001, hasOtherCredential: true }, null],
     ['no quota, and no other target', 'upstream_quota', {}, null],
     ['no quota, and another target', 'upstream_quota', { hasOther: true }, ELSEWHERE],
     ['a refused credential, and no other target', 'upstream_auth', {}, null],
@@ -46,17 +46,17 @@ describe('the next attempt after', () => {
     [
       'a refused credential, and another credential',
       'upstream_auth',
-      { hasCredential: true, hasOther: true },
+      { hasOtherCredential: true, hasOther: true },
       AS_ANOTHER,
     ],
-    ['no quota, and another credential', 'upstream_quota', { hasCredential: true }, AS_ANOTHER],
+    ['no quota, and another credential', 'upstream_quota', { hasOtherCredential: true }, AS_ANOTHER],
     [
       'a limit, and another credential',
       'upstream_rate_limited',
-      { hasCredential: true, retryAfterMs: 60_000 },
+      { hasOtherCredential: true, retryAfterMs: 60_000 },
       AS_ANOTHER,
     ],
-    ['a failure that is unrelated to the credential', 'upstream_error', { hasCredential: true }, here(150)],
+    ['a failure that is unrelated to the credential', 'upstream_error', { hasOtherCredential: true }, here(150)],
     ['no free connection, and another target', 'overloaded', { hasOther: true }, ELSEWHERE],
     ['no free connection', 'overloaded', {}, null],
     ['a model that this target does not have', 'model_not_found', { hasOther: true }, ELSEWHERE],
@@ -84,7 +84,7 @@ describe('the next attempt after', () => {
       fc.property(lot, fc.constantFrom(1, 2, 3), (random, attempts) => {
         const failure = { code: 'upstream_error', detail: '' } as const
         const retry = retryAfterFailure(
-          { failure, tookMs: 0, attempts, hasOther: false, hasCredential: false },
+          { failure, tookMs: 0, attempts, hasOther: false, hasOtherCredential: false },
           () => random,
         )
         const most = 200 * 2 ** (attempts - 1)

@@ -6,7 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
 import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
-import { THREAD_WORK } from '../../src/request/http/owners.ts'
+import { THREAD_QUEUE } from '../../src/request/http/owners.ts'
 import { edit, type Yaml } from '../helpers/edit-configuration.ts'
 import { exact, type FakeProvider, gated, startFakeProvider, stream } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, type InProcessOptions, startInProcess } from '../helpers/in-process.ts'
@@ -408,7 +408,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     change: SET('overload', { prefer: ['default'] }),
     async sees(gateway) {
       await status(gateway.chat())
-      return THREAD_WORK.owners.account(gateway.accountId).weight
+      return THREAD_QUEUE.owners.account(gateway.accountId).weight
     },
     before: 1,
     after: 4,
@@ -417,7 +417,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     change: SET('plans', { default: { weight: 9 } }),
     async sees(gateway) {
       await status(gateway.chat())
-      return THREAD_WORK.owners.account(gateway.accountId).weight
+      return THREAD_QUEUE.owners.account(gateway.accountId).weight
     },
     before: 1,
     after: 9,

@@ -5,7 +5,7 @@ import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.
 import type { Configuration } from '../../src/config/configuration.ts'
 import { Gateway } from '../../src/gateway.ts'
 import { createGeneration, type Generation } from '../../src/request/generation.ts'
-import { createTimelessWork } from '../../src/request/http/owners.ts'
+import { createTimelessQueue } from '../../src/request/http/owners.ts'
 import { summaryOf } from '../../src/request/send/exchange-summary.ts'
 import type { Wire } from '../../src/simulate/connection.ts'
 import { createLocalState } from '../../src/state/state.ts'
@@ -127,7 +127,7 @@ export class Life {
       ready: () => ({ ready: true }),
       reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
     })
-    this.#listener = createListener(app, configuration.limits, () => ids.next('req_'), undefined, createTimelessWork())
+    this.#listener = createListener(app, configuration.limits, () => ids.next('req_'), undefined, createTimelessQueue())
     void this.#recover()
   }
 

@@ -260,7 +260,7 @@ export class Client {
     if (this.#blockedSince === 0) this.#blockedSince = this.#options.deadlineClock.now()
   }
 
-  /** The connection is closed: the client has all bytes, or disconnected. */
+  /** The response is closed: the kernel has all its bytes, or the client disconnected. */
   #closed(): void {
     this.#unwatch()
     if (!this.#left && !this.#ended) {

@@ -112,7 +112,7 @@ export class Meter implements Progress {
     return { ...reported, input: input > 0 ? input : this.estimate.input!, output: counted, source: 'estimated' }
   }
 
-  /** Searches and the service tier also appear elsewhere in the answer. */
+  /** Adds the searches and the service tier that the answer states outside of its usage. */
   #withSeen(stated: MeteredUsage): MeteredUsage {
     const sees = this.#tier !== undefined || (stated.search === undefined && this.#searches > 0)
     if (!sees) return stated

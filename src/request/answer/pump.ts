@@ -41,7 +41,7 @@ export interface Sink {
   fail(failure: UpstreamFailure): void
 }
 
-/** How long to wait for the usage after the provider's finish event. */
+/** After a disconnect: how long to wait for the usage once every choice has finished. */
 const USAGE_WAIT_MS = 2_000
 /** How long an abandoned answer is read on with the policy `drain`. */
 const DRAIN_MS = 30_000
@@ -221,7 +221,9 @@ export class StreamPump extends Pump {
     else this.#complete()
   }
 
-  /** After the upstream body has ended, only the gateway's own taps are pending. */
+  /**
+   * Once the upstream body has ended, only promises of the steps' taps are pending: a later failure of the provider does not count.
+   */
   override fail(failure: UpstreamFailure): void {
     if (!this.#endWaits) super.fail(failure)
   }

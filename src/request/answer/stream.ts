@@ -255,7 +255,7 @@ export class StreamAnswer {
   }
 
   /**
-   * Finishes that arrived and that no edit has passed on: of choices that the client has seen begin, or at least one. A successful stream
+   * Finishes that an edit dropped, of choices that the client has seen begin. If no choice has finished, at least one: a successful stream
    * states how it ended.
    */
   #swallowed(): readonly Chunk[] {

@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } fro
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { addressGroup, type Sliced, type WorkOwner } from '#contract'
-import type { Work } from './owners.ts'
+import type { WorkQueue } from './owners.ts'
 
 /** A portion of a chunked body: the first size and its bounds. It adapts to the time that the last portion took. */
 const FIRST_PORTION_BYTES = 2048
@@ -15,7 +15,7 @@ const LEAST_PORTION_BYTES = 512
 const MOST_PORTION_BYTES = 64 * 1024
 const SHORT_MS = 0.2
 const LONG_MS = 1
-/** The limit for all connections of unknown clients together. A connection that exceeds it is cut. */
+/** The limit for the unparsed bytes of all connections of a thread. Above it, unknown clients that send more are cut. */
 const MAX_UNPARSED_BYTES = 64 * 1024 * 1024
 /** A portion of bytes that belong to no body. */
 const HEAD_PORTION_BYTES = 4096
@@ -33,7 +33,7 @@ interface ServedSocket extends Socket {
 const watched = new WeakMap<Duplex, Arrival>()
 
 /** Parses the bytes of all new connections of a server in portions. */
-export function watchArrivals(server: Server, work: Work): void {
+export function watchArrivals(server: Server, work: WorkQueue): void {
   // Node's own listener runs first: it has created the parser.
   server.on('connection', (socket: Socket) => new Arrival(socket, work))
 }
@@ -60,7 +60,7 @@ export function dropUnread(socket: Duplex): void {
 
 /** One connection, between its socket and Node's parser. */
 class Arrival {
-  readonly #work: Work
+  readonly #work: WorkQueue
   readonly #socket: ServedSocket
   readonly #parse: (bytes: Buffer) => void
   readonly #onData = (bytes: Buffer) => this.#take(bytes)
@@ -81,7 +81,7 @@ class Arrival {
   /** The answer after which the next request is parsed. */
   #waitsFor: ServerResponse | null = null
 
-  constructor(socket: ServedSocket, work: Work) {
+  constructor(socket: ServedSocket, work: WorkQueue) {
     this.#socket = socket
     this.#work = work
     this.#owner = work.owners.network(addressGroup(socket.remoteAddress ?? ''))

@@ -32,7 +32,8 @@ export async function readBody(
   limit: BodyLimit,
   room: Room,
 ): Promise<ReadBody> {
-  // Node reports a head before it parses the rest of the same read. A microtask later the body is complete or malformed.
+  // Node reports a head before it parses the rest of the same read. One microtask later, a body in that read is known to be complete or
+  // malformed.
   if (!request.complete) await null
   const early = earlyRefusal(request)
   if (early) throw early

@@ -22,7 +22,7 @@ interface Connection {
   waiting: WaitingRequest[]
   /** No further request of it begins. */
   isOver: boolean
-  /** The bytes of answers that the kernel had taken at its last progress, and when it stopped; 0: it has not stopped. */
+  /** The answer bytes that the kernel had taken at the last look, and since when it has taken no more; 0: it is not blocked. */
   takenBytes: number
   blockedSinceMs: number
 }
@@ -30,7 +30,7 @@ interface Connection {
 /** The memory of a waiting request: its objects, and the pieces of its body that Node has read ahead. */
 const HEAD_BYTES = 8 * 1024
 const BODY_BYTES = 96 * 1024
-/** Node makes an object of each chunk, and reads ahead 64 KiB of the wire. Chunks of one byte come to this. */
+/** Node makes an object of each chunk, and reads ahead 64 KiB of the wire: one-byte chunks take this much memory. */
 const CHUNKED_BODY_BYTES = 4 * 1024 * 1024
 
 /** The limit for all waiting requests of the process. */

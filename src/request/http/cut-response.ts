@@ -37,8 +37,8 @@ const READ_BY_NODE = 'content-disposition'
  * Node keeps a head as an object in dictionary mode with an array for each header. Here it is two lists, which Node writes as
  * they are. In rare cases (several values of one name, a list for `writeHead`) Node gets all headers and handles them.
  *
- * `destroy()` closes the connection with a FIN. Without chunks or a length (HTTP/1.0), a FIN marks a complete answer (RFC 9112,
- * 6.3). So such a response resets its connection.
+ * `destroy()` closes the connection with a FIN, which marks a complete answer if it has neither chunks nor a length (RFC 9112, 6.3).
+ * So a response without chunks resets its connection.
  */
 export class CutResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
   /** The names in lower case; null: Node keeps the headers. */

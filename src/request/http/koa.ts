@@ -6,7 +6,7 @@ import type { Context } from 'koa'
  * Koa listens to every response for errors of its own writing, with four listeners per request. If the gateway has answered
  * (`ctx.respond` is false), Koa writes nothing and needs no listener. Other requests are handled by Koa.
  */
-export function leaveOwnAnswersAlone(app: Koa): void {
+export function skipKoaAfterGatewayAnswers(app: Koa): void {
   const koa = app as unknown as { handleRequest(ctx: Context, run: (ctx: Context) => Promise<void>): Promise<void> }
   const handleByKoa = koa.handleRequest
   const respond = (ctx: Context): Promise<void> | undefined => {

@@ -1,6 +1,7 @@
 /**
- * The one request and response for everything that is parsed on a connection after its end. Node parses all of a read (64 KiB, up to
- * 1,771 heads), even if the first head has ended the connection. Each makes some 5 KiB of objects.
+ * The one request for everything that is parsed on a connection after its end. Its response is `UNSENT` in cut-response.ts. Node parses
+ * all of a read (64 KiB, up to 1,771 heads), even if the first head has ended the connection. A request of its own would make some 5 KiB
+ * of objects.
  */
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'

@@ -32,7 +32,7 @@ export function lingerAtEnd(request: IncomingMessage): void {
     socket.end()
     if (isChunked) {
       dropUnread(socket)
-      // Node has begun to discard the body. Its ticks come first, and nothing has been read by then.
+      // Node has begun to discard the body. The pause comes after Node's own ticks, and before any further bytes are read.
       process.nextTick(queueMicrotask, () => socket.pause())
     }
     const longestMs = isChunked ? CHUNKED_MS : MAX_MS

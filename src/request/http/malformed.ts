@@ -20,8 +20,8 @@ interface PendingResponse {
 /**
  * Answers a server's `clientError`.
  *
- * @param of `requestId`: for the header x-request-id, without a request. `isInProgress`: whether a request of the connection is in
- * progress; left out: whether an answer is due.
+ * @param of `requestId`: for the header x-request-id, without a request. `isInProgress`: whether a request is in progress; if
+ * left out, a due answer decides.
  */
 export function answerMalformed(
   error: NodeJS.ErrnoException,
@@ -56,7 +56,7 @@ function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
   else if (!refuseBody(owed.req, refusal)) owed.shouldKeepAlive = false
 }
 
-/** Refusals of bodies that are not being read yet: the reader gets it when it begins. */
+/** Refusals of bodies that have no reader yet. A reader gets its refusal when it begins. */
 const refusedEarly = new WeakMap<IncomingMessage, Refusal>()
 
 /**
@@ -78,7 +78,7 @@ export function earlyRefusal(request: IncomingMessage): Refusal | undefined {
 /** Answers on a socket without a response object, and closes it. */
 function answerRaw(socket: Duplex, refusal: Refusal, requestId?: string): void {
   const body = JSON.stringify(envelope(refusal))
-  // A client that does not close its end would keep the socket for ever: after the timeout Node does not check it again.
+  // Without this, a client that never closes its end keeps the socket for ever: Node checks its timeout only once.
   socket.once('finish', () => socket.destroy())
   socket.end(
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n` +

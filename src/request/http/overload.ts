@@ -3,8 +3,8 @@
  * request waits behind all others, and clients give up on answers that are still in progress. A refusal by the head costs a tenth of an
  * answer. Connections are always accepted: /livez needs one.
  *
- * The signal is a delay: how long work has waited since it was ready. It is measured at the queue of sliced work, and as the CPU
- * time by which a round of the timer is late. Time in which other processes have the processor does not count.
+ * The signal is a delay: how long work has waited since it was ready. It is the longer of two: the delay of the queue of sliced work, and
+ * the CPU time of a timer round beyond its interval. Time in which other processes have the processor does not count.
  */
 import type { SliceQueue, WorkOwner } from '#contract'
 
@@ -53,7 +53,7 @@ export function createOverload({ mostMs, roundMs, cpuMs, slices, changed, refuse
     isActive: () => pressure > 0,
     round(nowMs) {
       const usedMs = cpuMs() - spentMs
-      // While work is ready the thread lacks nothing but the processor.
+      // Ready work waits only for the processor. So the wait counts in proportion to the CPU time that the thread had.
       const delayMs = Math.max(usedMs - roundMs, slices.delay() * Math.min(1, usedMs / (nowMs - atMs)))
       spentMs += usedMs
       atMs = nowMs

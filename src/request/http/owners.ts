@@ -72,7 +72,7 @@ function credentialOf(headers: IncomingHttpHeaders): string | undefined {
 const digest = (name: string, value: string): string => hash('sha256', `${name} ${value}`, 'base64')
 
 /** The work of one thread: its queue, and the owners. */
-export interface Work {
+export interface WorkQueue {
   readonly slices: SliceQueue
   readonly owners: WorkOwners
   /** The clock of the queue, in milliseconds. */
@@ -81,8 +81,8 @@ export interface Work {
   unparsedBytes: number
 }
 
-/** Work that takes no time, for simulated time. */
-export function createTimelessWork(): Work {
+/** A queue of work whose clock is always 0, for simulated time. */
+export function createTimelessQueue(): WorkQueue {
   const now = () => 0
   return {
     slices: new SliceQueue(now, turn => void setImmediate(turn)),
@@ -92,4 +92,9 @@ export function createTimelessWork(): Work {
   }
 }
 
-export const THREAD_WORK: Work = { slices, owners: new WorkOwners(), now: () => performance.now(), unparsedBytes: 0 }
+export const THREAD_QUEUE: WorkQueue = {
+  slices,
+  owners: new WorkOwners(),
+  now: () => performance.now(),
+  unparsedBytes: 0,
+}

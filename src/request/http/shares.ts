@@ -18,8 +18,8 @@ export interface ShareLimits {
 }
 
 /**
- * Makes an owner's share a part of the free bytes. `n` owners at their limit have `1/(n+1)` of the total each, so there is always room
- * for one more. (Dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998.)
+ * Makes an owner's share as large as the free bytes. `n` owners at their limit have `1/(n+1)` of the total each, so another always has
+ * room. (Dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998.)
  *
  * @param least the minimum share of an owner, as far as the total allows
  */

@@ -11,7 +11,7 @@ export interface GraceEntry {
   giveUp(): void
 }
 
-/** The resolution: a step is given up at most this fraction of its time too late. */
+/** The number of parts of a grace period. A step is given up at most one part too late. */
 const GRACE_PARTS = 8
 
 /** One timer for all exchanges with the same grace period. Adding or restarting an entry costs no timer. */

@@ -15,7 +15,7 @@ export interface Outer {
 }
 
 /** The run of an exchange, as its steps use it. */
-export interface StepRun {
+export interface ExchangeRun {
   readonly exchange: Exchange
   /** Runs the steps from an index on. @param outer the step outside of it, notified of the end before the promise settles */
   from(index: number, outer: Outer | null): Promise<void>
@@ -31,7 +31,7 @@ export interface StepRun {
  * the same way.
  */
 export class StepCall implements Outer {
-  readonly #run: StepRun
+  readonly #run: ExchangeRun
   readonly #step: PlannedStep
   readonly #index: number
   readonly #outer: Outer
@@ -47,7 +47,7 @@ export class StepCall implements Outer {
   #closed = false
 
   /** @param handle the handle of a deciding step that began without a `StepCall` */
-  constructor(run: StepRun, step: PlannedStep, index: number, outer: Outer, handle?: StepHandle) {
+  constructor(run: ExchangeRun, step: PlannedStep, index: number, outer: Outer, handle?: StepHandle) {
     this.#run = run
     this.#step = step
     this.#index = index
@@ -79,7 +79,8 @@ export class StepCall implements Outer {
   innerFailed(error: unknown): void {
     this.#state = 'failed'
     this.#error = error
-    // The step may not await `next()`, which is handled elsewhere. A synchronous failure comes before `#inner` is assigned.
+    // Possibly the step does not await `next()`: that mistake is handled elsewhere. A synchronous failure comes before `#inner` is
+    // assigned.
     queueMicrotask(() => this.#inner?.catch(ignore))
     // Record it first: the receipt is written on the way out.
     this.#run.exchange.broke(error)
@@ -180,7 +181,7 @@ export class StepCall implements Outer {
       return this.#inner
     }
     this.#run.report(this.#step, mistake)
-    // The caller may not await this promise.
+    // Possibly the caller does not await this promise.
     const late = Promise.reject(new TypeError(`the step "${this.#step.id}" ${mistakeWords({ mistake })}`))
     late.catch(ignore)
     return late
@@ -257,7 +258,10 @@ export class StepCall implements Outer {
     throw this.#ownError(error)
   }
 
-  /** Handles an error of the step itself, before any inner step ran. Only this case is subject to `shadow` and `skip`. */
+  /**
+   * Handles an error that the step threw before it called `next()`. `onError: skip` applies only here; shadow mode also applies to later
+   * errors.
+   */
   async #threwBefore(error: unknown): Promise<void> {
     const { exchange } = this.#run
     if (this.#shadow) {

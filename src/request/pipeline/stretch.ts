@@ -6,10 +6,10 @@ import type { StepMiddleware } from '#contract'
 import { isPromise, promiseOf } from '../../common/promises.ts'
 import type { PlannedStep } from '../../loader/plan.ts'
 import { answeredByKoa, type StepHandle, takeTurn } from './handle.ts'
-import { type Outer, StepCall, type StepRun } from './step-call.ts'
+import { type ExchangeRun, type Outer, StepCall } from './step-call.ts'
 
 /** The run of an exchange, as a stretch uses it. */
-export interface StretchRun extends StepRun {
+export interface StretchRun extends ExchangeRun {
   /** Whether a step takes part: it is on, and its condition holds. Throws if the condition throws and the step is not critical. */
   runs(step: PlannedStep, index: number): boolean
   /** Sends the request, after the last step. `outer` is notified when the answer is over. */

@@ -32,7 +32,7 @@ export class AnswerHistory implements KeptAnswers {
   readonly #named = new Set<KeptItem>()
   #bytes = 0
   /** The answer to store. */
-  left: { readonly id: string; readonly parts: KeptParts } | null = null
+  toKeep: { readonly id: string; readonly parts: KeptParts } | null = null
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -92,7 +92,7 @@ export class AnswerHistory implements KeptAnswers {
   keep({ id, input, output, previous }: KeptAnswer, response: Fields): void {
     const asked: KeptInput = { input, previous }
     const rest = { ...response, output: null }
-    this.left = {
+    this.toKeep = {
       id,
       parts: { output: JSON.stringify(output), input: JSON.stringify(asked), rest: JSON.stringify(rest) },
     }

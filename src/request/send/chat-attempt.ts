@@ -37,7 +37,7 @@ const COUNTED_MS = 0.2
 
 /** The sender that makes the attempts. */
 export interface ChatAttemptOwner {
-  /** Called when the attempt's answer is over. Must not throw; not called before `start` returns. */
+  /** Called when the attempt's answer is over, at the earliest at the end of `start`. Must not throw. */
   over(tried: ChatAttempt, ending: PumpEnding): void
 }
 
@@ -59,8 +59,8 @@ export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
   /** Null for a whole answer. */
   readonly answer: StreamAnswer | null
   readonly pump: StreamPump | WholePump
-  /** The provider has refused one of its credentials, and others are left. */
-  hasCredential = false
+  /** The provider has refused a credential, and others are left. */
+  hasOtherCredential = false
   tookMs = 0
   /** Work on received pieces that is not counted yet, in milliseconds. */
   #uncountedMs = 0
@@ -178,8 +178,8 @@ export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
   onHead(status: number | null, failure: UpstreamFailure | null, atMs: number): void {
     if (failure === null) {
       this.#trackedAttempt.begun(this.stream, atMs)
-      this.#signed.taken()
-    } else this.hasCredential = blameCredential(this.#signed, failure)
+      this.#signed.accepted()
+    } else this.hasOtherCredential = blameCredential(this.#signed, failure)
     this.#record.head(status, failure, atMs)
   }
 
@@ -209,7 +209,7 @@ export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
       this.#record.failed(null, ending.failure)
       const isPaused = this.#attempt!.isPaused && this.#isInTurn
       // A credential's failure counts against the target only without another credential. A slow client is not the target's fault.
-      if (this.hasCredential || isPaused) this.#trackedAttempt.dropped()
+      if (this.hasOtherCredential || isPaused) this.#trackedAttempt.dropped()
       else this.#trackedAttempt.bad(ending.failure)
     } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#trackedAttempt.good(atMs)
     else this.#trackedAttempt.dropped()

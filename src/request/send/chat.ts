@@ -115,7 +115,10 @@ class ChatSender implements ChatAttemptOwner {
   }
 }
 
-/** RFC 9745 and RFC 8594 get the day on which the model is turned off; without a day, only the successor is set (RFC 5829). */
+/**
+ * Sets `deprecation` (RFC 9745) and `sunset` (RFC 8594) to the day on which the model is turned off, and `link` (RFC 5829) to its
+ * successor.
+ */
 function setDeprecation(ctx: LiveExchange['ctx'], { date, successor }: ModelEnd): void {
   if (date !== null) {
     const end = new Date(`${date}T00:00:00Z`)
@@ -145,7 +148,7 @@ export function requestFor(exchange: LiveExchange, target: Target): EncodedReque
 /** Null: this attempt was the last one, because its answer has begun or nothing suggests another. */
 function mayRetry(
   exchange: LiveExchange,
-  { pump, target, tookMs, hasCredential }: ChatAttempt,
+  { pump, target, tookMs, hasOtherCredential }: ChatAttempt,
   failure: UpstreamFailure,
   left: readonly Target[],
 ): Retry | null {
@@ -154,7 +157,7 @@ function mayRetry(
   const attempts = made.filter(attempt => attempt.target === target.id).length
   const others = generation.healthTracker.arrange(without(left, target))
   const hasOther = others.some(other => !isRefusal(requestFor(exchange, other)))
-  return retryAfterFailure({ failure, tookMs, attempts, hasOther, hasCredential }, host.random)
+  return retryAfterFailure({ failure, tookMs, attempts, hasOther, hasOtherCredential }, host.random)
 }
 
 /** Waits, until the time is over or the exchange is stopped. */
@@ -193,7 +196,7 @@ function replyOf(exchange: LiveExchange, { target, pump }: ChatAttempt, ending: 
       return new StreamReply(exchange, { ...endOfTapError(exchange, ending.error), usage })
     case 'failed': {
       const names = { theirs: target.model, ours: exchange.model!.id }
-      const refusal = refusalOf(ending.failure, names, exchange.attempts.length > 1)
+      const refusal = refusalOfFailure(ending.failure, names, exchange.attempts.length > 1)
       return new StreamReply(exchange, { outcome: 'failed', usage, refusal })
     }
   }
@@ -206,7 +209,7 @@ const DO_NOT_RETRY = { 'x-should-retry': 'false' }
  * Converts a provider's failure into a refusal; names of the provider's models become the catalog's.
  * @param isSpent whether the gateway has already retried; then a client should retry only if waiting can help
  */
-export function refusalOf(
+export function refusalOfFailure(
   { code, message, param, retryAfterMs, detail }: UpstreamFailure,
   names?: { readonly theirs: string; readonly ours: string },
   isSpent = false,

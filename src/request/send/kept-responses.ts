@@ -15,11 +15,11 @@ import { jsonReply } from './reply.ts'
 export async function keepAnswer(exchange: LiveExchange): Promise<void> {
   const { live, generation, kept, host } = exchange
   const { store, log } = host
-  const { left, used } = kept!
-  if (left === null) return
+  const { toKeep, used } = kept!
+  if (toKeep === null) return
   const { keptResponseBytes, keptAccountBytes } = generation.configuration.limits
   const response = {
-    ...left,
+    ...toKeep,
     account: exchange.account!.id,
     keepMs: live.config.keepResponsesMs!,
     used,

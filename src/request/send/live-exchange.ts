@@ -25,7 +25,7 @@ import { Exchange, type StepTap } from '../exchange.ts'
 import type { Reply } from '../finish.ts'
 import type { Generation, LiveRoute } from '../generation.ts'
 import type { ReadBody } from '../http/body.ts'
-import type { Work } from '../http/owners.ts'
+import type { WorkQueue } from '../http/owners.ts'
 import type { RunOptions } from '../pipeline/runner.ts'
 import type { AnswerCapture } from './answer-capture.ts'
 import type { AnswerHistory } from './answer-history.ts'
@@ -44,7 +44,7 @@ export interface SenderParts extends RunOptions {
 export interface ExchangeHost extends SenderParts {
   readonly memory: Memory
   /** Null: work is not counted. */
-  readonly work: Work | null
+  readonly work: WorkQueue | null
   /** Reports an unexpected error. */
   reportBug(exchange: string, error: unknown): void
   /** The exchange as the format of its clients sees it. */
@@ -63,7 +63,9 @@ export interface ExchangeHost extends SenderParts {
 export interface AnswerStream {
   /** Sends the withheld end. */
   finish(usage: WireUsage | null): void
-  /** Sends the error, if the format has a place for it, and ends the connection. */
+  /**
+   * Sends the error as the last event and ends the body. Without a place for an error in the format, it destroys the connection.
+   */
   fail(refusal: Refusal): void
 }
 
@@ -180,7 +182,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
     if (this.phase === 'flushing') this.close()
   }
 
-  /** Closes the exchange. It is over when the client's side is, because its bytes wait there until then. */
+  /** Closes the exchange. It is over once the client's side is over: until then, bytes of the answer wait there. */
   close(): void {
     this.phase = this.client.isFlushed ? 'over' : 'flushing'
     if (this.phase === 'over') this.host.over(this)

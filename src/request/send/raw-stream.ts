@@ -113,7 +113,7 @@ export class EventStream implements RawStream {
   readonly #outlet: RawOutlet
   readonly #rules: EventRules
   readonly #split = new EventSplitter()
-  /** The last event; or all events since the usage, or since the one before [DONE]. */
+  /** The withheld events: from the last usage on, or from the event before [DONE] on, else only the last event. */
   #tail: Buffer[] = []
   /** Memory of the events after it. */
   #tailBytes = 0

@@ -11,7 +11,7 @@ import type { Reply } from '../finish.ts'
 import type { SignedHeaders, Upstream } from '../generation.ts'
 import { AnswerCapture } from './answer-capture.ts'
 import { AttemptRecord } from './attempt-record.ts'
-import { refusalOf } from './chat.ts'
+import { refusalOfFailure } from './chat.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { modelOfForm } from './raw-form.ts'
 import { queryNamesModel, upstreamPath } from './raw-path.ts'
@@ -102,7 +102,7 @@ class RawAttempt {
   }
 
   #begin(head: RawHead, resume: () => void): RawSink | null {
-    this.#signed.taken()
+    this.#signed.accepted()
     this.#record.head(head.status, null)
     const stream = this.#streamFor(head)
     this.#trackedAttempt.begun(stream !== null)
@@ -144,14 +144,14 @@ class RawAttempt {
     }
     this.#judge(error)
     this.#record.failed(error.status, error.failure)
-    return refusalOf(error.failure)
+    return refusalOfFailure(error.failure)
   }
 
-  /** Only an error instead of an answer can be the credential's fault. */
+  /** Judges the target, or its credential, which is blamed only for an error status. */
   #judge({ failure, status, isPaused }: RawFailure): void {
     const lesson = isRequests(failure, status ?? 0) ? { ...failure, code: 'upstream_rejected' as const } : failure
-    const hasCredential = status !== null && status > 299 && blameCredential(this.#signed, lesson)
-    if (!hasCredential && !isPaused) this.#trackedAttempt.bad(lesson)
+    const hasOtherCredential = status !== null && status > 299 && blameCredential(this.#signed, lesson)
+    if (!hasOtherCredential && !isPaused) this.#trackedAttempt.bad(lesson)
   }
 
   /**

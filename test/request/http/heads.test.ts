@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createDashboardApp, createListener } from '../../../src/app.ts'
 import type { Limits } from '../../../src/config/configuration.ts'
 import { readBody } from '../../../src/request/http/body.ts'
-import { createTimelessWork } from '../../../src/request/http/owners.ts'
+import { createTimelessQueue } from '../../../src/request/http/owners.ts'
 import { countsOf } from '../../helpers/counts.ts'
 import { headOf } from './head-chance.ts'
 import { endsConnection, type Head, STRICTER } from './head-rules.ts'
@@ -90,7 +90,7 @@ function startOracle(): Reader {
 const LIMITS = { headersMs: 60_000, requestMs: 60_000, stallMs: 60_000 } as Limits
 
 function startGateway(): Reader {
-  const work = createTimelessWork()
+  const work = createTimelessQueue()
   const parts = {
     nextId: () => 'req_1',
     ready: () => ({ ready: true }),

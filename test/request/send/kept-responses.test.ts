@@ -42,7 +42,7 @@ async function ask(all: Counting, exchange: string, body: object) {
   const { kept } = answersOf(all)
   const request = responsesInbound.decodeRequest({ model: 'm', ...body }, { exchange, createdAt: 1, kept })
   request.encodeAnswer(completion({ content: WORDS }))
-  const { id, parts } = kept.left!
+  const { id, parts } = kept.toKeep!
   const response = { id, parts, account: all.account, keepMs: 1000, used: kept.used, most: MOST }
   expect(await all.store.responses.keep(response)).toBe('kept')
   return id
