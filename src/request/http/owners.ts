@@ -81,7 +81,7 @@ export interface WorkQueue {
   unparsedBytes: number
 }
 
-/** A queue of work with a fixed clock, for simulated time. */
+/** A queue of work whose clock is always 0, for simulated time. */
 export function createTimelessQueue(): WorkQueue {
   const now = () => 0
   return {
