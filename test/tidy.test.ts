@@ -2,7 +2,7 @@
  * Checks the repository against src/README.md and README.md: which parts import which, and which use time and chance. Every error, plugin,
  * command, metric, setting and package is documented, and nothing else.
  */
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { basename, join } from 'node:path'
 import { Command } from 'commander'

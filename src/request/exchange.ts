@@ -7,6 +7,8 @@ import {
   type Chat,
   type ChatChanges,
   type ChatCompletion,
+  type Chunk,
+  type EditResult,
   type FactName,
   type Facts,
   FIXED_FIELDS,
@@ -29,12 +31,16 @@ import {
   type WorkOwner,
 } from '#contract'
 import type { Plan, PlannedStep } from '../loader/plan.ts'
-import type { StepTap } from './answer/taps.ts'
 import { type ExchangeError, outcomeAfter, type Reply, type Stop } from './finish.ts'
 import { inClientTerms, type Rewriting, rewritten } from './rewritings.ts'
 
 /** The estimate of an exchange before anything has come. */
 export const NOTHING_USED: MeteredUsage = { input: 0, output: 0, source: 'estimated' }
+
+/** A tap with the place of the step that set it. */
+export type StepTap =
+  | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
+  | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => EditResult | Promise<EditResult> }
 
 const NOTHING_LOST: readonly string[] = []
 

@@ -19,7 +19,7 @@ import { compileWhen } from '../../src/config/conditions/when.ts'
 import { createPlan, type Plan, type PlannableStep } from '../../src/loader/plan.ts'
 import type { Client } from '../../src/request/answer/client.ts'
 import { StreamAnswer } from '../../src/request/answer/stream.ts'
-import type { StepTap } from '../../src/request/answer/taps.ts'
+import type { Tap } from '../../src/request/answer/taps.ts'
 import type { Exchange } from '../../src/request/exchange.ts'
 import { runPlan } from '../../src/request/pipeline/runner.ts'
 import { mistakeSentence } from '../../src/request/pipeline/step-report.ts'
@@ -229,10 +229,10 @@ export const WATCH = 'a `watch`'
 export const ONE_EDIT = 'the first `edit`: the chunk is written anew'
 export const MANY_EDITS = 'each further `edit`'
 
-const watch: StepTap = { step: 0, kind: 'watch', fn: () => {} }
-const edit: StepTap = { step: 0, kind: 'edit', fn: chunk => chunk }
+const watch: Tap = { step: 0, kind: 'watch', fn: () => {} }
+const edit: Tap = { step: 0, kind: 'edit', fn: chunk => chunk }
 
-const TAPS: Readonly<Record<string, { readonly tap: StepTap; readonly times: number }>> = {
+const TAPS: Readonly<Record<string, { readonly tap: Tap; readonly times: number }>> = {
   [WATCH]: { tap: watch, times: TIMES },
   [ONE_EDIT]: { tap: edit, times: 1 },
   [MANY_EDITS]: { tap: edit, times: TIMES },
@@ -249,7 +249,7 @@ const chunk: Chunk = {
 const raw = Buffer.from(JSON.stringify(chunk))
 
 /** Returns microseconds per chunk, from the decoder to the client's socket, which here accepts every write. */
-function chunkCost(taps: readonly StepTap[]): number {
+function chunkCost(taps: readonly Tap[]): number {
   let bytes = 0
   const client = {
     writeStream(frame: Buffer) {

@@ -14,7 +14,7 @@ import {
 } from '#contract'
 import { isPromise } from '../../common/promises.ts'
 import type { Client } from './client.ts'
-import { onlyWatched, type StepTap, throughTaps } from './taps.ts'
+import { onlyWatched, type Tap, throughTaps } from './taps.ts'
 
 const DATA = Buffer.from('data: ')
 const END = Buffer.from('\n\n')
@@ -53,7 +53,7 @@ interface HeldChunk {
 
 export class StreamAnswer {
   readonly #client: Client
-  readonly #taps: readonly StepTap[]
+  readonly #taps: readonly Tap[]
   readonly #rawPasses: boolean
   readonly #format: StreamFormat
   readonly #onContent: () => void
@@ -74,7 +74,7 @@ export class StreamAnswer {
   /** @param onContent called once, when the first content was sent to the client */
   constructor(
     client: Client,
-    taps: readonly StepTap[],
+    taps: readonly Tap[],
     format: StreamFormat = CHAT_FORMAT,
     onContent: () => void = () => {},
   ) {

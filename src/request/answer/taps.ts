@@ -5,8 +5,7 @@
 import type { ChatCompletion, Chunk, EditResult } from '#contract'
 import { isPromise } from '../../common/promises.ts'
 
-/** A tap with the place of the step that set it. */
-export type StepTap =
+export type Tap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
   | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => EditResult | Promise<EditResult> }
 
@@ -22,7 +21,7 @@ export class TapError extends Error {
 }
 
 /** Whether no tap edits, so that the bytes can pass unchanged. */
-export function onlyWatched(taps: readonly StepTap[]): boolean {
+export function onlyWatched(taps: readonly Tap[]): boolean {
   return taps.every(tap => tap.kind === 'watch')
 }
 
@@ -30,7 +29,7 @@ export function onlyWatched(taps: readonly StepTap[]): boolean {
  * Sends one chunk through the taps; the result has zero, one or several chunks. It is a promise only if a tap returned one. That promise
  * is awaited before the next tap, and before the next chunk for the same tap.
  */
-export function throughTaps(taps: readonly StepTap[], chunk: Chunk): readonly Chunk[] | Promise<readonly Chunk[]> {
+export function throughTaps(taps: readonly Tap[], chunk: Chunk): readonly Chunk[] | Promise<readonly Chunk[]> {
   let chunks: readonly Chunk[] = [chunk]
   for (let index = taps.length - 1; index >= 0; index--) {
     const out = throughTap(taps[index]!, chunks)
@@ -42,7 +41,7 @@ export function throughTaps(taps: readonly StepTap[], chunk: Chunk): readonly Ch
 }
 
 async function throughTheRest(
-  taps: readonly StepTap[],
+  taps: readonly Tap[],
   index: number,
   first: PromiseLike<readonly Chunk[]>,
 ): Promise<readonly Chunk[]> {
@@ -51,7 +50,7 @@ async function throughTheRest(
   return chunks
 }
 
-function throughTap(tap: StepTap, chunks: readonly Chunk[]): readonly Chunk[] | Promise<readonly Chunk[]> {
+function throughTap(tap: Tap, chunks: readonly Chunk[]): readonly Chunk[] | Promise<readonly Chunk[]> {
   try {
     // A watch keeps the list: nothing is allocated.
     const out: Chunk[] | null = tap.kind === 'watch' ? null : []
@@ -68,7 +67,7 @@ function throughTap(tap: StepTap, chunks: readonly Chunk[]): readonly Chunk[] | 
 
 /** @param at the index of the chunk whose result `returned` is pending */
 async function throughTapSlowly(
-  tap: StepTap,
+  tap: Tap,
   chunks: readonly Chunk[],
   at: number,
   out: Chunk[],
@@ -85,7 +84,7 @@ async function throughTapSlowly(
   }
 }
 
-function take({ kind }: StepTap, chunk: Chunk, returned: unknown, out: Chunk[]): void {
+function take({ kind }: Tap, chunk: Chunk, returned: unknown, out: Chunk[]): void {
   if (kind === 'watch') out.push(chunk)
   else if (returned !== null) out.push(...chunksFrom(returned as Chunk | readonly Chunk[]))
 }
@@ -107,7 +106,7 @@ function isChunk(value: Chunk | null | undefined): boolean {
  * taps may wait for the end of a text. The result is a promise only if a tap returned one.
  */
 export function completionThroughTaps(
-  taps: readonly StepTap[],
+  taps: readonly Tap[],
   completion: ChatCompletion,
 ): ChatCompletion | Promise<ChatCompletion> {
   if (taps.length === 0) return completion
@@ -122,7 +121,7 @@ export function completionThroughTaps(
 
 /** @param choices the finished ones; `first` belongs to the next one */
 async function slowlyThroughTaps(
-  taps: readonly StepTap[],
+  taps: readonly Tap[],
   completion: ChatCompletion,
   choices: Choice[],
   first: PromiseLike<readonly Chunk[]>,

@@ -5,13 +5,13 @@ import { isPromise } from '../../common/promises.ts'
 import { wireUsageOf } from '../../common/usage.ts'
 import { Pump, type PumpParts } from './pump.ts'
 import { carries, hasCalls } from './stream.ts'
-import { completionThroughTaps, onlyWatched, type StepTap } from './taps.ts'
+import { completionThroughTaps, onlyWatched, type Tap } from './taps.ts'
 
 /** How a whole answer is decoded and encoded. */
 export interface WholeFormat {
   readonly dialect: Dialect
   readonly view: AnswerView
-  readonly taps: readonly StepTap[]
+  readonly taps: readonly Tap[]
   /** Left out: unchanged. */
   readonly write?: WriteWhole | undefined
 }
@@ -130,7 +130,7 @@ const writeJson: WriteWhole = answer => answer.raw ?? Buffer.from(JSON.stringify
 /** The bytes of a whole answer after the taps; the provider's own bytes if no tap edits. A promise only if a tap returned one. */
 export function bodyOf(
   answer: DecodedAnswer,
-  taps: readonly StepTap[],
+  taps: readonly Tap[],
   write: WriteWhole = writeJson,
 ): Buffer | Promise<Buffer> {
   if (taps.length === 0) return write(answer)

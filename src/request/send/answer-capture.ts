@@ -1,7 +1,7 @@
 /** Captures an answer for telemetry, beyond figures: created for each attempt of a sampled exchange. */
 import { AnswerCollector, type AnswerIdentity, type Chunk } from '#contract'
 import { MAX_ATTRIBUTE } from '../../observe/telemetry/content.ts'
-import type { StepTap } from '../answer/taps.ts'
+import type { StepTap } from '../exchange.ts'
 
 /** The provider's id and model of an answer and, if the policy traces content, the text that the client gets. */
 export class AnswerCapture implements AnswerIdentity {

@@ -2,7 +2,7 @@
 import { isRefusal, type MeteredUsage, refuse } from '#contract'
 import { wireUsageOf } from '../../common/usage.ts'
 import { StreamAnswer } from '../answer/stream.ts'
-import type { StepTap, TapError } from '../answer/taps.ts'
+import type { Tap, TapError } from '../answer/taps.ts'
 import type { WriteWhole } from '../answer/whole.ts'
 import { outcomeOfError } from '../finish.ts'
 import { reportOf } from '../pipeline/step-report.ts'
@@ -15,7 +15,7 @@ import type { End } from './reply.ts'
  */
 export function streamTo(
   exchange: LiveExchange,
-  taps: readonly StepTap[],
+  taps: readonly Tap[],
   known: MeteredUsage | null = null,
 ): StreamAnswer {
   const { client, meter, inbound, host } = exchange

@@ -2,7 +2,7 @@
 import type { ChatCompletion, MeteredUsage } from '#contract'
 import { normalise } from '../../common/usage.ts'
 import { chunksOf } from '../../providers/dialects/translate/chunks.ts'
-import { type StepTap, TapError } from '../answer/taps.ts'
+import { type Tap, TapError } from '../answer/taps.ts'
 import { bodyOf } from '../answer/whole.ts'
 import type { Reply } from '../finish.ts'
 import { endOfTapError, streamTo, writerOf } from './client-format.ts'
@@ -13,7 +13,7 @@ import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
 export async function answerEarly(
   exchange: LiveExchange,
   completion: ChatCompletion,
-  taps: readonly StepTap[],
+  taps: readonly Tap[],
 ): Promise<Reply> {
   const { meter, chat, live } = exchange
   if (exchange.stopped) return stoppedReply(exchange)
@@ -30,7 +30,7 @@ const NO_USAGE = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
 type Early = (
   exchange: LiveExchange,
   completion: ChatCompletion,
-  taps: readonly StepTap[],
+  taps: readonly Tap[],
   usage: MeteredUsage | null,
 ) => Promise<Reply>
 

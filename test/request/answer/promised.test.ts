@@ -1,7 +1,7 @@
 /** Edits that return promises. */
 import { describe, expect, test } from 'vitest'
 import { type Chunk, refuse } from '#contract'
-import type { StepTap } from '../../../src/request/answer/taps.ts'
+import type { Tap } from '../../../src/request/answer/taps.ts'
 import { chunk, completion, finish, text, usageChunk } from './chunks.ts'
 import { COMPLETE, collecting, failed, LEFT, streaming, USAGE } from './pumping.ts'
 
@@ -17,7 +17,7 @@ describe('an edit that returns a promise', () => {
       if (each.choices[0]?.delta.content !== 'slow') return each
       return new Promise<Chunk | null>((resolve, reject) => void waiting.push({ chunk: each, resolve, reject }))
     }
-    return { waiting, taps: [{ step: 4, kind: 'edit', fn }] as StepTap[] }
+    return { waiting, taps: [{ step: 4, kind: 'edit', fn }] as Tap[] }
   }
   const turn = () => new Promise(resolve => setImmediate(resolve))
   const contentsOf = (body: string) =>

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { ChatCompletion, Chunk, Dialect } from '#contract'
 import { StreamPump } from '../../../src/request/answer/pump.ts'
 import { StreamAnswer } from '../../../src/request/answer/stream.ts'
-import { type StepTap, TapError } from '../../../src/request/answer/taps.ts'
+import { type Tap, TapError } from '../../../src/request/answer/taps.ts'
 import { bodyOf } from '../../../src/request/answer/whole.ts'
 import { parseSse } from '../../helpers/sse.ts'
 import { chunk, completion, finish, text, usage, usageChunk } from './chunks.ts'
@@ -257,13 +257,13 @@ describe('a client that does not keep up with a stream', () => {
 })
 
 describe('a tap that throws in the middle of a stream', () => {
-  test.each<StepTap['kind']>(['watch', 'edit'])('%s: the step is named, upstream is aborted', async kind => {
+  test.each<Tap['kind']>(['watch', 'edit'])('%s: the step is named, upstream is aborted', async kind => {
     const cause = new Error('bug')
     const fn = (each: Chunk) => {
       if (each.choices[0]?.delta.content === 'b') throw cause
       return each
     }
-    const { put, ending, source, received } = await streaming({ taps: [{ step: 4, kind, fn } as StepTap] })
+    const { put, ending, source, received } = await streaming({ taps: [{ step: 4, kind, fn } as Tap] })
     put(text('a'), text('b'), text('c'))
     expect(await ending()).toEqual({ ending: 'tapped', error: expect.objectContaining({ step: 4, cause }) })
     expect(source.aborts).toBe(1)
@@ -325,11 +325,11 @@ describe('a whole answer that fails', () => {
     expect(await ending()).toEqual(failed('upstream_invalid'))
   })
 
-  test.each<StepTap['kind']>(['watch', 'edit'])('a %s that throws is named', async kind => {
+  test.each<Tap['kind']>(['watch', 'edit'])('a %s that throws is named', async kind => {
     const fn = () => {
       throw new Error('bug')
     }
-    const { put, pump, ending } = await collecting({ taps: [{ step: 4, kind, fn } as StepTap] })
+    const { put, pump, ending } = await collecting({ taps: [{ step: 4, kind, fn } as Tap] })
     put(completion('a'))
     pump.end()
     const end = await ending()
@@ -452,10 +452,10 @@ describe('the client disconnects from a whole answer', () => {
 describe('the bytes of a whole answer', () => {
   const raw = Buffer.from('{"the provider’s":"own"}')
   const answer: ChatCompletion = completion('a')
-  const look: StepTap = { step: 0, kind: 'watch', fn: () => {} }
-  const edit: StepTap = { step: 0, kind: 'edit', fn: each => each }
+  const look: Tap = { step: 0, kind: 'watch', fn: () => {} }
+  const edit: Tap = { step: 0, kind: 'edit', fn: each => each }
 
-  test.each<[name: string, raw: Buffer | null, taps: StepTap[], own: boolean]>([
+  test.each<[name: string, raw: Buffer | null, taps: Tap[], own: boolean]>([
     ['are those of the provider', raw, [], true],
     ['are those of the provider if it is only watched', raw, [look], true],
     ['are new when it is edited', raw, [look, edit], false],

@@ -5,7 +5,7 @@ import { openAiDialect } from '../../../src/providers/dialects/openai/index.ts'
 import { Meter } from '../../../src/request/answer/meter.ts'
 import { type PumpEnding, StreamPump } from '../../../src/request/answer/pump.ts'
 import { StreamAnswer } from '../../../src/request/answer/stream.ts'
-import type { StepTap } from '../../../src/request/answer/taps.ts'
+import type { Tap } from '../../../src/request/answer/taps.ts'
 import { WholePump } from '../../../src/request/answer/whole.ts'
 import { chunk, usage } from './chunks.ts'
 import { clientOn, openWire, until } from './wire.ts'
@@ -13,7 +13,7 @@ import { clientOn, openWire, until } from './wire.ts'
 /** The options of a test. */
 export interface PumpOptions {
   readonly onDisconnect?: OnDisconnect
-  readonly taps?: readonly StepTap[]
+  readonly taps?: readonly Tap[]
   readonly dialect?: Dialect
   readonly includeUsage?: boolean
   readonly largestBytes?: number

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { type Chunk, refuse } from '#contract'
 import type { Client } from '../../../src/request/answer/client.ts'
 import { finishes, hasContent, StreamAnswer } from '../../../src/request/answer/stream.ts'
-import type { StepTap } from '../../../src/request/answer/taps.ts'
+import type { Tap } from '../../../src/request/answer/taps.ts'
 import { countsOf } from '../../helpers/counts.ts'
 import { parseSse } from '../../helpers/sse.ts'
 import { chunk, finish, text, usage, usageChunk } from './chunks.ts'
@@ -11,7 +11,7 @@ import { chunk, finish, text, usage, usageChunk } from './chunks.ts'
 const counts = countsOf('corpus')
 
 /** A stream to a client that records what it gets. */
-function started(taps: readonly StepTap[] = [], keepsUp = true) {
+function started(taps: readonly Tap[] = [], keepsUp = true) {
   const sent = { text: '', end: null as 'ended' | null }
   const client = {
     writeStream(frame: Buffer) {
@@ -185,8 +185,8 @@ test('the result says whether the client keeps up with written chunks, not with 
 })
 
 describe('with taps', () => {
-  const watch = (fn: (chunk: Chunk) => void): StepTap => ({ step: 0, kind: 'watch', fn })
-  const edit = (fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): StepTap => ({ step: 0, kind: 'edit', fn })
+  const watch = (fn: (chunk: Chunk) => void): Tap => ({ step: 0, kind: 'watch', fn })
+  const edit = (fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): Tap => ({ step: 0, kind: 'edit', fn })
 
   test('the bytes of the provider pass if taps only watch, even if the watch changes its chunk', () => {
     const raw = Buffer.from('{"provider":"s own bytes"}')
@@ -216,7 +216,7 @@ describe('with taps', () => {
     return each
   })
 
-  test.each<[string, StepTap, string]>([
+  test.each<[string, Tap, string]>([
     ['dropped', dropFinishes, 'afu.'],
     ['blanked', blankFinishes, 'afu.'],
   ])('a finish that an edit has %s is sent anyway, before the usage', (_name, tap, whole) => {

@@ -2,18 +2,14 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Chunk } from '#contract'
 import * as taps from '../../../src/request/answer/taps.ts'
-import { onlyWatched, type StepTap, TapError } from '../../../src/request/answer/taps.ts'
+import { onlyWatched, type Tap, TapError } from '../../../src/request/answer/taps.ts'
 import { countsOf } from '../../helpers/counts.ts'
 import { chunk, completion, text } from './chunks.ts'
 
 const counts = countsOf('corpus')
 
-const watch = (step: number, fn: (chunk: Chunk) => void): StepTap => ({ step, kind: 'watch', fn })
-const edit = (step: number, fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): StepTap => ({
-  step,
-  kind: 'edit',
-  fn,
-})
+const watch = (step: number, fn: (chunk: Chunk) => void): Tap => ({ step, kind: 'watch', fn })
+const edit = (step: number, fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): Tap => ({ step, kind: 'edit', fn })
 
 /** Taps without promises return synchronously. */
 const atOnce = <Value>(value: Value | Promise<Value>): Value => {
@@ -37,7 +33,7 @@ describe('a tap that fails', () => {
     throw bug
   }
 
-  test.each<[string, StepTap]>([
+  test.each<[string, Tap]>([
     ['a watch', watch(3, throws)],
     ['an edit', edit(3, throws)],
   ])('%s that throws is named by its step', (_name, tap) => {
@@ -185,7 +181,7 @@ describe('taps that return promises', () => {
     { maxLength: 4 },
   )
 
-  function tapsOf(plans: readonly Plan[], mayPromise: boolean, log: string[]): StepTap[] {
+  function tapsOf(plans: readonly Plan[], mayPromise: boolean, log: string[]): Tap[] {
     return plans.map((plan, step) => {
       let calls = 0
       let isAtWork = false
