@@ -59,7 +59,7 @@ export interface Spools {
   /** The spool of the thread with this number. */
   of(lane: number): string
   /** Existing spools of other threads. */
-  left(): readonly string[]
+  orphans(): readonly string[]
 }
 
 export interface StoreParts {
@@ -170,7 +170,7 @@ export function assemble(parts: StoreParts): ServedStore {
     async recover() {
       if (held)
         throw new Error('recover() was called after a hold: it would settle open holds; call it once, at the start')
-      const orphans = (spools?.left() ?? []).map(createSpool)
+      const orphans = (spools?.orphans() ?? []).map(createSpool)
       const dead: DeadOwner | null = parts.lease !== null ? null : { replica: null, lane: null }
       // The spool goes first: it is newer than the last checkpoint.
       const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, dead })

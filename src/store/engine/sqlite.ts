@@ -28,7 +28,7 @@ import { findLostCommits } from '../money/commit-count.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from '../money/spool.ts'
 import { createKeyVersion } from '../people/keys.ts'
 import { digestKey } from '../people/token.ts'
-import { checkSecret } from '../secret.ts'
+import { adoptSecret } from '../secret.ts'
 import type { ServedStore, StoreHandle } from '../served-store.ts'
 import type { Store } from '../store.ts'
 import { SPOOL } from '../store-address.ts'
@@ -93,7 +93,7 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
   const opened = [database]
   try {
     migrate(database)
-    checkSecret(database, { ...options, place: path })
+    adoptSecret(database, { ...options, place: path })
     const parts = {
       ...options,
       version: createKeyVersion(),
@@ -156,7 +156,7 @@ export async function attachStore(
   try {
     const writer = await createThreadWriter({ source: new ThreadClient(client), clock, schedule })
     const file = path === null ? null : { path, watch: watchFiles(path), lostCommits: null }
-    const spools: Spools = { own: createSpool(spool), of: () => spool, left: () => [] }
+    const spools: Spools = { own: createSpool(spool), of: () => spool, orphans: () => [] }
     const alone = { threads: null, lease, replica: null }
     return assemble({ ...options, ...alone, writer, reading, spools, file, version })
   } catch (error) {
@@ -169,7 +169,7 @@ function spoolsBeside(path: string, lane: number): Spools {
   return {
     own: createSpool(spoolPath(path, lane)),
     of: other => spoolPath(path, other),
-    left: () => spoolsOfThreads(path),
+    orphans: () => spoolsOfThreads(path),
   }
 }
 
@@ -194,7 +194,7 @@ async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
   try {
     refusePooler(first, url)
     migratePostgres(first, { onWait })
-    checkSecret(first, { ...options, place: placeOf(url) })
+    adoptSecret(first, { ...options, place: placeOf(url) })
     if (folder === undefined) return { connector, connect, replica: null }
     makePrivateFolder(folder)
     const file = join(folder, REPLICA)

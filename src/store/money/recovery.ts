@@ -13,7 +13,7 @@ import { type OpenHold, readOpenHolds } from './open-holds.ts'
 import type { Spool } from './spool.ts'
 
 /** An open hold with the last checkpoint of its stream. */
-export interface LeftHold extends OpenHold {
+export interface OrphanedHold extends OpenHold {
   /** Null: it has none. */
   readonly checkpoint: CheckpointRow | null
 }
@@ -36,7 +36,7 @@ export interface DeadOwner {
 
 /** Reads of recovery. */
 export interface RecoveryReads {
-  left(dead: DeadOwner): readonly LeftHold[]
+  orphanedHolds(dead: DeadOwner): readonly OrphanedHold[]
   /** Whether the replica still has a row. */
   isReplica(id: number): boolean
 }
@@ -47,7 +47,7 @@ export function createRecoveryReads(reader: Database): RecoveryReads {
   )
   return {
     isReplica: id => reader.prepare('SELECT 1 FROM replica WHERE id = ?').get(id) !== undefined,
-    left({ replica, lane, takenBy }) {
+    orphanedHolds({ replica, lane, takenBy }) {
       const all = readOpenHolds(reader, replica, takenBy)
       const holds = lane === null ? all : all.filter(({ exchange }) => laneOf(exchange) === lane)
       return holds.map(hold => ({
@@ -84,7 +84,7 @@ export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
   }
   const { reads, settle, dead } = parts
   if (dead === null) return { ...report, settled: 0 }
-  const left = await settleLeft({ reads, settle, dead })
+  const left = await settleOrphanedHolds({ reads, settle, dead })
   return { ...report, settled: left.settled, charged: report.charged + left.charged }
 }
 
@@ -131,13 +131,13 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
 }
 
 /** Settles the open holds of a dead process at their last checkpoint. */
-export async function settleLeft({
+export async function settleOrphanedHolds({
   reads,
   settle,
   dead,
 }: Pick<RecoveryParts, 'reads' | 'settle'> & { readonly dead: DeadOwner }) {
   const report = { settled: 0, charged: 0n }
-  const holds = await reads.left(dead)
+  const holds = await reads.orphanedHolds(dead)
   for (let start = 0; start < holds.length; start += BATCH) {
     const requests = holds.slice(start, start + BATCH).map(settleAt)
     const results = await Promise.all(requests.map(settle))
@@ -151,7 +151,7 @@ export async function settleLeft({
 }
 
 /** A charge never exceeds its hold; more at the checkpoint is the operator's loss. */
-function settleAt({ checkpoint, ...hold }: LeftHold): SettleRequest {
+function settleAt({ checkpoint, ...hold }: OrphanedHold): SettleRequest {
   const reached = checkpoint?.amount ?? 0n
   const amount = reached < hold.amount ? reached : hold.amount
   return {

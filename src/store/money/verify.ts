@@ -140,7 +140,7 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     if (hold === undefined || ended === hold.id) return
     openHolds++
     sumsOf(sums, hold.account).open += hold.amount
-    limits.isOpen(hold)
+    limits.addOpenHold(hold)
     if (hold.id < openFrom) audit.found('I8', hold.id, `It is open, but recovery starts at ${openFrom}.`)
   }
 
@@ -166,14 +166,14 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
       checkSettle(audit, settle, hold, ended === event.id)
       if (ended !== event.id) {
         addUsed(sumsOf(sums, event.account).used, usedBy(settle))
-        if (hold !== undefined) limits.charged(hold, settle.amount)
+        if (hold !== undefined) limits.addCharge(hold, settle.amount)
       }
       ended = event.id
     } else if (kind !== HOLD) audit.found('corrupt', event.id, `Its kind ${kind} is unknown.`)
     else if (hold !== undefined) audit.found('corrupt', event.id, 'It has two holds.')
     else {
       hold = event
-      limits.held(event)
+      limits.addHold(event)
     }
     if (++events % PROGRESS_EVERY === 0) onProgress(events, total)
   }

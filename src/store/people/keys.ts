@@ -9,7 +9,7 @@ import { boundedMap } from '../../common/bounded.ts'
 import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, notFound } from '../mistakes.ts'
 import { createCapSetter } from '../money/budgets.ts'
-import { money, text } from '../money/preconditions.ts'
+import { checkMoney, checkText } from '../money/preconditions.ts'
 import {
   BETWEEN_ROTATIONS_MS,
   type KeyChange,
@@ -287,21 +287,21 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostCache
 }
 
 export function checkKey({ name, models = null, expiresAt = null, spendingCap }: NewKey, nowMs: number): void {
-  text('key', 'name', name)
+  checkText('key', 'name', name)
   checkModels(models)
   checkExpiry(expiresAt, nowMs)
   checkCap(spendingCap)
 }
 
 export function checkKeyChange({ name, models, expiresAt, spendingCap }: KeyChange, nowMs: number): void {
-  if (name !== undefined) text('key', 'name', name)
+  if (name !== undefined) checkText('key', 'name', name)
   checkModels(models)
   checkExpiry(expiresAt, nowMs)
   checkCap(spendingCap)
 }
 
 function checkModels(models: readonly string[] | null | undefined): void {
-  for (const model of models ?? []) text('key', 'model', model)
+  for (const model of models ?? []) checkText('key', 'model', model)
   if (models?.length === 0)
     throw invalid('key: the list of models is empty, so it allows nothing; leave it out to allow every model.')
 }
@@ -313,7 +313,7 @@ export function checkExpiry(expiresAt: number | null | undefined, nowMs: number)
 }
 
 function checkCap(spendingCap: NanoUsd | null | undefined): void {
-  if (spendingCap != null) money('key', 'spendingCap', spendingCap)
+  if (spendingCap != null) checkMoney('key', 'spendingCap', spendingCap)
 }
 
 export function checkGrace(graceMs: number): void {
