@@ -78,7 +78,7 @@ export interface StoreParts {
   readonly threads: { readonly host: ThreadHost; readonly url: string } | null
   /** The lease of this process where several write to the database; null: this process is the only one. */
   readonly lease: LeaseWord | null
-  /** The replica that takes this process's holds; null: none. */
+  /** The replica as which this process takes holds. Null: this process is not a replica. */
   readonly replica: ReplicaParts | null
 }
 

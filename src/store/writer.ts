@@ -2,8 +2,8 @@
  * The writer: every change of the store is a named operation, and operations share commits (group.ts). Each can run again with the same
  * request, and has no effect before its commit.
  *
- * It runs in the thread of its connection. For a store in a file this is a thread of its own (thread/writer-thread.ts); the other threads
- * use the same interface through thread/writer-client.ts.
+ * It runs in the thread of its connection. This is usually the ledger's thread (thread/writer-thread.ts); the other threads use the same
+ * interface through thread/writer-client.ts. In memory, or with `writes: 'here'`, it runs in the thread that opened the store.
  */
 import type { Clock } from '#contract'
 import { type AlertOperations, createAlertOperations } from './alerts/alert-operations.ts'

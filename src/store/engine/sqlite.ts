@@ -2,8 +2,7 @@
  * Opens the store: one SQLite file with its write-ahead log, the same in memory, or a database in PostgreSQL.
  *
  * Writes go through one connection in groups (writer.ts). It lives in a thread of its own (thread/writer-client.ts), so that no stream
- * waits
- * for the disk. Reads of a file have their own connection in this thread: they see committed data at once and never wait for a write.
+ * waits for the disk. Reads of a file have their own connection in this thread: they see committed data at once and never wait for a write.
  * Reads of a server run in other threads (remote-reads.ts). A store in memory has one connection; groups are synchronous, so reads run
  * between them.
  */
@@ -45,7 +44,7 @@ import { readFormer, writeFormer } from './replica-keeper.ts'
 export interface StoreOptions {
   /** `memory`, `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`. */
   readonly url: string
-  /** Keys the digests of keys; see `loadSecret`. */
+  /** The secret under which the digests of keys are made; see `loadSecret`. */
   readonly secret: string
   /** The place of the secret, for an error about a wrong one; see `secretPlace`. */
   readonly secretPlace?: string
@@ -139,8 +138,7 @@ export async function openServedStore(options: StoreOptions): Promise<ServedStor
 
 /**
  * Opens the store in a serving thread. It reads by itself, and writes through the ledger's thread. The main thread migrates, recovers,
- * and
- * closes the ledger's thread after its clients have closed.
+ * and closes the ledger's thread after its clients have closed.
  */
 export async function attachStore(
   { url, version, lease, spool, client }: StoreHandle,

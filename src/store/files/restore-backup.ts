@@ -180,8 +180,7 @@ function removeStore(path: string): void {
 
 /**
  * Renames the files of a store so that SQLite and Tollgate still find them together. The log is copied: a process that is killed between
- * two
- * steps leaves a complete store under one of the names.
+ * two steps leaves a complete store under one of the names.
  */
 function putAway(path: string, files: readonly string[], clock: Clock): string {
   const kept = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(':', '-')}`

@@ -4,8 +4,7 @@
  * its period is that of its start.
  *
  * The cap of a key is in the table `key_total`, which replicas of earlier versions write too, and counts for the key's life. A key
- * without
- * a row has made no request and has no cap. In PostgreSQL the function `write_group` does the same.
+ * without a row has made no request and has no cap. In PostgreSQL the function `write_group` does the same.
  */
 import type { HoldBudget, NanoUsd, ShortHold } from '#contract'
 import type { Database } from '../engine/database.ts'
@@ -23,7 +22,10 @@ export interface Reservation {
 export interface BudgetRows {
   /** The first limit without room for a hold; null: all have room. */
   shortOf(hold: HoldRecord): ShortHold | null
-  /** Writes the alert of a budget that refused a hold, if it could not pay for it without the other holds either. */
+  /**
+   * Writes the alert for the budget that refused a hold, if the budget would have refused it even without other open holds. Never for a
+   * budget less than 80% spent.
+   */
   refused(hold: HoldRecord, short: ShortHold, nowMs: number): void
   /** Reserves in all limits of the hold. */
   reserve(hold: HoldRecord, nowMs: number): void
@@ -87,7 +89,7 @@ export function createBudgetRows(database: Database): BudgetRows {
       const [account, more] = [hold[HOLD_INDEX.accountId], hold[HOLD_INDEX.amount]]
       const budget = budgetsOf(hold[HOLD_INDEX.budgets])[short.budget!]!
       const use = uses.find(nameOf(account, budget))
-      // While less than that is spent, the refusal says more about the hold than about the budget.
+      // Below `MOSTLY_SPENT`, the hold is large rather than the budget used up, so there is no alert.
       if (use === undefined || use.spent + more <= budget.amount) return
       if (use.spent * 100n >= budget.amount * MOSTLY_SPENT) mark(account, budget, use, { above: 99, upto: 100 }, nowMs)
     },

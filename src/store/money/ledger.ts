@@ -239,7 +239,7 @@ function prepare(database: Database) {
     findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),
     putCredit: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
-    // The condition is the lock, because in PostgreSQL others may hold meanwhile. Held amounts stay covered.
+    // The condition replaces a lock: in PostgreSQL other replicas may add holds at the same time. It keeps the held amount covered.
     grant: database.prepare('UPDATE balance SET posted = posted + ?1 WHERE account = ?2 AND posted - held + ?1 >= 0'),
     findBalance: database.prepareMoney('SELECT posted, held FROM balance WHERE account = ?'),
   }

@@ -1,6 +1,8 @@
 /**
- * Recovery: settles what a dead process left behind. The store has one owner at a time, so at its start every open hold is dead. First
- * the spooled settles are written, then the other holds are settled at their last checkpoint, or at 0 without one. A living process
+ * Recovery: settles what a dead process left behind. A SQLite store has one owner at a time, so every open hold that an owner finds at
+ * its start is dead. In PostgreSQL only a dead replica's holds are settled.
+ *
+ * First the spooled settles are written, then the other holds are settled at their last checkpoint, or at 0 without one. A living process
  * replays its own spool when a write succeeds again (backlog.ts).
  */
 import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
@@ -90,8 +92,7 @@ export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
 
 /**
  * Writes spooled settles to the ledger, at the start or as soon as it can be written again. Each line is settled once, however often it
- * is
- * read. The file is emptied only when all lines are in the ledger, also those that were appended meanwhile.
+ * is read. The file is emptied only when all lines are in the ledger, also those that were appended meanwhile.
  */
 export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 'settle'>) {
   const report = { replayed: 0, rejected: 0, charged: 0n }

@@ -1,4 +1,4 @@
-/** Checks that a creator is still an operator, in the transaction that creates something only operators may. */
+/** Checks that a creator is still an operator, in the transaction that creates something which only operators may create. */
 import type { Clock } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { forbidden } from '../mistakes.ts'

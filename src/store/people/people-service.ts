@@ -30,7 +30,7 @@ import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, l
 export interface PeopleParts {
   readonly reads: Promised<StoreReads>
   readonly writer: Writer
-  /** Keys the digests of secrets. */
+  /** The key under which the digests of secrets are made. */
   readonly hmacKey: KeyObject
   readonly ids: Ids
   readonly clock: Clock

@@ -55,7 +55,7 @@ const CHANGES_KEYS: ReadonlySet<string> = new Set([
   'setPlan',
   'setBudget',
 ])
-/** These write only rows of their own replica. */
+/** These operations need no `WRITE_LOCK`: they touch only rows of replicas, views and probes. */
 export const OF_REPLICA = ['renewLease', 'takeOver', 'forgetReplica', 'publishView', 'probe', 'detach', 'last'] as const
 const IS_OF_REPLICA: ReadonlySet<string> = new Set(OF_REPLICA)
 
@@ -116,7 +116,8 @@ export class LedgerBatches {
       const added = linesOf(operations[at]!)
       if (added instanceof RefusedOperation) results[at] = added
       else for (const line of added) places[lines.push(line) - 1] = at
-      // Before COMMIT, which writes where recovery starts. Whether a settle has ended its hold is known only after it.
+      // Holds are recorded before COMMIT, because the commit writes `open_from`. Settles are recorded after COMMIT, because only then is
+      // it known whether they ended their holds.
       if (operations[at]!.name === 'hold') this.#open.opened((operations[at]!.request as HoldRecord)[0])
     }
     const { write } = this.#statements
