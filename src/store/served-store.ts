@@ -33,8 +33,8 @@ export interface StoreThreads {
 
 export interface ServedStore extends Store {
   /**
-   * Null in serving threads, and in a store without a thread for the ledger or without spools: in memory, opened with `writes: 'here'`,
-   * or PostgreSQL without `folder`.
+   * Null in serving threads, and in a store without a ledger thread: in memory, or opened with `writes: 'here'`. Also null in PostgreSQL
+   * without `folder`.
    */
   readonly threads: StoreThreads | null
 }

@@ -89,7 +89,7 @@ export function createBudgetRows(database: Database): BudgetRows {
       const [account, more] = [hold[HOLD_INDEX.accountId], hold[HOLD_INDEX.amount]]
       const budget = budgetsOf(hold[HOLD_INDEX.budgets])[short.budget!]!
       const use = uses.find(nameOf(account, budget))
-      // Below `MOSTLY_SPENT`, the hold is large rather than the budget used up, so there is no alert.
+      // Below `MOSTLY_SPENT`, the hold is large rather than the budget used up, so no alert is written.
       if (use === undefined || use.spent + more <= budget.amount) return
       if (use.spent * 100n >= budget.amount * MOSTLY_SPENT) mark(account, budget, use, { above: 99, upto: 100 }, nowMs)
     },

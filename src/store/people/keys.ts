@@ -195,7 +195,7 @@ export interface SecretRecord {
   readonly live: KeyLookup
 }
 
-/** A lookup in the database takes 16 us, a tenth of a request. A shared version (`KeyVersion`) tells all threads when to drop the cache. */
+/** A lookup in the database takes 16 us, a tenth of a request. A shared version (`KeyVersion`) shows all threads when to drop the cache. */
 const MAX_CACHED = 16_384
 
 export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => SecretRecord | null {
