@@ -77,8 +77,8 @@ async function openInPostgres(
 /** Removes a left-over copy of the store, which would otherwise stay for ever. */
 async function removeLeftRestore(place: string, clock: Clock, lock: Lock | null): Promise<void> {
   if (!existsSync(place + RESTORING)) return
-  const { removeLeft } = await import('../store/files/restore-backup.ts')
-  await removeLeft(place, clock, lock)
+  const { removeLeftover } = await import('../store/files/restore-backup.ts')
+  await removeLeftover(place, clock, lock)
 }
 
 /** Reports a problem of the database as one of the configuration, at its place. */

@@ -59,7 +59,7 @@ export interface Spools {
   /** The spool of the thread with this number. */
   of(lane: number): string
   /** Existing spools of other threads. */
-  left(): readonly string[]
+  orphans(): readonly string[]
 }
 
 export interface StoreParts {
@@ -78,7 +78,7 @@ export interface StoreParts {
   readonly threads: { readonly host: ThreadHost; readonly url: string } | null
   /** The lease of this process where several write to the database; null: this process is the only one. */
   readonly lease: LeaseWord | null
-  /** The replica that takes this process's holds; null: none. */
+  /** The replica as which this process takes holds. Null: this process is not a replica. */
   readonly replica: ReplicaParts | null
 }
 
@@ -170,7 +170,7 @@ export function assemble(parts: StoreParts): ServedStore {
     async recover() {
       if (held)
         throw new Error('recover() was called after a hold: it would settle open holds; call it once, at the start')
-      const orphans = (spools?.left() ?? []).map(createSpool)
+      const orphans = (spools?.orphans() ?? []).map(createSpool)
       const dead: DeadOwner | null = parts.lease !== null ? null : { replica: null, lane: null }
       // The spool goes first: it is newer than the last checkpoint.
       const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, dead })

@@ -10,7 +10,9 @@ import { randomBytes as cryptoRandomBytes } from 'node:crypto'
 import type { Clock } from '#contract'
 
 export interface Ids {
-  /** The prefix and 26 characters. Larger than every earlier one of this process, also when the clock steps back. */
+  /**
+   * The prefix and 26 characters. Larger than every earlier id of this generator with the same prefix, even when the clock steps back.
+   */
   next(prefix: string): string
 }
 

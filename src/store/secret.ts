@@ -51,22 +51,22 @@ interface SecretSource {
   readonly secretPlace?: string
 }
 
-/** Like `hasSecret`, but stores a digest of the secret in a new store. */
-export function checkSecret(database: Database, found: SecretSource): void {
-  if (hasSecret(database, found)) return
+/** Like `matchSecret`, but stores a digest of the secret in a new store. */
+export function adoptSecret(database: Database, found: SecretSource): void {
+  if (matchSecret(database, found)) return
   const take = database.prepare(
     "INSERT INTO meta (name, value) VALUES ('secret_check', ?) ON CONFLICT (name) DO NOTHING",
   )
   take.run(checkOf(found.secret))
   // If several first starts run at once, only one has stored its own secret.
-  hasSecret(database, found)
+  matchSecret(database, found)
 }
 
 /**
  * Compares a secret with the digest that the store keeps. Returns false if the store has none yet. Throws a `StoreError` for another
  * secret: the digests of all keys depend on it, so every key would be unknown without a visible reason.
  */
-export function hasSecret(database: Database, { secret, place, secretPlace = 'the secret' }: SecretSource): boolean {
+export function matchSecret(database: Database, { secret, place, secretPlace = 'the secret' }: SecretSource): boolean {
   const known = database.prepare("SELECT value FROM meta WHERE name = 'secret_check'").get()?.['value']
   if (known === undefined || known === checkOf(secret)) return known !== undefined
   throw new StoreError(

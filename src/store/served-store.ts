@@ -19,7 +19,10 @@ export interface StoreHandle {
 
 /** The threads of this process that serve with this store. */
 export interface StoreThreads {
-  /** Prepares the store for a thread. @param lane from 1; not used by another thread, or detached before */
+  /**
+   * Prepares the store for a thread.
+   * @param lane a number from 1 that no attached thread has; a detached thread's number may be reused
+   */
   attach(lane: number): StoreHandle
   /**
    * Call it when a thread has ended. Settles its open holds at their last checkpoint and writes its spool. After a rejection it may be
@@ -29,6 +32,9 @@ export interface StoreThreads {
 }
 
 export interface ServedStore extends Store {
-  /** Null in serving threads, and in a store that does not outlive them. */
+  /**
+   * Null in serving threads, and in a store without a ledger thread: in memory, or opened with `writes: 'here'`. Also null in PostgreSQL
+   * without `folder`.
+   */
   readonly threads: StoreThreads | null
 }

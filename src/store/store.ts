@@ -251,9 +251,8 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   /** Throws `conflict` when the key was revoked, or when a later expiry would exceed `MAX_LIVE_KEYS`. */
   changeKey(change: KeyChange): Promise<KeySummary>
   /**
-   * Makes a new secret for a key. The old one works for `graceMs` more, but never beyond the key's old expiry; a third one ends.
-   * `conflict`
-   * when the key was rotated within `BETWEEN_ROTATIONS_MS`, unless it is the playground's own.
+   * Makes a new secret. The previous secret works for `graceMs` more, at most until the key's old expiry. An even older secret ends now.
+   * `conflict` when the key was rotated within `BETWEEN_ROTATIONS_MS`, unless it is the playground's own.
    * @param expiresAt the key's new expiry; left out, it stays
    */
   rotateKey(id: string, graceMs: number, expiresAt?: number | null): Promise<IssuedKey>
@@ -278,7 +277,7 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   /** The reason why the ledger cannot be used, for /readyz; null when it can. */
   problem(): string | null
   /**
-   * Checks that the files that SQLite writes are still those in the folder. Returns the problem, for people; then nothing is written
+   * Checks that the folder still has the three files that the gateway opened. Returns the problem, for people; then nothing is written
    * any more. Null without a problem, and for a store in memory. A part of `problem`.
    */
   lostFiles(): string | null

@@ -3,7 +3,7 @@ import type { Account, AccountBalance, Accounts, HoldResult, Ledger } from '#con
 import type { FileWatch } from './files/files.ts'
 import type { Backlog } from './money/backlog.ts'
 import { type HoldRecord, holdRecord } from './money/ledger-fields.ts'
-import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './money/preconditions.ts'
+import { checkCheckpoint, checkCredit, checkHold, checkSettle, checkText } from './money/preconditions.ts'
 import { ACCOUNT_PREFIX, checkAccount } from './people/accounts.ts'
 import { checkBudget } from './people/budget-changes.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './people/keys.ts'
@@ -91,7 +91,7 @@ export function createAccountService({ reads, writer, ids, changing }: WritePart
     },
     freeze: (account, frozen) => changing(() => writer.op('freeze', { account, frozen })),
     setPlan: async (account, plan) => {
-      text('account', 'plan', plan)
+      checkText('account', 'plan', plan)
       return changing(() => writer.op('setPlan', { account, plan }))
     },
     async setBudget(change) {

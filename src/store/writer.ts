@@ -2,8 +2,8 @@
  * The writer: every change of the store is a named operation, and operations share commits (group.ts). Each can run again with the same
  * request, and has no effect before its commit.
  *
- * It runs in the thread of its connection. For a store in a file this is a thread of its own (thread/writer-thread.ts); the other threads
- * use the same interface through thread/writer-client.ts.
+ * It runs in the thread of its connection. This is usually the ledger's thread (thread/writer-thread.ts); the other threads use the same
+ * interface through thread/writer-client.ts. In memory, or with `writes: 'here'`, it runs in the thread that opened the store.
  */
 import type { Clock } from '#contract'
 import { type AlertOperations, createAlertOperations } from './alerts/alert-operations.ts'
@@ -33,7 +33,7 @@ import { createOpenHolds } from './money/open-holds.ts'
 import { createUsageWriter } from './money/usage.ts'
 import { type AccountOperations, createAccountOperations } from './people/accounts.ts'
 import { type BudgetOperations, createBudgetOperations } from './people/budget-changes.ts'
-import { createMakers } from './people/creators.ts'
+import { createCreators } from './people/creators.ts'
 import { createKeyOperations, type KeyOperations } from './people/keys.ts'
 import { createLinkOperations, type LinkOperations } from './people/links.ts'
 import { createOperatorTokenOperations, type OperatorTokenOperations } from './people/operator-tokens.ts'
@@ -231,9 +231,9 @@ function createOperations(
   const ledger = createLedgerOperations(database, { open, usage, budgets, balances }, clock)
   const accounts = createAccountOperations(database, clock)
   const sessions = createSessionOperations(database, clock)
-  const makers = createMakers(database, clock)
-  const links = createLinkOperations(database, clock, makers)
-  const tokens = createOperatorTokenOperations(database, clock, { makers, links })
+  const creators = createCreators(database, clock)
+  const links = createLinkOperations(database, clock, creators)
+  const tokens = createOperatorTokenOperations(database, clock, { creators, links })
   return {
     ...ledger,
     ...accounts,
@@ -246,7 +246,7 @@ function createOperations(
     revokeOperatorToken: tokens.revokeOperatorToken,
     ...createResponseOperations(database),
     ...createAlertOperations(database),
-    ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
+    ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, creators }),
     ...(replica ? createReplicaOperations(database, replica.id) : NO_REPLICAS),
     ...(replica ? createTryOperations(database, clock) : NO_TRIES),
     detach() {},

@@ -90,8 +90,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'recovery-forgets-holds-without-checkpoints',
     "a dead process's hold without a checkpoint stays open",
     RECOVERY,
-    'const holds = await reads.left(dead)',
-    'const holds = (await reads.left(dead)).filter(({ checkpoint }) => checkpoint)',
+    'const holds = await reads.orphanedHolds(dead)',
+    'const holds = (await reads.orphanedHolds(dead)).filter(({ checkpoint }) => checkpoint)',
   ),
   one(
     'first-checkpoint-wins',

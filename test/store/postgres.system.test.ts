@@ -12,7 +12,7 @@ import { numbered } from '../../src/store/engine/postgres/postgres-database.ts'
 import { WRITE_LOCK } from '../../src/store/engine/postgres/postgres-schema.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../src/store/error.ts'
-import { checkSecret } from '../../src/store/secret.ts'
+import { adoptSecret } from '../../src/store/secret.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { LIBC, LOCKED, testDatabase, testServer } from '../helpers/postgres.ts'
@@ -257,8 +257,8 @@ onPostgres(() => {
         prepare: sql =>
           /^SELECT value FROM meta/.test(sql) ? first.prepare('SELECT 1 WHERE 1 = 2') : first.prepare(sql),
       }
-      expect(() => checkSecret(late, found)).not.toThrow()
-      expect(() => checkSecret(first, { ...found, secret: `${SECRET}, another` })).toThrow(
+      expect(() => adoptSecret(late, found)).not.toThrow()
+      expect(() => adoptSecret(first, { ...found, secret: `${SECRET}, another` })).toThrow(
         'were made with another secret',
       )
     })

@@ -70,9 +70,9 @@ export const PLANTED: readonly PlantedBug[] = [
   bug(
     'a dead replica is deleted before its holds are settled',
     KEEPER,
-    'const settled = await settleLeft({ reads, settle, dead: { replica, lane: null, takenBy: id } })',
+    'const settled = await settleOrphanedHolds({ reads, settle, dead: { replica, lane: null, takenBy: id } })',
     `await writer.op('forgetReplica', replica)
-    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null, takenBy: id } })`,
+    const settled = await settleOrphanedHolds({ reads, settle, dead: { replica, lane: null, takenBy: id } })`,
   ),
   bug(
     'a replica is taken over before its lease has ended',

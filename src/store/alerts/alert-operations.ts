@@ -1,7 +1,6 @@
 /**
  * Writes of alerts. Each alert has one row for each receiver, which replicas claim for a lease. If a replica dies after it sent an alert
- * and
- * before it recorded that, another one sends the alert again under the same id.
+ * and before it recorded that, another one sends the alert again under the same id.
  */
 import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
@@ -18,7 +17,7 @@ import {
 
 /** Maximum number of alerts that one transaction removes. */
 const MOST_REMOVED = 100
-/** Accounts that fell below the limit earlier than this get no alert. */
+/** An account that is below the limit, but had no credit or charge for this long, gets no alert. */
 const RECENT_MS = 86_400_000
 
 export interface Balances {
@@ -32,7 +31,7 @@ export interface AlertOperations {
   putAlerts(alerts: readonly NewAlert[]): void
   /** Makes the deliveries of new alerts, and claims the oldest ones that are due. A new receiver gets no earlier alerts. */
   claimAlerts(claim: Claim): readonly ClaimedDelivery[]
-  /** If another attempt has followed, only a successful delivery counts. */
+  /** A failure is ignored if a later attempt has begun; a success always counts. */
   markAlert(sent: AttemptResult): void
   /** Sends an alert to each of its receivers again. */
   resendAlert(of: { readonly alert: string; readonly nowMs: number }): void

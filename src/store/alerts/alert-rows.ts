@@ -124,7 +124,10 @@ export function toAlert(row: Row): Alert {
   }
 }
 
-/** How late an alert may be committed after its own time, by a replica whose clock is behind. It is searched for that long. */
+/**
+ * An alert may be committed this long after its `at`, for example by a replica whose clock is behind. `claim` therefore looks back this
+ * far.
+ */
 export const LATE_MS = 15 * 60_000
-/** How often the end of the time with made deliveries is written to a receiver's row. */
+/** The longest time between two updates of a receiver's `upto`: until then, the deliveries of its alerts exist. */
 export const UPTO_EVERY_MS = 5 * 60_000

@@ -209,7 +209,7 @@ export function transaction<Result>(database: Database, work: () => Result): Res
 }
 
 /** Moves the log into the file, so that the file alone is the whole store. No other connection may be open. */
-export function emptyLog(path: string): void {
+export function checkpointLog(path: string): void {
   const database = connect(path)
   try {
     database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()

@@ -7,13 +7,12 @@
  * - Its promise resolves after COMMIT, never before.
  * - If it is refused (`Refused`), it leaves nothing behind, and the others of its group are committed together.
  * - If one throws because of a fault of the storage or the code, the group is rolled back and each runs by itself. A bad operation
- * never fails another one.
+ *   never fails another one.
  * - If COMMIT fails, it is unknown whether it happened. The operations are retried (each finds by its id what was done before). After a
- * few
- * tries the promise rejects with `StoreUnavailable`.
+ * few tries the promise rejects with `StoreUnavailable`.
  *
- * Operations are data, not functions. For a store in a file they run in a thread of its own (thread/writer-thread.ts), with callbacks instead of promises. For a store in memory
- * they run here.
+ * Operations are data, not functions, because they usually run in the ledger's thread (thread/writer-thread.ts), with callbacks instead
+ * of promises. In memory, or with `writes: 'here'`, they run here.
  */
 
 import { RefusedOperation } from '../error.ts'

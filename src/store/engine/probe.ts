@@ -1,7 +1,6 @@
 /**
  * Checks whether there is space for an exchange by writing a row of its size. After a failure it also writes rows of the ledger and
- * undoes
- * them, because a database may refuse only these.
+ * undoes them, because a database may refuse only these.
  */
 import { randomBytes } from 'node:crypto'
 import { HOLD, SETTLE } from '../money/ledger.ts'

@@ -9,7 +9,8 @@ import { type Database, isStorageFailure, type Statement } from './database.ts'
 /**
  * Wraps `perform` so that it returns `Refused` after a mistake of its caller. Failures of the storage are still thrown.
  * @param plain names of operations that leave nothing behind when they refuse
- * @param before writes what these have left in memory, so that every other operation sees it and undoes none of it
+ * @param before writes the rows that `plain` operations changed in memory. Then other operations see them, and undoing one does not
+ * undo them.
  */
 export function createRefusing<Operation extends { readonly name: string }>(
   database: Database,

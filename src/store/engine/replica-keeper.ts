@@ -8,7 +8,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock, Log, SettleRequest, SettleResult } from '#contract'
-import { type RecoveryReads, settleLeft } from '../money/recovery.ts'
+import { type RecoveryReads, settleOrphanedHolds } from '../money/recovery.ts'
 import type { Promised } from '../promised.ts'
 import type { LeaseFigures } from '../store-figures.ts'
 import type { Writer } from '../writer.ts'
@@ -155,7 +155,7 @@ export class ReplicaKeeper {
     const { id, writer, reads, settle } = this.#parts
     const replica = await writer.op('takeOver', which)
     if (replica === null) return null
-    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null, takenBy: id } })
+    const settled = await settleOrphanedHolds({ reads, settle, dead: { replica, lane: null, takenBy: id } })
     await writer.op('forgetReplica', replica)
     return { replica, ...settled }
   }

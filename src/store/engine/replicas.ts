@@ -9,7 +9,7 @@ export interface ReplicaView {
 }
 
 export interface ReplicaReads {
-  /** The views of all replicas but one that renewed their lease lately. */
+  /** The views of all replicas with a recent lease, except the replica with this number. */
   views(except: number): readonly ReplicaView[]
 }
 

@@ -2,8 +2,7 @@
  * Opens the store: one SQLite file with its write-ahead log, the same in memory, or a database in PostgreSQL.
  *
  * Writes go through one connection in groups (writer.ts). It lives in a thread of its own (thread/writer-client.ts), so that no stream
- * waits
- * for the disk. Reads of a file have their own connection in this thread: they see committed data at once and never wait for a write.
+ * waits for the disk. Reads of a file have their own connection in this thread: they see committed data at once and never wait for a write.
  * Reads of a server run in other threads (remote-reads.ts). A store in memory has one connection; groups are synchronous, so reads run
  * between them.
  */
@@ -28,7 +27,7 @@ import { findLostCommits } from '../money/commit-count.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from '../money/spool.ts'
 import { createKeyVersion } from '../people/keys.ts'
 import { digestKey } from '../people/token.ts'
-import { checkSecret } from '../secret.ts'
+import { adoptSecret } from '../secret.ts'
 import type { ServedStore, StoreHandle } from '../served-store.ts'
 import type { Store } from '../store.ts'
 import { SPOOL } from '../store-address.ts'
@@ -45,7 +44,7 @@ import { readFormer, writeFormer } from './replica-keeper.ts'
 export interface StoreOptions {
   /** `memory`, `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`. */
   readonly url: string
-  /** Keys the digests of keys; see `loadSecret`. */
+  /** The secret under which the digests of keys are made; see `loadSecret`. */
   readonly secret: string
   /** The place of the secret, for an error about a wrong one; see `secretPlace`. */
   readonly secretPlace?: string
@@ -93,7 +92,7 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
   const opened = [database]
   try {
     migrate(database)
-    checkSecret(database, { ...options, place: path })
+    adoptSecret(database, { ...options, place: path })
     const parts = {
       ...options,
       version: createKeyVersion(),
@@ -139,8 +138,7 @@ export async function openServedStore(options: StoreOptions): Promise<ServedStor
 
 /**
  * Opens the store in a serving thread. It reads by itself, and writes through the ledger's thread. The main thread migrates, recovers,
- * and
- * closes the ledger's thread after its clients have closed.
+ * and closes the ledger's thread after its clients have closed.
  */
 export async function attachStore(
   { url, version, lease, spool, client }: StoreHandle,
@@ -156,7 +154,7 @@ export async function attachStore(
   try {
     const writer = await createThreadWriter({ source: new ThreadClient(client), clock, schedule })
     const file = path === null ? null : { path, watch: watchFiles(path), lostCommits: null }
-    const spools: Spools = { own: createSpool(spool), of: () => spool, left: () => [] }
+    const spools: Spools = { own: createSpool(spool), of: () => spool, orphans: () => [] }
     const alone = { threads: null, lease, replica: null }
     return assemble({ ...options, ...alone, writer, reading, spools, file, version })
   } catch (error) {
@@ -169,7 +167,7 @@ function spoolsBeside(path: string, lane: number): Spools {
   return {
     own: createSpool(spoolPath(path, lane)),
     of: other => spoolPath(path, other),
-    left: () => spoolsOfThreads(path),
+    orphans: () => spoolsOfThreads(path),
   }
 }
 
@@ -194,7 +192,7 @@ async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
   try {
     refusePooler(first, url)
     migratePostgres(first, { onWait })
-    checkSecret(first, { ...options, place: placeOf(url) })
+    adoptSecret(first, { ...options, place: placeOf(url) })
     if (folder === undefined) return { connector, connect, replica: null }
     makePrivateFolder(folder)
     const file = join(folder, REPLICA)

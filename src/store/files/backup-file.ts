@@ -48,8 +48,7 @@ export async function seal(path: string, { tollgate, at }: Omit<BackupSeal, 'for
 
 /**
  * Copies the database of a backup into an empty file, and syncs it. Throws a `StoreError` if the file is not a backup, has a newer
- * format,
- * or was changed.
+ * format, or was changed.
  *
  * @param to null: the file is only checked
  */

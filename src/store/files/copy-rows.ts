@@ -25,7 +25,10 @@ interface Table {
   readonly key: readonly string[]
 }
 
-/** Tables of the processes that use a store, and budgets of an earlier version, which no command created. */
+/**
+ * Tables that are not copied: the state of running processes, and the budget tables of an earlier version, to which no command ever added
+ * rows.
+ */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...['replica', 'replica_view', 'tollgate_schema', 'try_count'],
   ...['budget', 'budget_use'],
@@ -138,8 +141,7 @@ function isSame(one: Value, other: Value): boolean {
 
 /**
  * The tables of both stores, each after those that it refers to. A source of an older version may have fewer tables; the others of the
- * target
- * stay empty.
+ * target stay empty.
  */
 function commonTables(source: CopySide, target: CopySide): Table[] {
   const postgres = [source, target].find(({ database }) => database.dialect.engine === 'postgres')!

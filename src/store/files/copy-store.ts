@@ -6,7 +6,7 @@ import { existsSync, renameSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import type { Clock } from '#contract'
 import { isPostgres } from '../../common/server-address.ts'
-import { type Database, emptyLog, openDatabase } from '../engine/database.ts'
+import { checkpointLog, type Database, openDatabase } from '../engine/database.ts'
 import { migrate } from '../engine/migrate.ts'
 import { StoreError } from '../error.ts'
 import { createSpool, spoolsOf } from '../money/spool.ts'
@@ -188,7 +188,7 @@ async function openFileTarget(url: string, clock: Clock): Promise<Side> {
           if (!isDone) return
           opened.close()
           database = null
-          emptyLog(aside)
+          checkpointLog(aside)
           renameSync(aside, path)
           syncFolder(dirname(path))
         } finally {

@@ -123,7 +123,10 @@ export function createNewFile(path: string): void {
   syncFolder(dirname(path))
 }
 
-/** Gives a file of root to its owner: a gateway runs as another user, who could not open it. @param owner a result of `statSync` */
+/**
+ * If this process is root, changes the file's owner to the given one, because a gateway under another user could not open root's file.
+ * @param owner a result of `statSync`
+ */
 export function giveTo(path: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
   if (process.getuid?.() === 0) lchownSync(path, uid, gid)
 }
@@ -200,7 +203,7 @@ export function watchFiles(path: string): FileWatch {
       return found
     },
     // Checks the WAL index, because a `stat` of the log makes its next sync write the inode too (Linux 6.13: 40 us a commit). A
-    // process that believes to have the last connection removes both.
+    // process that thinks its connection is the last one removes the log and the index, so one check is enough.
     glance() {
       if (found === null) check(files[2])
       return found

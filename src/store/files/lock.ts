@@ -1,7 +1,6 @@
 /**
  * The lock of a store: one owner at a time. It is a lock of the operating system on a second SQLite file, held by a transaction that
- * never
- * ends. It ends with the process, also after kill -9, so stale locks need no cleanup.
+ * never ends. It ends with the process, also after kill -9, so stale locks need no cleanup.
  */
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -82,8 +81,7 @@ function heldLock(real: string, database: Database): Lock {
 
 /**
  * SQLite names the write-ahead log after the name by which it opened the file. Under another name it does not find the last commits, and
- * two
- * processes with two names overwrite each other.
+ * two processes with two names overwrite each other.
  */
 function refuseHardLinks(path: string, real: string): void {
   const file = statSync(real, { throwIfNoEntry: false })

@@ -137,8 +137,8 @@ function finish({ aside, spooled, audited, onProgress }: CopyParts): Omit<Backup
 }
 
 /**
- * Audits an older version in another copy that is migrated. The backup keeps the old version, because the gateway of the restore may have
- * it.
+ * Audits an older version in another copy that is migrated. The backup keeps the old version, because the gateway of the restore may
+ * have it.
  */
 function auditMigrated(aside: string, show: (done: number, total: number) => void): VerifyReport {
   const path = `${aside}.migrated`

@@ -6,12 +6,12 @@ import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:
 import { dirname, join } from 'node:path'
 import type { Clock, NanoUsd } from '#contract'
 import { isPostgres } from '../../common/server-address.ts'
-import { connect, emptyLog } from '../engine/database.ts'
+import { checkpointLog, connect } from '../engine/database.ts'
 import { findSchema } from '../engine/migrate.ts'
 import { openStore } from '../engine/sqlite.ts'
 import { StoreError } from '../error.ts'
 import { spoolPath } from '../money/spool.ts'
-import { hasSecret } from '../secret.ts'
+import { matchSecret } from '../secret.ts'
 import { RESTORING, SPOOL } from '../store-address.ts'
 import { type BackupSeal, unseal } from './backup-file.ts'
 import type { CopyProgress } from './copy-rows.ts'
@@ -86,7 +86,7 @@ async function checkBackup({ file, secret, secretPlace }: RestoreRequest): Promi
   const database = connect(file, { readOnly: true })
   try {
     findSchema(database)
-    hasSecret(database, { secret, secretPlace, place: file })
+    matchSecret(database, { secret, secretPlace, place: file })
   } finally {
     database.close()
   }
@@ -113,7 +113,7 @@ async function restoreToPostgres(request: RestoreRequest): Promise<RestoreReport
  * @param place the store's path; for PostgreSQL, the base name of its files in the folder
  * @param lock of the store; null: a restore may have it
  */
-export async function removeLeft(place: string, clock: Clock, lock: Lock | null): Promise<void> {
+export async function removeLeftover(place: string, clock: Clock, lock: Lock | null): Promise<void> {
   const own = lock ?? (await takeLock(place, clock).catch(() => null))
   if (own === null) return
   removeStore(place + RESTORING)
@@ -151,7 +151,7 @@ async function unpacked(
       const { accounts, events } = audited
       await store.close()
       // The last connection was read-only and left the log.
-      emptyLog(aside)
+      checkpointLog(aside)
       return await use({ tollgate, at, accounts, events, posted, replayed, settled, charged })
     } finally {
       await store.close()
@@ -180,8 +180,7 @@ function removeStore(path: string): void {
 
 /**
  * Renames the files of a store so that SQLite and Tollgate still find them together. The log is copied: a process that is killed between
- * two
- * steps leaves a complete store under one of the names.
+ * two steps leaves a complete store under one of the names.
  */
 function putAway(path: string, files: readonly string[], clock: Clock): string {
   const kept = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(':', '-')}`

@@ -4,13 +4,12 @@
  * its period is that of its start.
  *
  * The cap of a key is in the table `key_total`, which replicas of earlier versions write too, and counts for the key's life. A key
- * without
- * a row has made no request and has no cap. In PostgreSQL the function `write_group` does the same.
+ * without a row has made no request and has no cap. In PostgreSQL the function `write_group` does the same.
  */
 import type { HoldBudget, NanoUsd, ShortHold } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { GroupRows } from './group-rows.ts'
-import { budgetsOf, HOLD_AT, type HoldRecord, LARGEST } from './ledger-fields.ts'
+import { budgetsOf, HOLD_INDEX, type HoldRecord, LARGEST } from './ledger-fields.ts'
 
 /** The limits in which a hold has reserved, beside its account. */
 export interface Reservation {
@@ -23,7 +22,10 @@ export interface Reservation {
 export interface BudgetRows {
   /** The first limit without room for a hold; null: all have room. */
   shortOf(hold: HoldRecord): ShortHold | null
-  /** Writes the alert of a budget that refused a hold, if it could not pay for it without the other holds either. */
+  /**
+   * Writes the alert for the budget that refused a hold, if the budget would have refused it even without other open holds. Never for a
+   * budget less than 80% spent.
+   */
   refused(hold: HoldRecord, short: ShortHold, nowMs: number): void
   /** Reserves in all limits of the hold. */
   reserve(hold: HoldRecord, nowMs: number): void
@@ -68,12 +70,12 @@ export function createBudgetRows(database: Database): BudgetRows {
 
   return {
     shortOf(hold) {
-      const [account, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.amount]]
-      const used = keyOf(hold[HOLD_AT.keyId])
+      const [account, more] = [hold[HOLD_INDEX.accountId], hold[HOLD_INDEX.amount]]
+      const used = keyOf(hold[HOLD_INDEX.keyId])
       if (used.amount !== null && used.spent + used.held + more > used.amount) {
         return { held: false, reason: 'short', of: 'key', available: restOf(used.amount, used), onHold: used.held }
       }
-      const budgets = budgetsOf(hold[HOLD_AT.budgets])
+      const budgets = budgetsOf(hold[HOLD_INDEX.budgets])
       for (const [index, budget] of budgets.entries()) {
         const { spent, held } = uses.find(nameOf(account, budget)) ?? NOTHING
         if (spent + held + more <= budget.amount) continue
@@ -84,21 +86,21 @@ export function createBudgetRows(database: Database): BudgetRows {
     },
     refused(hold, short, nowMs) {
       if (short.of !== 'budget') return
-      const [account, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.amount]]
-      const budget = budgetsOf(hold[HOLD_AT.budgets])[short.budget!]!
+      const [account, more] = [hold[HOLD_INDEX.accountId], hold[HOLD_INDEX.amount]]
+      const budget = budgetsOf(hold[HOLD_INDEX.budgets])[short.budget!]!
       const use = uses.find(nameOf(account, budget))
-      // While less than that is spent, the refusal says more about the hold than about the budget.
+      // Below `MOSTLY_SPENT`, the hold is large rather than the budget used up, so no alert is written.
       if (use === undefined || use.spent + more <= budget.amount) return
       if (use.spent * 100n >= budget.amount * MOSTLY_SPENT) mark(account, budget, use, { above: 99, upto: 100 }, nowMs)
     },
     reserve(hold, nowMs) {
-      const [account, key, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.keyId], hold[HOLD_AT.amount]]
+      const [account, key, more] = [hold[HOLD_INDEX.accountId], hold[HOLD_INDEX.keyId], hold[HOLD_INDEX.amount]]
       const used = keyOf(key)
       used.held += more
       used.requests++
       used.lastUsedAt = nowMs
       keys.change(key, used)
-      for (const budget of budgetsOf(hold[HOLD_AT.budgets])) {
+      for (const budget of budgetsOf(hold[HOLD_INDEX.budgets])) {
         reserveIn(uses, account, budget, more)
       }
     },

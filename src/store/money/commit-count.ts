@@ -14,7 +14,7 @@ import type { LostCommits } from '../store.ts'
 
 /** The writer's side of the count. */
 export interface CommitCount {
-  /** Throws if the files that would be written are not those in the folder any more. */
+  /** Throws if the folder no longer has the files that the gateway opened. */
   begin(): void
   /** Call it as the last write of a transaction. */
   beforeCommit(): void

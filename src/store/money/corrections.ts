@@ -8,7 +8,7 @@ import type { Database, Value } from '../engine/database.ts'
 import type { Balance } from './balances.ts'
 import type { BudgetRows } from './budgets.ts'
 import type { GroupRows } from './group-rows.ts'
-import { columnsOf, marksOf, SETTLE_AT, SETTLE_FIELDS, type SettleRecord } from './ledger-fields.ts'
+import { columnsOf, marksOf, SETTLE_FIELDS, SETTLE_INDEX, type SettleRecord } from './ledger-fields.ts'
 import type { Hold } from './open-holds.ts'
 import { failedOf, type UsageWriter } from './usage.ts'
 
@@ -56,9 +56,9 @@ export function createCorrection(
     const booked = least(difference, least(free, budgets.free(hold) ?? free))
     const settledAt = Number(recovered.at)
     const fields: Value[] = [...late]
-    fields[SETTLE_AT.amount] = booked
+    fields[SETTLE_INDEX.amount] = booked
     // The rest that neither the account nor a budget can pay.
-    fields[SETTLE_AT.overrun] = overrun + difference - booked
+    fields[SETTLE_INDEX.overrun] = overrun + difference - booked
     const now = clock.now()
     put.run(hold.account, hold.key, hold.model, now, settledAt, ...fields)
     balance.posted -= booked
@@ -67,10 +67,10 @@ export function createCorrection(
     const counts = {
       requests: 0,
       failed: failedOf(outcome) - failedOf(recovered.outcome),
-      promptTokens: late[SETTLE_AT['usage.input']] - Number(recovered.prompt_tokens),
-      cachedTokens: late[SETTLE_AT['usage.cached_input']] - Number(recovered.cached_tokens),
-      completionTokens: late[SETTLE_AT['usage.output']] - Number(recovered.completion_tokens),
-      reasoningTokens: late[SETTLE_AT['usage.reasoning']] - Number(recovered.reasoning_tokens),
+      promptTokens: late[SETTLE_INDEX['usage.input']] - Number(recovered.prompt_tokens),
+      cachedTokens: late[SETTLE_INDEX['usage.cached_input']] - Number(recovered.cached_tokens),
+      completionTokens: late[SETTLE_INDEX['usage.output']] - Number(recovered.completion_tokens),
+      reasoningTokens: late[SETTLE_INDEX['usage.reasoning']] - Number(recovered.reasoning_tokens),
       charged: booked,
     }
     usage.correct(hold, counts, settledAt)

@@ -210,8 +210,8 @@ export type HoldRecord = RecordOf<typeof HOLD_FIELDS>
 /** A settle as the writer gets it. */
 export type SettleRecord = RecordOf<typeof SETTLE_FIELDS>
 
-export const HOLD_AT = placesOf(HOLD_FIELDS)
-export const SETTLE_AT = placesOf(SETTLE_FIELDS)
+export const HOLD_INDEX = placesOf(HOLD_FIELDS)
+export const SETTLE_INDEX = placesOf(SETTLE_FIELDS)
 
 export const holdRecord = (request: HoldRequest): HoldRecord => recordOf(HOLD_FIELDS, request)
 export const settleRecord = (request: SettleRequest): SettleRecord => recordOf(SETTLE_FIELDS, request)

@@ -16,8 +16,8 @@ import { createCorrection } from './corrections.ts'
 import type { GroupRows } from './group-rows.ts'
 import {
   columnsOf,
-  HOLD_AT,
   HOLD_FIELDS,
+  HOLD_INDEX,
   type HoldRecord,
   LARGEST,
   marksOf,
@@ -82,7 +82,7 @@ function createHoldOperation({ statements, balances, budgets, open, clock }: Par
     balance!.held += amount
     balances.change(account, balance!)
     budgets.reserve(request, now)
-    open.opened(exchange, { account, amount, key, model, budgets: request[HOLD_AT.budgets] })
+    open.opened(exchange, { account, amount, key, model, budgets: request[HOLD_INDEX.budgets] })
     return { held: true, available: available(balance!) }
   }
 
@@ -91,14 +91,15 @@ function createHoldOperation({ statements, balances, budgets, open, clock }: Par
     const [exchange, account, amount] = request
     const found = statements.findHold.get(exchange) as Hold | undefined
     if (found === undefined) return undefined
-    if (found.account !== account || found.amount !== amount) return otherHold(request, found.account, found.amount)
-    if (statements.isSettled.get(exchange) !== undefined) return isEnded(request)
+    if (found.account !== account || found.amount !== amount)
+      return refuseOtherHold(request, found.account, found.amount)
+    if (statements.isSettled.get(exchange) !== undefined) return refuseEnded(request)
     open.opened(exchange, found)
     return { held: true, available: available(balances.find(account)!) }
   }
 
   function noHold(request: HoldRecord, refused: HoldResult, nowMs: number): HoldResult {
-    open.closed(request[HOLD_AT.exchange])
+    open.closed(request[HOLD_INDEX.exchange])
     if (!refused.held && refused.reason === 'short') budgets.refused(request, refused, nowMs)
     return refused
   }
@@ -122,13 +123,13 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
   function settle(request: SettleRecord): SettleResult | RefusedOperation {
     const [exchange, amount] = request
     const held = open.find(exchange) ?? (statements.findHold.get(exchange) as Hold | undefined)
-    if (held !== undefined && amount > held.amount) return beyondItsHold(request, held.amount)
+    if (held !== undefined && amount > held.amount) return refuseBeyondHold(request, held.amount)
     if (held === undefined) {
       open.closed(exchange)
       return 'no_hold'
     }
     const balance = balances.find(held.account)
-    if (balance === undefined) return withoutAccount(request, held.account)
+    if (balance === undefined) return refuseMissingAccount(request, held.account)
     open.closed(exchange)
     // One time for both, so that the hour of the usage is that of the event.
     const now = clock.now()
@@ -189,7 +190,7 @@ function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerO
 
 // Both engines use these refusals.
 
-export const otherHold = (
+export const refuseOtherHold = (
   [exchange, account, amount]: HoldRecord,
   otherAccount: string,
   other: NanoUsd,
@@ -198,13 +199,13 @@ export const otherHold = (
     `${exchange} already has a hold of $${formatMoney(other)} on ${otherAccount}; this one is $${formatMoney(amount)} on ${account}.`,
   )
 
-export const isEnded = ([exchange]: HoldRecord): RefusedOperation =>
+export const refuseEnded = ([exchange]: HoldRecord): RefusedOperation =>
   refused(`${exchange} is settled; it cannot be held again.`)
 
-export const beyondItsHold = ([exchange, amount]: SettleRecord, held: NanoUsd): RefusedOperation =>
+export const refuseBeyondHold = ([exchange, amount]: SettleRecord, held: NanoUsd): RefusedOperation =>
   refused(`${exchange} holds $${formatMoney(held)} and cannot be charged $${formatMoney(amount)}.`)
 
-export const withoutAccount = ([exchange]: SettleRecord, account: string): RefusedOperation =>
+export const refuseMissingAccount = ([exchange]: SettleRecord, account: string): RefusedOperation =>
   refused(`${exchange} is held on ${account}, which does not exist.`)
 
 const refused = (message: string): RefusedOperation => new RefusedOperation(new StoreError(message))
@@ -238,7 +239,7 @@ function prepare(database: Database) {
     findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),
     putCredit: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
-    // The condition is the lock, because in PostgreSQL others may hold meanwhile. Held amounts stay covered.
+    // The condition replaces a lock: in PostgreSQL other replicas may add holds at the same time. It keeps the held amount covered.
     grant: database.prepare('UPDATE balance SET posted = posted + ?1 WHERE account = ?2 AND posted - held + ?1 >= 0'),
     findBalance: database.prepareMoney('SELECT posted, held FROM balance WHERE account = ?'),
   }

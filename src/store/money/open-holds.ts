@@ -3,8 +3,7 @@
  *
  * Ten open holds must be found without reading a million events. `meta.open_from` (in PostgreSQL `replica.open_from`, for one
  * replica) is at most the exchange id of every open hold. It moves forward once a minute, within a commit that happens anyway. A hold
- * with
- * a smaller id moves it back in its own transaction. So it is correct after every commit, whatever the clock does. Ids are time-ordered,
+ * with a smaller id moves it back in its own transaction. So it is correct after every commit, whatever the clock does. Ids are time-ordered,
  * hence at most about a minute of events is behind it.
  */
 import type { NanoUsd } from '#contract'

@@ -22,7 +22,7 @@ function createCheck<Request extends { readonly exchange: string }>(place: strin
     for (const { name, kind, optional, read } of numbers) {
       const value = read(request)
       if (value === null && optional) continue
-      if (kind === 'money') money(place, name, value as NanoUsd)
+      if (kind === 'money') checkMoney(place, name, value as NanoUsd)
       else whole(place, name, value as number)
     }
   }
@@ -30,7 +30,7 @@ function createCheck<Request extends { readonly exchange: string }>(place: strin
 
 export function checkCheckpoint(checkpoint: Checkpoint): void {
   exchange(checkpoint.exchange)
-  money('checkpoint', 'amount', checkpoint.amount)
+  checkMoney('checkpoint', 'amount', checkpoint.amount)
   whole('checkpoint', 'usage.input', checkpoint.usage.input ?? 0)
   whole('checkpoint', 'usage.output', checkpoint.usage.output ?? 0)
 }
@@ -42,13 +42,13 @@ export function checkCredit(grant: CreditGrant): void {
   if (grant.amount === 0n) throw invalid('credit: the amount is 0; grant or take at least one nano-dollar.')
   if (grant.amount < 0n && !grant.note)
     throw invalid('credit: the note is missing; a removal of credit needs its reason.')
-  text('credit', 'reference', grant.reference)
-  text('credit', 'actor', grant.actor)
-  if (grant.note !== undefined && grant.note !== '') text('credit', 'note', grant.note)
+  checkText('credit', 'reference', grant.reference)
+  checkText('credit', 'actor', grant.actor)
+  if (grant.note !== undefined && grant.note !== '') checkText('credit', 'note', grant.note)
 }
 
 /** Checks a name that a person chose: 1 to 200 visible characters. */
-export function text(place: string, field: string, value: string): void {
+export function checkText(place: string, field: string, value: string): void {
   if (typeof value === 'string' && TEXT.test(value) && value.trim() === value) return
   throw invalid(
     `${place}: the ${field} ${JSON.stringify(value)} is not 1 to 200 visible characters without space around them.`,
@@ -61,7 +61,7 @@ function exchange(id: string): void {
 }
 
 /** Checks an amount: it must fit a 64-bit column. */
-export function money(place: string, field: string, value: NanoUsd): void {
+export function checkMoney(place: string, field: string, value: NanoUsd): void {
   if (typeof value === 'bigint' && value >= 0n && value <= LARGEST) return
   throw invalid(`${place}: the ${field} ${value} is not between 0 and ${LARGEST} nano-dollars.`)
 }

@@ -1,6 +1,8 @@
 /**
- * Recovery: settles what a dead process left behind. The store has one owner at a time, so at its start every open hold is dead. First
- * the spooled settles are written, then the other holds are settled at their last checkpoint, or at 0 without one. A living process
+ * Recovery: settles what a dead process left behind. A SQLite store has one owner at a time, so every open hold that an owner finds at
+ * its start is dead. In PostgreSQL only a dead replica's holds are settled.
+ *
+ * First the spooled settles are written, then the other holds are settled at their last checkpoint, or at 0 without one. A living process
  * replays its own spool when a write succeeds again (backlog.ts).
  */
 import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
@@ -13,7 +15,7 @@ import { type OpenHold, readOpenHolds } from './open-holds.ts'
 import type { Spool } from './spool.ts'
 
 /** An open hold with the last checkpoint of its stream. */
-export interface LeftHold extends OpenHold {
+export interface OrphanedHold extends OpenHold {
   /** Null: it has none. */
   readonly checkpoint: CheckpointRow | null
 }
@@ -36,7 +38,7 @@ export interface DeadOwner {
 
 /** Reads of recovery. */
 export interface RecoveryReads {
-  left(dead: DeadOwner): readonly LeftHold[]
+  orphanedHolds(dead: DeadOwner): readonly OrphanedHold[]
   /** Whether the replica still has a row. */
   isReplica(id: number): boolean
 }
@@ -47,7 +49,7 @@ export function createRecoveryReads(reader: Database): RecoveryReads {
   )
   return {
     isReplica: id => reader.prepare('SELECT 1 FROM replica WHERE id = ?').get(id) !== undefined,
-    left({ replica, lane, takenBy }) {
+    orphanedHolds({ replica, lane, takenBy }) {
       const all = readOpenHolds(reader, replica, takenBy)
       const holds = lane === null ? all : all.filter(({ exchange }) => laneOf(exchange) === lane)
       return holds.map(hold => ({
@@ -84,14 +86,13 @@ export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
   }
   const { reads, settle, dead } = parts
   if (dead === null) return { ...report, settled: 0 }
-  const left = await settleLeft({ reads, settle, dead })
+  const left = await settleOrphanedHolds({ reads, settle, dead })
   return { ...report, settled: left.settled, charged: report.charged + left.charged }
 }
 
 /**
  * Writes spooled settles to the ledger, at the start or as soon as it can be written again. Each line is settled once, however often it
- * is
- * read. The file is emptied only when all lines are in the ledger, also those that were appended meanwhile.
+ * is read. The file is emptied only when all lines are in the ledger, also those that were appended meanwhile.
  */
 export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 'settle'>) {
   const report = { replayed: 0, rejected: 0, charged: 0n }
@@ -131,13 +132,13 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
 }
 
 /** Settles the open holds of a dead process at their last checkpoint. */
-export async function settleLeft({
+export async function settleOrphanedHolds({
   reads,
   settle,
   dead,
 }: Pick<RecoveryParts, 'reads' | 'settle'> & { readonly dead: DeadOwner }) {
   const report = { settled: 0, charged: 0n }
-  const holds = await reads.left(dead)
+  const holds = await reads.orphanedHolds(dead)
   for (let start = 0; start < holds.length; start += BATCH) {
     const requests = holds.slice(start, start + BATCH).map(settleAt)
     const results = await Promise.all(requests.map(settle))
@@ -151,7 +152,7 @@ export async function settleLeft({
 }
 
 /** A charge never exceeds its hold; more at the checkpoint is the operator's loss. */
-function settleAt({ checkpoint, ...hold }: LeftHold): SettleRequest {
+function settleAt({ checkpoint, ...hold }: OrphanedHold): SettleRequest {
   const reached = checkpoint?.amount ?? 0n
   const amount = reached < hold.amount ? reached : hold.amount
   return {

@@ -2,7 +2,7 @@
 import type { NanoUsd, Outcome } from '#contract'
 import type { Database, Row, Statement, Value } from '../engine/database.ts'
 import { ReadLimitError } from '../mistakes.ts'
-import { LARGEST, SETTLE_AT, type SettleRecord } from './ledger-fields.ts'
+import { LARGEST, SETTLE_INDEX, type SettleRecord } from './ledger-fields.ts'
 import type { Reports, UsageRow } from './reports.ts'
 
 const HOUR_MS = 3_600_000
@@ -138,12 +138,12 @@ export function createUsageWriter(database: Database): UsageWriter {
     add(used, settle, nowMs) {
       addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), {
         requests: 1,
-        failed: failedOf(settle[SETTLE_AT.outcome]),
-        promptTokens: settle[SETTLE_AT['usage.input']],
-        cachedTokens: settle[SETTLE_AT['usage.cached_input']],
-        completionTokens: settle[SETTLE_AT['usage.output']],
-        reasoningTokens: settle[SETTLE_AT['usage.reasoning']],
-        charged: settle[SETTLE_AT.amount],
+        failed: failedOf(settle[SETTLE_INDEX.outcome]),
+        promptTokens: settle[SETTLE_INDEX['usage.input']],
+        cachedTokens: settle[SETTLE_INDEX['usage.cached_input']],
+        completionTokens: settle[SETTLE_INDEX['usage.output']],
+        reasoningTokens: settle[SETTLE_INDEX['usage.reasoning']],
+        charged: settle[SETTLE_INDEX.amount],
       })
     },
     correct(used, difference, settledAtMs) {

@@ -24,15 +24,15 @@ export class LimitsAudit {
   /** By account, start of the period, and budget. */
   readonly #budgets = new Map<string, Sums>()
 
-  held(hold: Hold): void {
+  addHold(hold: Hold): void {
     for (const sums of this.#sumsOf(hold)) sums.requests++
   }
 
-  isOpen(hold: Hold): void {
+  addOpenHold(hold: Hold): void {
     for (const sums of this.#sumsOf(hold)) sums.open += hold.amount
   }
 
-  charged(hold: Hold, amount: NanoUsd): void {
+  addCharge(hold: Hold, amount: NanoUsd): void {
     for (const sums of this.#sumsOf(hold)) sums.charges += amount
   }
 

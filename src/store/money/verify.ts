@@ -1,5 +1,5 @@
 /**
- * The audit: recomputes every balance from the journal and reports each broken invariant. It reads one snapshot and writes nothing.
+ * The audit: recomputes every balance from the events and reports each broken invariant. It reads one snapshot and writes nothing.
  *
  * - I1: available = posted - held is never negative, nor is held
  * - I2: held = the sum of the account's open holds
@@ -14,7 +14,7 @@
  * - I12: the spent and held amounts of a key or a budget are the sums of its exchanges, and within its limit
  * - I13: no acknowledged commit is missing (as far as the count beside the database shows)
  *
- * I9 (delivered tokens are settled) cannot be checked here: it is about open holds over time, and recovery's work.
+ * I9 (delivered tokens are settled) cannot be checked here: the ledger does not show what was delivered.
  */
 import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
@@ -67,7 +67,7 @@ export function verify(
   const audit = createAudit()
   const noted = path === null ? null : readForVerify(path)
   let report = { accounts: 0, events: 0, openHolds: 0 }
-  // In a transaction of the caller it sees the writes of that.
+  // Inside a transaction of the caller, the audit also sees that transaction's writes.
   const isOwn = !database.inTransaction()
   if (isOwn) database.exec(database.dialect.snapshot)
   try {
@@ -140,7 +140,7 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     if (hold === undefined || ended === hold.id) return
     openHolds++
     sumsOf(sums, hold.account).open += hold.amount
-    limits.isOpen(hold)
+    limits.addOpenHold(hold)
     if (hold.id < openFrom) audit.found('I8', hold.id, `It is open, but recovery starts at ${openFrom}.`)
   }
 
@@ -166,14 +166,14 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
       checkSettle(audit, settle, hold, ended === event.id)
       if (ended !== event.id) {
         addUsed(sumsOf(sums, event.account).used, usedBy(settle))
-        if (hold !== undefined) limits.charged(hold, settle.amount)
+        if (hold !== undefined) limits.addCharge(hold, settle.amount)
       }
       ended = event.id
     } else if (kind !== HOLD) audit.found('corrupt', event.id, `Its kind ${kind} is unknown.`)
     else if (hold !== undefined) audit.found('corrupt', event.id, 'It has two holds.')
     else {
       hold = event
-      limits.held(event)
+      limits.addHold(event)
     }
     if (++events % PROGRESS_EVERY === 0) onProgress(events, total)
   }

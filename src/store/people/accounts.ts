@@ -2,7 +2,7 @@
 import type { Account, AccountBalance, Clock } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, noAccount } from '../mistakes.ts'
-import { text } from '../money/preconditions.ts'
+import { checkText } from '../money/preconditions.ts'
 import type { NewAccount } from '../store.ts'
 import { readBudgets } from './budgets-column.ts'
 
@@ -90,8 +90,8 @@ export function createAccountReader(database: Database): AccountReader {
 
 /** Checks a new account's fields. A name must not look like an id: a search could then mean two accounts. */
 export function checkAccount({ name, plan = DEFAULT_PLAN }: NewAccount): { name: string; plan: string } {
-  text('account', 'name', name)
-  text('account', 'plan', plan)
+  checkText('account', 'name', name)
+  checkText('account', 'plan', plan)
   if (name.startsWith(ACCOUNT_PREFIX)) {
     throw invalid(`account: the name "${name}" begins with ${ACCOUNT_PREFIX}, which only ids may.`)
   }

@@ -2,7 +2,7 @@
 import { EVERY, mistakeInBudget } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { invalid, notFound } from '../mistakes.ts'
-import { money, text } from '../money/preconditions.ts'
+import { checkMoney, checkText } from '../money/preconditions.ts'
 import type { BudgetChange } from '../store.ts'
 import { createAccountFinder } from './accounts.ts'
 import { readBudgets, writeBudgets } from './budgets-column.ts'
@@ -45,8 +45,8 @@ export function checkBudget({ every, budget }: BudgetChange): void {
     throw invalid(`budget: every is ${JSON.stringify(every)}; expected one of ${EVERY.join(', ')}.`)
   if (budget === null) return
   const { amount, then } = budget
-  money('budget', 'amount', amount)
-  if (then !== undefined) text('budget', 'model in then', then)
+  checkMoney('budget', 'amount', amount)
+  if (then !== undefined) checkText('budget', 'model in then', then)
   const mistake = mistakeInBudget(budget)
   if (mistake === null) return
   const { field, value, rule } = mistake

@@ -1,7 +1,7 @@
 /**
  * Gateway keys: creates, rotates, revokes them, and finds one for every request (key-list.ts lists them). A lookup is cached until a key
- * or
- * an account changes. Only this process writes to the store (lock.ts), so a revocation applies from the next request on.
+ * or an account changes. In SQLite a revocation applies from the next request on. In PostgreSQL other replicas learn of it from an
+ * announcement or a check each second (key-changes.ts).
  */
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract'
@@ -9,7 +9,7 @@ import { boundedMap } from '../../common/bounded.ts'
 import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, notFound } from '../mistakes.ts'
 import { createCapSetter } from '../money/budgets.ts'
-import { money, text } from '../money/preconditions.ts'
+import { checkMoney, checkText } from '../money/preconditions.ts'
 import {
   BETWEEN_ROTATIONS_MS,
   type KeyChange,
@@ -176,7 +176,7 @@ function prepare(database: Database) {
       WHERE key = ?1 AND revoked_at IS NULL AND expires_at IS NULL
         AND EXISTS (SELECT 1 FROM secret WHERE key = ?1 AND digest <> current.digest)`),
     purposeOf: database.prepare('SELECT purpose FROM key WHERE id = ?'),
-    // Revokes a secret that is in its grace period already: with the current one's grace it would be the third.
+    // Revokes a secret that is already in its grace period. Otherwise the key would have three working secrets after this rotation.
     revokeOldest: database.prepare(
       'UPDATE secret SET revoked_at = ?1 WHERE key = ?2 AND revoked_at IS NULL AND expires_at > ?1',
     ),
@@ -195,7 +195,7 @@ export interface SecretRecord {
   readonly live: KeyLookup
 }
 
-/** A lookup in the database takes 16 us, a tenth of a request. Only this process writes, so its threads know when to drop the cache. */
+/** A lookup in the database takes 16 us, a tenth of a request. A shared version (`KeyVersion`) shows all threads when to drop the cache. */
 const MAX_CACHED = 16_384
 
 export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => SecretRecord | null {
@@ -287,21 +287,21 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostCache
 }
 
 export function checkKey({ name, models = null, expiresAt = null, spendingCap }: NewKey, nowMs: number): void {
-  text('key', 'name', name)
+  checkText('key', 'name', name)
   checkModels(models)
   checkExpiry(expiresAt, nowMs)
   checkCap(spendingCap)
 }
 
 export function checkKeyChange({ name, models, expiresAt, spendingCap }: KeyChange, nowMs: number): void {
-  if (name !== undefined) text('key', 'name', name)
+  if (name !== undefined) checkText('key', 'name', name)
   checkModels(models)
   checkExpiry(expiresAt, nowMs)
   checkCap(spendingCap)
 }
 
 function checkModels(models: readonly string[] | null | undefined): void {
-  for (const model of models ?? []) text('key', 'model', model)
+  for (const model of models ?? []) checkText('key', 'model', model)
   if (models?.length === 0)
     throw invalid('key: the list of models is empty, so it allows nothing; leave it out to allow every model.')
 }
@@ -313,7 +313,7 @@ export function checkExpiry(expiresAt: number | null | undefined, nowMs: number)
 }
 
 function checkCap(spendingCap: NanoUsd | null | undefined): void {
-  if (spendingCap != null) money('key', 'spendingCap', spendingCap)
+  if (spendingCap != null) checkMoney('key', 'spendingCap', spendingCap)
 }
 
 export function checkGrace(graceMs: number): void {

@@ -3,7 +3,7 @@ import type { Clock, NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { StoreError } from '../error.ts'
 import { noAccount, notFound } from '../mistakes.ts'
-import type { Makers } from './creators.ts'
+import type { Creators } from './creators.ts'
 import type { Link, NewLink } from './people.ts'
 
 export const LINK_PREFIX = 'lnk_'
@@ -44,7 +44,7 @@ const COLUMNS = 'id, kind, role, account, plan, credit, email, person, created_a
 /** How long an expired link is kept: an operation with an unknown result may still ask about it. */
 const KEPT_MS = 3_600_000
 
-export function createLinkOperations(database: Database, clock: Clock, makers: Makers): LinkOperations & LinkUser {
+export function createLinkOperations(database: Database, clock: Clock, creators: Creators): LinkOperations & LinkUser {
   const findId = database.prepare('SELECT ended_at FROM link WHERE id = ?')
   const findDigest = database.prepareMoney(`SELECT ${COLUMNS}, ended_at, used_by FROM link WHERE digest = ?`)
   const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')
@@ -68,7 +68,7 @@ export function createLinkOperations(database: Database, clock: Clock, makers: M
   return {
     createLink({ id, digest, kind, role, accountId, plan, credit, email, personId, expiresAt, createdBy }) {
       if (findId.get(id) !== undefined) return
-      makers.check(createdBy)
+      creators.check(createdBy)
       const now = clock.now()
       sweep.run(now - KEPT_MS)
       if (accountId !== null && isAccount.get(accountId) === undefined) throw noAccount(accountId)

@@ -2,7 +2,7 @@
 import type { Clock } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { notFound } from '../mistakes.ts'
-import type { Makers } from './creators.ts'
+import type { Creators } from './creators.ts'
 import type { LinkUser } from './links.ts'
 import type { OperatorToken } from './people.ts'
 
@@ -28,7 +28,7 @@ export interface TokenUser {
 
 /** Operations that those on tokens use in their transaction. */
 export interface TokenParts {
-  readonly makers: Makers
+  readonly creators: Creators
   readonly links: LinkUser
 }
 
@@ -46,7 +46,7 @@ const COLUMNS = 'id, name, last4, created_at, expires_at, created_by'
 export function createOperatorTokenOperations(
   database: Database,
   clock: Clock,
-  { makers, links }: TokenParts,
+  { creators, links }: TokenParts,
 ): OperatorTokenOperations & TokenUser {
   const find = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE id = ?`)
   const put = database.prepare(`
@@ -63,7 +63,7 @@ export function createOperatorTokenOperations(
     createOperatorToken({ id, digest, name, last4, expiresAt, createdBy }) {
       const known = find.get(id)
       if (known !== undefined) return toToken(known)
-      makers.check(createdBy)
+      creators.check(createdBy)
       put.run(id, digest, name, last4, clock.now(), expiresAt, createdBy)
       return toToken(find.get(id)!)
     },

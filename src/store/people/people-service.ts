@@ -4,7 +4,7 @@ import type { Clock } from '#contract'
 import type { Database } from '../engine/database.ts'
 import type { Ids } from '../ids.ts'
 import { invalid } from '../mistakes.ts'
-import { money, text } from '../money/preconditions.ts'
+import { checkMoney, checkText } from '../money/preconditions.ts'
 import type { Promised } from '../promised.ts'
 import type { StoreReads } from '../store.ts'
 import type { Writer } from '../writer.ts'
@@ -30,7 +30,7 @@ import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, l
 export interface PeopleParts {
   readonly reads: Promised<StoreReads>
   readonly writer: Writer
-  /** Keys the digests of secrets. */
+  /** The key under which the digests of secrets are made. */
   readonly hmacKey: KeyObject
   readonly ids: Ids
   readonly clock: Clock
@@ -168,8 +168,8 @@ type TokenService = Pick<People, 'createToken' | 'revokeToken'>
 function createTokenService({ writer, hmacKey, ids, clock }: PeopleParts): TokenService {
   return {
     async createToken({ name, expiresAt, createdBy }) {
-      text('token', 'name', name)
-      text('token', 'createdBy', createdBy)
+      checkText('token', 'name', name)
+      checkText('token', 'createdBy', createdBy)
       if (expiresAt !== null) checkFuture('token', expiresAt, clock.now())
       const secret = createOperatorToken()
       const token = { id: ids.next(TOKEN_PREFIX), digest: digest(hmacKey, secret), last4: last4(secret) }
@@ -204,16 +204,16 @@ function checkRole(role: Role): void {
 
 function checkMembership(membership: Membership): void {
   if ('accountId' in membership) return
-  text('account', 'name', membership.name)
-  text('account', 'plan', membership.plan)
-  money('account', 'credit', membership.credit)
+  checkText('account', 'name', membership.name)
+  checkText('account', 'plan', membership.plan)
+  checkMoney('account', 'credit', membership.credit)
 }
 
 function checkLink(link: NewLink, nowMs: number): void {
   checkRole(link.role)
-  text('link', 'createdBy', link.createdBy)
-  money('link', 'credit', link.credit)
-  if (link.plan !== null) text('link', 'plan', link.plan)
+  checkText('link', 'createdBy', link.createdBy)
+  checkMoney('link', 'credit', link.credit)
+  if (link.plan !== null) checkText('link', 'plan', link.plan)
   if (link.email !== null) checkEmail('link', link.email)
   checkFuture('link', link.expiresAt, nowMs)
   if ((link.kind === 'reset') !== (link.personId !== null)) {

@@ -130,8 +130,8 @@ export interface PeopleReads {
 /**
  * Mistakes of a caller are `StoreError`s, with a `code` where the account API needs one.
  *
- * The maker (`createdBy`, `by`) of something that only operators may do is checked in the same transaction. `forbidden`: the person
- * does not exist or is not an operator, or the token was revoked or has expired. A maker without an id in the store (`cli:USER`) passes.
+ * The creator (`createdBy`, `by`) of something that only operators may do is checked in the same transaction. `forbidden`: the person
+ * does not exist or is not an operator, or the token was revoked or has expired. A creator without an id in the store (`cli:USER`) passes.
  */
 export interface People extends Promised<PeopleReads> {
   /**

@@ -7,7 +7,7 @@ import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, noAccount, notFound } from '../mistakes.ts'
 import type { LedgerOperations } from '../money/ledger.ts'
 import type { AccountOperations } from './accounts.ts'
-import type { Makers } from './creators.ts'
+import type { Creators } from './creators.ts'
 import { foldEmail, formerEmail } from './email.ts'
 import type { LinkUser } from './links.ts'
 import type { TokenUser } from './operator-tokens.ts'
@@ -50,7 +50,7 @@ export interface PersonParts {
   readonly sessions: SessionOperations
   readonly links: LinkUser
   readonly tokens: TokenUser
-  readonly makers: Makers
+  readonly creators: Creators
 }
 
 export interface PersonReader {
@@ -67,7 +67,7 @@ const DEFAULT_PLAN = 'default'
 const MAX_NAME_LENGTH = 190
 
 export function createPersonOperations(database: Database, clock: Clock, parts: PersonParts): PersonOperations {
-  const { sessions, links, tokens, makers } = parts
+  const { sessions, links, tokens, creators } = parts
   const findById = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
   const insert = createInsert(database, clock, parts)
   const passwordOf = database.prepare('SELECT password FROM person WHERE id = ?')
@@ -143,7 +143,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     setRole({ id, role, by }) {
       const person = get(id)
       // A repeat finds it done, even if the maker changed their own role.
-      if (by !== null && person.role !== role) makers.check(by)
+      if (by !== null && person.role !== role) creators.check(by)
       if (role !== 'operator' && isLastOperator(person)) throw lastOperator(person)
       if (role !== 'operator') endPowers(id)
       setRole.run(role, id)
@@ -153,7 +153,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
       const person = find(id)
       // A repeat finds it done. The caller has checked that the person existed.
       if (person === undefined) return
-      if (by !== null) makers.check(by)
+      if (by !== null) creators.check(by)
       if (isLastOperator(person)) throw lastOperator(person)
       sessions.endSessions({ person: id, except: null })
       endPowers(id)

@@ -1,7 +1,6 @@
 /**
  * Limits on how often a person may try to sign in or register: a sliding window for each subject, or growing delays. Pure rules: the
- * state of a
- * subject is data in memory (api/attempts.ts) and, where replicas share a database, there too.
+ * state of a subject is data in memory (api/attempts.ts) and, where replicas share a database, there too.
  *
  * Refused tries are not counted, so a person who keeps trying is let in when the time has passed.
  */
@@ -65,7 +64,7 @@ export function takeBack(rule: TryRule, current: TryState | null, counted: Count
   return { at, tries: Math.max(0, tries - 1) }
 }
 
-/** When a state stops to matter; milliseconds since the epoch. */
+/** The time from which a state no longer matters, in milliseconds since the epoch. */
 export function endOf(rule: TryRule, state: TryState): number {
   if ('most' in rule) return ((state as WindowState).at(-1) ?? 0) + rule.windowMs
   const { tries, at } = state as GrowthState

@@ -1,6 +1,7 @@
 /**
  * A mailbox between two threads: one writes records into shared memory, the other reads them in order. It needs no messages of the
- * runtime, so a busy reader is not woken for records that it will find anyway. A sleeping one is woken through `tail`.
+ * runtime, so a busy reader is not woken for records that it will find anyway. A sleeping client waits on `tail`. The
+ * sleeping ledger thread waits on `BELL` (mailbox-port.ts).
  *
  * The memory is a ring of frames, each a length followed by that many bytes. Both ends only grow (modulo 2^32): the reader moves `head`,
  * the writer `tail`, and the bytes in between are unread. Records are written and read in place.
@@ -29,7 +30,7 @@ export interface Mailbox {
   next(): number
   /** The length in bytes of the record at a place. */
   lengthAt(place: number): number
-  /** Returns the space of all records that `next` has returned to the writer. */
+  /** Gives the writer back the space of all records that `next` has returned. */
   release(): void
   /** Whether `next` has returned everything. */
   empty(): boolean

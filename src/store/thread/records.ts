@@ -38,8 +38,7 @@ class RecordForm<Record extends Values> {
 
   /**
    * Maximum number of bytes of a record: a character of a string takes at most three bytes of UTF-8. Null if a record cannot be encoded:
-   * an
-   * amount is too large, or a text is not a string.
+   * an amount is too large, or a text is not a string.
    */
   bytes(record: Record): number | null {
     for (const at of this.#money) {

@@ -77,7 +77,7 @@ class SentOperations {
   }
 }
 
-/** Maximum number of restarts within a minute: a thread that dies of its data would die for ever. */
+/** Maximum number of restarts within a minute. A thread that its data makes crash would crash after every restart. */
 const MAX_STARTS = 5
 const MINUTE_MS = 60_000
 

@@ -145,7 +145,7 @@ onPostgres(() => {
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
       const database = one.connect()
       onTestFinished(() => database.close())
-      const found = () => createRecoveryReads(database).left({ replica: 1, lane: null, takenBy: 2 })
+      const found = () => createRecoveryReads(database).orphanedHolds({ replica: 1, lane: null, takenBy: 2 })
       run(one, 'UPDATE replica SET taken_by = 2 WHERE id = 1')
       expect(found().map(({ exchange }) => exchange)).toEqual(['req_1'])
       for (const takenBy of ['3', 'NULL']) {

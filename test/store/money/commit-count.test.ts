@@ -19,7 +19,7 @@ function violations(path: string) {
 }
 
 /** Moves the log into the database, as after the last connection has closed. */
-function emptyLog(path: string): void {
+function checkpointLog(path: string): void {
   const database = connect(path)
   database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   database.close()
@@ -31,7 +31,7 @@ async function withoutLastCommits(holds: number, writes: 'thread' | 'here' = 'he
   const { path } = first
   await fund(first, 1000n)
   await first.close()
-  emptyLog(path)
+  checkpointLog(path)
   copyFileSync(path, `${path}.before`)
   const second = await testStore({ path, writes })
   const accountId = second.reads.listAccounts()[0]!.id
@@ -41,7 +41,7 @@ async function withoutLastCommits(holds: number, writes: 'thread' | 'here' = 'he
   // As after kill -9: without the last operation.
   const log = readFileSync(`${path}.commits`, 'utf8')
   await second.close()
-  emptyLog(path)
+  checkpointLog(path)
   copyFileSync(`${path}.before`, path)
   writeFileSync(`${path}.commits`, log)
   return path
@@ -75,7 +75,7 @@ test('a start that was killed between its two notes is reported once', async () 
   const path = await withoutLastCommits(2)
   copyFileSync(path, `${path}.lost`)
   await (await testStore({ path })).close()
-  emptyLog(path)
+  checkpointLog(path)
   const noted = readFileSync(`${path}.commits`, 'utf8')
   copyFileSync(`${path}.lost`, path)
   writeFileSync(`${path}.commits`, noted.replace(/^\d{16}/, '0000000000000005'))

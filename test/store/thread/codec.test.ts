@@ -5,11 +5,11 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { StoreError } from '../../../src/store/error.ts'
 import {
   type Field,
-  HOLD_AT,
   HOLD_FIELDS,
+  HOLD_INDEX,
   holdRecord,
-  SETTLE_AT,
   SETTLE_FIELDS,
+  SETTLE_INDEX,
   settleRecord,
 } from '../../../src/store/money/ledger-fields.ts'
 import { StoreUnavailable } from '../../../src/store/store.ts'
@@ -163,7 +163,7 @@ describe('sizes', () => {
       const on = way()
       const long = '\u20ac'.repeat(length)
       const asked = { id: 1, name: 'hold' as const, request: holdRecord(aHold({ accountId: 'acc_1', model: long })) }
-      const ended = { id: 2, name: 'settle' as const, request: settleRecord(aSettle()).with(SETTLE_AT.trail, long) }
+      const ended = { id: 2, name: 'settle' as const, request: settleRecord(aSettle()).with(SETTLE_INDEX.trail, long) }
       const other = { id: 3, name: 'setPlan' as const, request: { id: 'acc_1', plan: long } }
       for (const each of [asked, ended, other]) expect(ask(on, each)).toStrictEqual(each)
       expect(reply(on, other, { plan: long }).result).toStrictEqual({ plan: long })
@@ -210,14 +210,14 @@ describe('values that do not fit a record', () => {
       ['source', null],
       ['trail', undefined],
     ] as const) {
-      const request = settleRecord(aSettle()).with(SETTLE_AT[name], value as never)
+      const request = settleRecord(aSettle()).with(SETTLE_INDEX[name], value as never)
       expect(ask(way(), { id: 1, name: 'settle', request })).toMatchObject({ request })
     }
   })
 
   test('a value that cannot be cloned fails its caller, and nothing is put', () => {
     const on = way()
-    const request = holdRecord(aHold({ accountId: 'acc_1' })).with(HOLD_AT.model, (() => {}) as never)
+    const request = holdRecord(aHold({ accountId: 'acc_1' })).with(HOLD_INDEX.model, (() => {}) as never)
     expect(() => writeRequest(on.to, { id: 1, name: 'hold', request }, 7)).toThrow(/could not be cloned/)
     on.to.ring.publish()
     expect(on.from.ring.next()).toBe(NONE)

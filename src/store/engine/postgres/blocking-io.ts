@@ -57,7 +57,7 @@ export interface WireError {
   readonly lost: boolean
   /** It timed out: a retry would take as long. */
   readonly late: boolean
-  /** The connection was lost before anything was sent; left out: perhaps not. */
+  /** True: the connection was lost before anything was sent. Left out: something may have been sent. */
   readonly unsent?: boolean
 }
 
@@ -104,7 +104,10 @@ export class PostgresError extends Error {
     return this.lost || this.code === null || !/^(?:2[0-4]|2[6-9]|42(?!501)|P0|0A|0[12])/.test(this.code)
   }
 
-  /** Whether the server certainly undid the transaction. One that ends, or has lost its disk, may have committed before. */
+  /**
+   * Whether the server certainly undid the transaction. A server that is shutting down or lost its disk may have committed before the
+   * error.
+   */
   get isUndone(): boolean {
     return this.open && this.code !== null && !/^(?:08|57|58|XX)/.test(this.code)
   }

@@ -40,7 +40,7 @@ async function perform(call: Call): Promise<Answer> {
   return DONE
 }
 
-/** Closes it in order. A server that does not answer is abandoned. */
+/** Closes the connection gracefully. If the server does not answer in time, the socket is destroyed. */
 async function end(client: Client): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>(resolve => {

@@ -6,11 +6,11 @@ import { type Checkpoint, type Clock, type HoldResult, type NanoUsd, rateOf, typ
 import { boundedMap } from '../../../common/bounded.ts'
 import { RefusedOperation } from '../../error.ts'
 import { invalid } from '../../mistakes.ts'
-import { beyondItsHold, isEnded, otherHold, withoutAccount } from '../../money/ledger.ts'
+import { refuseBeyondHold, refuseEnded, refuseMissingAccount, refuseOtherHold } from '../../money/ledger.ts'
 import {
   type Field,
-  HOLD_AT,
   HOLD_FIELDS,
+  HOLD_INDEX,
   type HoldRecord,
   priceOf,
   SETTLE_FIELDS,
@@ -55,7 +55,7 @@ const CHANGES_KEYS: ReadonlySet<string> = new Set([
   'setPlan',
   'setBudget',
 ])
-/** These write only rows of their own replica. */
+/** These operations need no `WRITE_LOCK`: they touch only rows of replicas, views and probes. */
 export const OF_REPLICA = ['renewLease', 'takeOver', 'forgetReplica', 'publishView', 'probe', 'detach', 'last'] as const
 const IS_OF_REPLICA: ReadonlySet<string> = new Set(OF_REPLICA)
 
@@ -116,7 +116,8 @@ export class LedgerBatches {
       const added = linesOf(operations[at]!)
       if (added instanceof RefusedOperation) results[at] = added
       else for (const line of added) places[lines.push(line) - 1] = at
-      // Before COMMIT, which writes where recovery starts. Whether a settle has ended its hold is known only after it.
+      // Holds are recorded before COMMIT, because the commit writes `open_from`. Settles are recorded after COMMIT, because only then is
+      // it known whether they ended their holds.
       if (operations[at]!.name === 'hold') this.#open.opened((operations[at]!.request as HoldRecord)[0])
     }
     const { write } = this.#statements
@@ -138,10 +139,10 @@ export class LedgerBatches {
       this.#open.opened(hold[0])
       return { held: true, available: available! }
     }
-    if (answer === 'other_open') return otherHold(hold, row.account!, row.amount!)
+    if (answer === 'other_open') return refuseOtherHold(hold, row.account!, row.amount!)
     this.#open.closed(hold[0])
-    if (answer === 'other') return otherHold(hold, row.account!, row.amount!)
-    if (answer === 'ended') return isEnded(hold)
+    if (answer === 'other') return refuseOtherHold(hold, row.account!, row.amount!)
+    if (answer === 'ended') return refuseEnded(hold)
     if (answer === 'frozen' || answer === 'unknown_account') return { held: false, reason: answer }
     const money = { available: available!, onHold: onHold! }
     if (answer === 'budget')
@@ -150,8 +151,8 @@ export class LedgerBatches {
   }
 
   #settledOf(settle: SettleRecord, { answer, account, amount }: Answer): unknown {
-    if (answer === 'beyond') return beyondItsHold(settle, amount!)
-    if (answer === 'no_account') return withoutAccount(settle, account!)
+    if (answer === 'beyond') return refuseBeyondHold(settle, amount!)
+    if (answer === 'no_account') return refuseMissingAccount(settle, account!)
     this.#open.closed(settle[0])
     return answer
   }
@@ -171,7 +172,8 @@ function prepare(database: Database) {
 }
 
 function linesOf({ name, request }: NamedOperation): readonly string[] | RefusedOperation {
-  if (name === 'hold') return lineOf(HOLD_LINE, request as HoldRecord, ratesOf((request as HoldRecord)[HOLD_AT.price]))
+  if (name === 'hold')
+    return lineOf(HOLD_LINE, request as HoldRecord, ratesOf((request as HoldRecord)[HOLD_INDEX.price]))
   if (name === 'settle') return lineOf(SETTLE_LINE, request as SettleRecord)
   return (request as readonly Checkpoint[]).map(({ exchange, amount, usage }) => {
     const tokens = { prompt_tokens: usage.input ?? 0, completion_tokens: usage.output ?? 0 }

@@ -189,8 +189,8 @@ class Connection {
 
   /**
    * Whether a statement may be sent again. A connection that was cut while it was idle fails at its next statement. Repeated reads change
-   * nothing, and statements that were not sent were not run. A connection without a replica (a migration) may hold a lock of its session,
-   * which is lost.
+   * nothing, and statements that were not sent were not run. A connection whose option `replica` was left out (a migration) is excluded:
+   * its session lock may have been lost with the connection.
    */
   #maySendAgain(error: unknown): boolean {
     if (!(error instanceof PostgresError) || error.open || error.late) return false
@@ -207,7 +207,7 @@ class Connection {
     return before
   }
 
-  /** Reads a million rows, a thousand at a time. */
+  /** Reads all rows of a query through a cursor, a thousand at a time. */
   *fetch(text: string, wide: boolean): Generator<Row> {
     const isInside = this.inTransaction()
     if (!isInside) this.begin('BEGIN')

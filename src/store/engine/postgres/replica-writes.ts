@@ -1,7 +1,6 @@
 /**
  * Replicas: several processes write to one database, each with a lease. A process takes over the holds of a replica whose lease has
- * ended.
- * The replica writes nothing until that is done (`fence` in the schema).
+ * ended. The replica writes nothing until that is done (`fence` in the schema).
  */
 
 import type { OpenHolds } from '../../money/open-holds.ts'
@@ -14,7 +13,7 @@ const LEASE = "clock_timestamp() + interval '60 s'"
 export const HAS_RECENT_LEASE = "lease_until > clock_timestamp() + interval '45 s'"
 /** The lease of a replica that has shut down: the others need not wait. */
 const LEFT = "'-infinity'"
-/** Sorts after all ids: recovery finds no hold before the first one moves it. */
+/** Sorts after all ids, so recovery finds no hold until the replica's first hold lowers `open_from`. */
 const NOTHING_OPEN = '~'
 const FENCED = 'TG001'
 
