@@ -181,7 +181,7 @@ export class Gateway {
     return this.#turnOf(exchange)?.then(() => this.#read(exchange)) ?? this.#read(exchange)
   }
 
-  /** While others have work, an owner with much work waits for its turn; with too much, it is refused. Null: its turn is now. */
+  /** While others have work, a busy owner waits for its turn, and the busiest are refused. Null: its turn is now. */
   #turnOf(exchange: LiveExchange): Promise<void> | null {
     if (this.#work === null) return null
     const { slices } = this.#work

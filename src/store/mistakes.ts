@@ -24,7 +24,10 @@ export function noAccount(name: string): StoreError {
   return notFound(`The account ${name} does not exist.`)
 }
 
-/** The read covers more than is read at once, because reads block the event loop. Callers word the message for their own clients. */
+/**
+ * The read would exceed the limit for a single read. The limit exists because reads block the event loop. Callers word the message for
+ * their own clients.
+ */
 export class ReadLimitError extends StoreError {
   constructor(message: string) {
     super(message, { code: 'invalid' })

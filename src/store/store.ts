@@ -220,7 +220,7 @@ export interface StoreReads {
   keyNames(ids: readonly string[]): ReadonlyMap<string, string>
   findKey(id: string): KeySummary | undefined
   findReceipt(exchange: string): Receipt | undefined
-  /** Those of the named periods of an account's budgets in which a hold began. */
+  /** Returns the use of each requested budget period, leaving out periods in which no hold began. */
   findBudgetUses(account: string, periods: readonly Pick<BudgetUse, 'budget' | 'start'>[]): readonly BudgetUse[]
   /** Periods of an account's budgets that contain `nowMs`, those that end first at the beginning. A page may be shorter than its limit. */
   listBudgetUses(account: string, nowMs: number, page: PageQuery): Page<BudgetUse>
@@ -278,7 +278,7 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   problem(): string | null
   /**
    * Checks that the folder still has the three files that the gateway opened. Returns the problem, for people; then nothing is written
-   * any more. Null without a problem, and for a store in memory. A part of `problem`.
+   * any more. Null without a problem, and for a store in memory. `problem()` reports this result too.
    */
   lostFiles(): string | null
   /** Acknowledged commits that were missing when this store was opened. */

@@ -162,7 +162,8 @@ export abstract class Pump implements Sink {
   #stop(ending: PumpEnding): void {
     if (this.#isOver) return
     const { meter } = this.parts
-    // A failed attempt, or an answer that ended by itself, costs a client that disconnected no more than one that stayed.
+    // Only a disconnect that aborts a running, billable answer is charged by estimate; a failed or finished answer costs the same
+    // without one.
     if (meter.left && !meter.finished && this.source?.isBillable) meter.abandoned = true
     this.finish(ending)
     this.source?.abort()

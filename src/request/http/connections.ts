@@ -37,7 +37,7 @@ const CHUNKED_BODY_BYTES = 4 * 1024 * 1024
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 /** Reading pauses at this many requests behind an exchange. Below it, a disconnect is noticed at once. */
 const PAUSED_FROM = 16
-/** One more request ends the connection. Node has made some 5 KiB of objects of each, for many connections in one turn. */
+/** A request beyond this limit ends the connection: Node spends about 5 KiB per request, for many connections in one event-loop turn. */
 const MAX_WAITING = 512
 
 export interface ConnectionsOptions {

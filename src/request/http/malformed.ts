@@ -20,8 +20,8 @@ interface PendingResponse {
 /**
  * Answers a server's `clientError`.
  *
- * @param of `requestId`: for the header x-request-id, without a request. `isInProgress`: whether a request is in progress; if
- * left out, a due answer decides.
+ * @param of `requestId`: sent as x-request-id if no request exists. `isInProgress`: if left out, it is true if the socket has a
+ * pending response.
  */
 export function answerMalformed(
   error: NodeJS.ErrnoException,

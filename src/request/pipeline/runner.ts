@@ -27,7 +27,7 @@ export function runPlan(exchange: Exchange, options: RunOptions): Promise<void> 
 class Run implements ExchangeListener, GraceEntry, StretchRun, Outer {
   readonly exchange: Exchange
   readonly options: RunOptions
-  /** The steps that have not returned, outermost first; of deciding steps, the one that waits. */
+  /** The open steps, outermost first. A stretch of deciding steps is listed only while one of its steps waits. */
   readonly #open: (StepCall | Stretch)[] = []
   readonly #grace: GraceClock
   graceNode: GraceEntry['graceNode'] = null

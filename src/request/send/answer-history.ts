@@ -71,7 +71,7 @@ export class AnswerHistory implements KeptAnswers {
     return item
   }
 
-  /** An item was counted once, when its half was read. */
+  /** Reading the half already counted each item once, so only repeated references are counted here. */
   #name(item: KeptItem): void {
     if (this.#named.has(item)) this.#take(Buffer.byteLength(JSON.stringify(item)))
     else this.#named.add(item)

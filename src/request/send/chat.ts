@@ -76,7 +76,7 @@ class ChatSender implements ChatAttemptOwner {
     const { healthTracker } = this.#exchange.generation
     for (;;) {
       const [target] = healthTracker.arrange(this.#left)
-      // A target that is only full may support what the others do not.
+      // A full target is still left and may support the request, so refuse with `overloaded`, not with another target's refusal.
       if (!target && !this.#last)
         throw this.#left.length === 0 && this.#unfit ? this.#unfit : refuse('overloaded', ALL_FULL)
       if (!target) {

@@ -48,7 +48,7 @@ function completionOf({ id, startedAt }: LiveExchange, model: string, tokens: nu
 
 /**
  * The count of the first target that counts and supports the request; null: no target counts, or the exchange was stopped. Throws the
- * last target's refusal if none supports it: it would get no answer either.
+ * last target's refusal if no target supports the request, because the real request would be refused too.
  */
 async function askTargets(exchange: LiveExchange, targets: readonly Target[]): Promise<number | null> {
   let isSupported = false

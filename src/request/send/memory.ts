@@ -5,7 +5,7 @@ import { freeShare, type Room, type ShareLimits, Shares } from '../http/shares.t
 /** The assumed size of a whole answer before it arrives. */
 const MIN_ANSWER_BYTES = 16 * 1024
 const BYTES_A_TOKEN = 8
-/** Most answers are far below their cap: 512 at once fit into an account's half of 256 MiB. */
+/** Limits the guess, because most answers stay far below their token cap; 512 such guesses fill half of 256 MiB, one account's share. */
 const MAX_GUESSED_BYTES = 256 * 1024
 
 /** The fields of an exchange that memory accounting uses. */

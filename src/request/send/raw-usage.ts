@@ -30,7 +30,7 @@ export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, s
   const paysAnswer = paysFor(price, 'output')
   const paysTokens = paysAnswer || paysFor(price, 'input')
   const withoutTokens = paysTokens && reported?.input === undefined
-  // A unit without a price has no cap, so its count would mark the receipt as clamped.
+  // Drop unpriced units: their maximum in the hold is zero, so any count would mark the receipt as clamped.
   const paid: { [unit in Unit]?: number } = Object.fromEntries(
     Object.entries(others).filter(([name]) => isPaid(price, name)),
   )
@@ -67,7 +67,7 @@ function estimateOf(unit: (typeof ESTIMATED)[number], request: Buffer): { count:
   return { count: texts.reduce((sum, text) => sum + [...text].length, 0), isExact: true }
 }
 
-/** A free part counts if its whole has a price: it is charged as the whole. */
+/** A unit without its own price is kept if a unit that contains it has one: it is charged at that price. */
 function isPaid(price: Price, name: string): boolean {
   if (!Object.hasOwn(UNITS, name)) return name === 'tier'
   return paysFor(price, name as Unit, ...UNITS[name as Unit].wholes)

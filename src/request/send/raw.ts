@@ -198,7 +198,7 @@ function isRequests({ code }: UpstreamFailure, status: number): boolean {
   return status >= 400 && status < 500 && code !== 'upstream_timeout' && !CREDENTIAL_FAILURES.has(code)
 }
 
-/** The header is not sent upstream, so the provider would misread the body; and its tokens could not be estimated. */
+/** Content-Encoding is not forwarded, so the provider would misread a compressed body, and the gateway could not estimate its tokens. */
 function refuseEncodedBody(encoding: string): void {
   if (encoding === '' || encoding.toLowerCase() === 'identity') return
   throw refuse('unsupported_media_type', { message: 'The body must not be compressed (Content-Encoding).' })

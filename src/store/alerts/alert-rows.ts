@@ -129,5 +129,5 @@ export function toAlert(row: Row): Alert {
  * far.
  */
 export const LATE_MS = 15 * 60_000
-/** The longest time between two updates of a receiver's `upto`: until then, the deliveries of its alerts exist. */
+/** Longest time between updates of a receiver's `upto`. All its alerts dated up to `upto` already have delivery rows. */
 export const UPTO_EVERY_MS = 5 * 60_000

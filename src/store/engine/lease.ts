@@ -3,7 +3,7 @@
 /** Milliseconds since the epoch, by this machine's clock. */
 export type LeaseWord = BigInt64Array<SharedArrayBuffer>
 
-/** A lease lasts 60 s by the database's clock, from a moment after the renewal was sent. The rest is a safety margin. */
+/** The database's lease of 60 s starts after we send the renewal. We trust 55 s of it, leaving a margin of 5 s. */
 const CERTAIN_MS = 55_000
 
 export const createLeaseWord = (): LeaseWord => new BigInt64Array(new SharedArrayBuffer(8))

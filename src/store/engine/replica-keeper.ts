@@ -38,7 +38,7 @@ export interface SettlementReport {
 
 /** A sixth of a lease, so that some renewals may fail. */
 const ROUND_MS = 10_000
-/** After a failed renewal: a living process must renew before others take it over. */
+/** Pause after a failed renewal: shorter than `ROUND_MS`, so that a living process renews before others take it over. */
 const RETRY_MS = 1000
 const ROUNDS_TO_TAKE_OVER = 2
 /** The server notices the end of a process's connection a moment later. */
@@ -115,7 +115,7 @@ export class ReplicaKeeper {
   async #round(): Promise<number> {
     const { writer, clock, log } = this.#parts
     try {
-      // The time before it was sent: the database's own is later.
+      // Taken before sending the renewal, so that we never assume a longer lease than the database grants.
       const atMs = clock.now()
       const inTime = await writer.op('renewLease', atMs)
       this.#renewedAtMs = atMs

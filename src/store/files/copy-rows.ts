@@ -41,7 +41,7 @@ const ADDED: Readonly<Record<string, readonly string[]>> = {
   key: ['budgets'],
 }
 const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'], correction: ['replica'] }
-/** Only these rows: the others depend on the database. */
+/** Copy only these rows of the table; its other rows describe one particular database. */
 const ONLY: Readonly<Record<string, string>> = { meta: "WHERE name = 'secret_check'" }
 const ROWS_AT_ONCE = 500
 const PROGRESS_EVERY = 1000
@@ -102,7 +102,7 @@ function copyTable(source: Database, target: Database, { name, columns }: Table,
     target.prepare(`INSERT INTO ${quoted(name)} (${listed}) VALUES ${new Array(rows).fill(row).join(', ')}`)
   const most = target.dialect.engine === 'postgres' ? ROWS_AT_ONCE : 1
   const many = insert(most)
-  // Deletes rows that triggers added: the source has them too.
+  // Deletes rows that triggers created in the target; they would collide with the same rows copied from the source.
   target.exec(`DELETE FROM ${target.dialect.only(quoted(name))}`)
   let waiting: Value[] = []
   for (const found of source.prepareMoney(`SELECT ${listed} FROM ${rowsOf(source, name)}`).iterate()) {

@@ -22,7 +22,7 @@ export function createBudgetUseFinder(database: Database): StoreReads['findBudge
 }
 
 export function createBudgetUseReader(database: Database): StoreReads['listBudgetUses'] {
-  // Each hour adds ended periods to an account. With a CAST or another order SQLite reads all of them.
+  // An account gathers ended periods over time. Adding a CAST or changing the order defeats the index, so SQLite would scan them all.
   const list = database.prepareMoney(`
     SELECT ${COLUMNS} FROM budget_period
     WHERE account = ?1 AND ${END} >= ?2 AND (${END}, budget, period_start) > (?2, ?3, ?4)

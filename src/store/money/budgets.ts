@@ -187,7 +187,7 @@ function createMarker(statements: ReturnType<typeof prepare>, uses: GroupRows<Us
       const data = { budget: name, start, end, amount: String(amount), spent: String(use.spent), mark: each }
       statements.putAlert.run(id, nowMs, account, JSON.stringify(data))
     }
-    // The row's marks belong to its own limit; a refused hold may have another one.
+    // `marked` applies to the limit stored in the row. A refused hold may carry a different limit; then leave `marked` unchanged.
     if (use.amount !== amount) return
     use.marked = upto
     uses.change(nameOf(account, budget), use)

@@ -239,7 +239,8 @@ function prepare(database: Database) {
     findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),
     putCredit: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
-    // The condition replaces a lock: in PostgreSQL other replicas may add holds at the same time. It keeps the held amount covered.
+    // In PostgreSQL, replicas may add holds concurrently. Instead of a lock, this condition ensures that the balance still covers the
+    // held amount.
     grant: database.prepare('UPDATE balance SET posted = posted + ?1 WHERE account = ?2 AND posted - held + ?1 >= 0'),
     findBalance: database.prepareMoney('SELECT posted, held FROM balance WHERE account = ?'),
   }

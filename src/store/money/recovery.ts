@@ -32,7 +32,10 @@ export interface DeadOwner {
   readonly replica: number | null
   /** The number of the thread that died; null: the whole process did. */
   readonly lane: number | null
-  /** The replica that took it over. When that has changed, the number may have new holds of a living process. */
+  /**
+   * The replica that took it over. If this has changed, the replica's number may belong to a living process again, with new holds that
+   * must not be settled.
+   */
   readonly takenBy?: number
 }
 

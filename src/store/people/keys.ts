@@ -139,7 +139,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       }
       checkRest(id, now)
       statements.revokeOldest.run(now, id)
-      // If the key lives longer from now on, only its new secret does.
+      // Extending the key extends only its new secret; the previous secret ends by the old expiry at the latest.
       statements.expireCurrent.run(Math.min(now + graceMs, key.expiresAt ?? Number.MAX_SAFE_INTEGER), id)
       statements.putSecret.run(digest, id, last4, now)
       if (expiresAt !== undefined) statements.expire.run(expiresAt, id)

@@ -20,7 +20,10 @@ export interface Mailbox {
   readonly view: DataView
   /** Maximum number of bytes of a record. */
   readonly largest: number
-  /** The place for a record of at most `most` bytes; `NONE` if the mailbox is full. If everything is read, `largest` bytes fit. */
+  /**
+   * The place for a record of at most `most` bytes; `NONE` if the mailbox is full. Once the reader has released everything, a record of
+   * up to `largest` bytes always fits.
+   */
   reserve(most: number): number
   /** Completes the record at the last reserved place, with its length in bytes. */
   put(length: number): void

@@ -156,7 +156,7 @@ class ThreadWriter implements Writer {
     }
     // A disk that refuses this has refused more important writes; an older open_from is still correct.
     await this.#enqueue('last', this.#clock.now()).catch(() => {})
-    // A thread that died of this has a successor, which is still starting.
+    // If that last operation killed the thread, wait for its replacement, which is still starting.
     await this.#idle()
     const running = this.#phase === 'ready'
     this.#phase = 'closed'

@@ -13,7 +13,10 @@ import { placeOf } from './postgres-address.ts'
 import { openPostgres } from './postgres-database.ts'
 
 const FOLDER = join(import.meta.dirname, 'migrations')
-/** Keys of advisory locks. The letters TOLLGATE: operations for which `LedgerBatches` takes a lock. That number plus one: migrations. */
+/**
+ * Keys of advisory locks. `WRITE_LOCK` spells TOLLGATE in ASCII; `LedgerBatches` takes it for operations that must not run in parallel.
+ * Migrations use the next number.
+ */
 export const WRITE_LOCK = 0x544f_4c4c_4741_5445n
 const MIGRATION_LOCK = WRITE_LOCK + 1n
 const LOCK_NOT_AVAILABLE = '55P03'
