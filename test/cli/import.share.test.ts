@@ -589,6 +589,7 @@ test('clouds: addresses, credentials and regions', async () => {
 
 test('each lost setting is listed with its line, the reason and an alternative', async () => {
   const { err, report } = await importFixture('teams')
+  expect(report).toMatch(/^# Imported from \S*teams\.yaml\n/)
   for (const text of [err, report]) {
     expect(text).toContain(
       'teams.yaml:51 router_settings.fallbacks[0].chat[1] (missing): a fallback has no model; add it as a later target',

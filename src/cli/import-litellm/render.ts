@@ -76,7 +76,7 @@ ${commands.map(command => `${command}\n`).join('')}\`\`\`
     const lines = remarks.filter(remark => remark.kind === kind).map(remark => `- ${remarkText(remark, source)}\n`)
     return lines.length === 0 ? [] : [`## ${TITLES[kind]}\n\n${lines.join('')}`]
   })
-  return `# ImportResult from ${source}\n\n${[...lists, ...needed, keys].join('\n')}`
+  return `# Imported from ${source}\n\n${[...lists, ...needed, keys].join('\n')}`
 }
 
 /** `config.yaml:12 model_list[0].litellm_params.tags: why; what instead`. */
