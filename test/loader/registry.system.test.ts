@@ -251,7 +251,8 @@ describe('local imports of a plugin', () => {
   const HEAD = "import { definePlugin } from 'tollgate/plugin'\n"
   const BODY =
     "export default definePlugin({ name: 'mine', settings: { type: 'object', additionalProperties: false, properties: {} }, create: () => async () => {} })\n"
-  const RESTART = /policies\/standard\.yaml:\d+:\d+: .*\/far\.ts has changed since .*; restart the gateway/
+  const RESTART =
+    /policies\/standard\.yaml:\d+:\d+: .*\/far\.ts has changed since .*; restart the gateway to use the new text$/
 
   const COMMON =
     "const { definePlugin } = require('tollgate/plugin')\nmodule.exports = definePlugin({ name: 'mine', settings: { type: 'object', additionalProperties: false, properties: {} }, create: () => async () => {} })\n"
@@ -367,7 +368,9 @@ describe('local imports of a plugin', () => {
   test('a CommonJS plugin is kept itself', async () => {
     const [before, after] = await twice('mine.cjs', COMMON, FAR, ['plugins/mine.cjs', `${COMMON}// changed\n`])
     expect(before!.problems).toBe(undefined)
-    expect(after!.problems).toEqual([expect.stringMatching(/mine\.cjs has changed .*; restart the gateway/)])
+    expect(after!.problems).toEqual([
+      expect.stringMatching(/mine\.cjs has changed .*; restart the gateway to use the new text$/),
+    ])
   })
 })
 

@@ -236,17 +236,17 @@ function look({ testGateway, account, http }: Stage, answer: BenchAnswer, callsB
   }
 }
 
-function answerOf({ wait, ...script }: UpstreamShape): ScriptedAnswer {
-  return { ...script, ...(wait === undefined ? {} : { waitMs: wait }) }
+function answerOf({ wait, ...answer }: UpstreamShape): ScriptedAnswer {
+  return { ...answer, ...(wait === undefined ? {} : { waitMs: wait }) }
 }
 
-async function requestOf(stage: Stage, script: RequestShape): Promise<BenchRequest> {
+async function requestOf(stage: Stage, shape: RequestShape): Promise<BenchRequest> {
   const { tests } = stage
-  const target = routeFor(tests.configuration, tests.policy, script)
-  const path = script.path ?? target.path
-  const method = script.method ?? target.methods[0] ?? 'POST'
-  const { headers, address, leaves_after: leaveAfter } = script
-  const body = bodyOf(tests, script, method, asksModel(target.kind) ? target.kind : null)
+  const target = routeFor(tests.configuration, tests.policy, shape)
+  const path = shape.path ?? target.path
+  const method = shape.method ?? target.methods[0] ?? 'POST'
+  const { headers, address, leaves_after: leaveAfter } = shape
+  const body = bodyOf(tests, shape, method, asksModel(target.kind) ? target.kind : null)
   return {
     method,
     path,
@@ -254,12 +254,12 @@ async function requestOf(stage: Stage, script: RequestShape): Promise<BenchReque
     ...(body === undefined ? {} : { body }),
     ...(address === undefined ? {} : { address }),
     ...(leaveAfter === undefined ? {} : { leaveAfter }),
-    key: await tokenOf(stage, script),
+    key: await tokenOf(stage, shape),
   }
 }
 
-function bodyOf({ configuration }: PolicyTests, script: RequestShape, method: string, kind: string | null): unknown {
-  const { body, model, content = 'Hello', stream } = script
+function bodyOf({ configuration }: PolicyTests, shape: RequestShape, method: string, kind: string | null): unknown {
+  const { body, model, content = 'Hello', stream } = shape
   if (typeof body === 'string') return body
   if (kind === null || method === 'GET' || body === null) return body ?? undefined
   const asked = kind === 'responses' ? { input: content } : { messages: [{ role: 'user', content }] }
@@ -272,14 +272,14 @@ function bodyOf({ configuration }: PolicyTests, script: RequestShape, method: st
   }
 }
 
-async function tokenOf(stage: Stage, script: RequestShape): Promise<string | null> {
+async function tokenOf(stage: Stage, shape: RequestShape): Promise<string | null> {
   const { testGateway, time, account, configuration } = stage
   const { store } = testGateway
-  const which = script.key ?? 'good'
-  const step = tokenStepOf(routeFor(configuration, stage.tests.policy, script))
+  const which = shape.key ?? 'good'
+  const step = tokenStepOf(routeFor(configuration, stage.tests.policy, shape))
   if (step && which !== 'none' && which !== 'revoked') {
     const { name, plan, models } = account
-    const { claims } = script
+    const { claims } = shape
     const more = { ...(models ? { models } : {}), ...(claims ? { claims } : {}) }
     const bearer = { account: name, plan, nowMs: time.clock.now(), ...more }
     return tokenFor(step, which, bearer, configuration.models.values())
