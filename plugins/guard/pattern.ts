@@ -17,7 +17,7 @@ export interface Pattern {
   readonly atoms: readonly RegExp[]
   /** The length of the longest match, in characters. */
   readonly longest: number
-  /** Finds characters of which each match has at least one. Null if they are too frequent to help. */
+  /** Finds characters that every match contains at least once. Null if they are too frequent to help. */
   readonly needed: RegExp | null
 }
 
@@ -195,7 +195,7 @@ interface Needed {
   readonly weight: number
 }
 
-/** Returns the rarest set of characters of which each match has at least one. Null without such a set. */
+/** Returns the rarest set of characters such that every match contains one of them. Null without such a set. */
 function neededBy(node: Node, tests: readonly RegExp[]): Needed | null {
   const weighed = (atoms: ReadonlySet<number>): Needed => ({
     atoms,

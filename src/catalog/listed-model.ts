@@ -123,7 +123,7 @@ export function deprecationOf(date: unknown, successor: string | null = null): D
 /** Whether a rule applies to ordinary requests of any length. */
 export const isOrdinary = ({ above, tier }: PriceRule): boolean => above === undefined && tier === undefined
 
-/** One rule for each unit and condition: some lists have a price under two names, of which the higher counts. */
+/** One rule for each unit and condition: some lists have a price under two names, and the higher one counts. */
 export function merged(rules: readonly PriceRule[]): PriceRule[] {
   const found = new Map<string, PriceRule>()
   for (const rule of rules) {

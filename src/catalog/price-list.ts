@@ -82,7 +82,7 @@ export function namesIn(format: PriceList['format'], vendor: Vendor): readonly s
   return format === 'LiteLLM' ? vendor.litellm : [vendor.modelsDev ?? vendor.name]
 }
 
-/** Duplicate keys, of which `JSON.parse` silently takes the last one. Null if the text is nested too deeply. */
+/** Duplicate keys: `JSON.parse` silently takes the last one. Null if the text is nested too deeply. */
 function repeatedKeys(text: string): ListProblem[] | null {
   const problems: ListProblem[] = []
   const isWhole = eachMember(text, ({ path, key, isRepeated }) => {

@@ -12,7 +12,7 @@ export interface AnswerRoom {
 /** The first bytes of an unfinished event are not counted: every stream has some. */
 export const UNCOUNTED_BYTES = 256 * 1024
 
-/** The reason why so many bytes of an answer cannot be kept; null: they can. */
+/** The reason why an answer of this size cannot be kept; null: it can. */
 export function roomFailure(bytes: number, room: AnswerRoom): UpstreamFailure | null {
   const { largestBytes } = room
   if (bytes > largestBytes) {

@@ -99,7 +99,7 @@ async function expectSound(gateway: Gateway): Promise<void> {
 }
 
 const ADMIN = { admin: '127.0.0.1:0' }
-/** Replicas of which one is killed. */
+/** Replicas, one to be killed. */
 const COUNT = counts(2, 3)
 
 describeWith(WITHOUT_POSTGRES, 'replicas', () => {

@@ -336,7 +336,7 @@ describe('cut', () => {
 })
 
 describe(`SIGTERM with ${STREAMS} streams open`, () => {
-  /** This many streams of which a piece has arrived, and the ledger's counts before them. */
+  /** This many streams that have each sent a piece, and the ledger's counts before them. */
   async function openStreams() {
     const { events } = await ledger()
     provider.script(gated({ tokens: TOKENS }))

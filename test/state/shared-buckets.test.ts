@@ -1,4 +1,4 @@
-/** Buckets in shared memory compared with those of one thread; and many threads at once, one of which dies. */
+/** Buckets in shared memory compared with those of one thread; and many threads at once, with one that dies. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'

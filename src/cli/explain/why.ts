@@ -29,7 +29,7 @@ export function reasonOf({ step, seen, entry }: WhyParts): string {
   return joined(parts)
 }
 
-/** Joins sentences, some of which end with a full stop. */
+/** Joins sentences that end with or without a full stop. */
 function joined(parts: readonly string[]): string {
   return parts
     .map((part, at) => (at === parts.length - 1 ? part : part.endsWith('.') ? `${part} ` : `${part}; `))

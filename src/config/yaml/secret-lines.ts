@@ -37,7 +37,7 @@ const SECRET_KEYS = [
 const SECRET_ENDING = /(^|[-_.])(api[-_]?key|authorization|cookie|credential|passwd|password|secret|token)s?$/i
 /** Numbers of tokens are not secrets. */
 const COUNTED = /tokens$/i
-/** A map with the names of steps as keys, one of which is `api-key`. */
+/** A map whose keys are names of steps, such as `api-key`. */
 const BY_STEP = 'trail'
 /** In a provider, `key` and `token` are always secrets. */
 const SECRET_OF_PROVIDER = /(^|[-_.])(key|token)s?$/i

@@ -120,7 +120,7 @@ function stateIn(said: string | readonly string[] | undefined): string | null {
 
 /**
  * Whether a trace that begins here is recorded. Decided by the random part of its id, so that others with the same ratio decide alike.
- * The part has 56 bits, of which a number holds 52.
+ * The part has 56 bits. A number holds 52 of them.
  */
 function isSampled(traceId: string, ratio: number): boolean {
   return Number.parseInt(traceId.slice(18, 31), 16) >= (1 - ratio) * 2 ** 52

@@ -63,7 +63,7 @@ export class StreamAnswer {
   #busy: Promise<boolean> | null = null
   #tail: HeldChunk[] | null = null
   #tailBytes = 0
-  /** Choices of which something, or a finish reason, was sent or withheld. */
+  /** Choices with content or a finish reason that was sent or withheld. */
   readonly #begun = new Set<number>()
   readonly #finished = new Set<number>()
   /** The first chunk that was sent or withheld. Later chunks have the same head. */

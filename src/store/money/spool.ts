@@ -34,7 +34,7 @@ export interface SpooledLine {
 }
 
 export interface Spool {
-  /** Reserves space on disk for so many records. Throws if the disk has no space for them; then none is reserved. */
+  /** Reserves space on disk for this number of records. If it does not suffice, throws and reserves none. */
   reserve(records: number): void
   /** Throws if the record is not on disk. */
   append(request: SettleRequest): void

@@ -38,7 +38,7 @@ export async function mergeParts(config: string, text: string, parts: Parts, tes
   }
 }
 
-/** Null if it is not an object or has errors, some of which occur only when aliases are resolved. */
+/** Null if it is not an object or has errors. Some errors occur only when aliases are resolved. */
 function valuesOf(document: Document): object | null {
   if (document.errors.length > 0 || !isMap(document.contents)) return null
   try {

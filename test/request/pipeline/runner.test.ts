@@ -254,7 +254,7 @@ describe('mistakes of a step', () => {
     expect(gateway.running.store.reads.verify().violations).toEqual([])
   })
 
-  test('a refusal after a stream of which nothing was sent: its status, and nothing is charged', async () => {
+  test('a refusal before any part of a stream was sent: its status, and nothing is charged', async () => {
     deed = async (ctx, next) => {
       ctx.exchange.edit(() => null)
       await next()

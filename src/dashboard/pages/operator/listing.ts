@@ -62,7 +62,7 @@ function linesOf(text: string): string[] {
   return lines
 }
 
-/** Compares paths of which one may be relative to the other's folder. */
+/** Compares two paths. One may be relative to the folder of the other. */
 function isSameFile(one: string, other: string): boolean {
   const a = one.replace(/^\.\//, '')
   const b = other.replace(/^\.\//, '')
