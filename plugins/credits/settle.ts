@@ -29,9 +29,10 @@ export interface Books {
  * @returns whether the account was charged exactly this amount; false if the lease of this process had ended
  */
 export function settle(books: Books, request: SettleRequest): Promise<boolean> {
+  const began = books.clock.now()
   return books.ledger.settle(request).then(
     result => isCertain(books, request, result),
-    error => settleAgain(books, request, error),
+    error => settleAgain(books, request, began, error),
   )
 }
 
@@ -40,11 +41,14 @@ function isCertain({ log }: Books, { exchange }: SettleRequest, result: SettleRe
   return result !== 'corrected'
 }
 
-/** @param failure of the first attempt */
-async function settleAgain(books: Books, request: SettleRequest, failure: unknown): Promise<boolean> {
+/**
+ * @param began when the first attempt began
+ * @param failure of the first attempt
+ */
+async function settleAgain(books: Books, request: SettleRequest, began: number, failure: unknown): Promise<boolean> {
   const { ledger, log } = books
   try {
-    return isCertain(books, request, await withRetries(books, () => ledger.settle(request), failure))
+    return isCertain(books, request, await withRetries(books, () => ledger.settle(request), began, failure))
   } catch (error) {
     const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
     const spooled = ledger.spool(request)
@@ -71,13 +75,16 @@ export function isUnavailable(error: unknown): error is { readonly written: 'not
 /**
  * Retries an idempotent operation for some seconds, with growing pauses. Throws the last error. The sum of the pauses is limited too,
  * because the clock may be set back. The last attempt is abandoned at the end: with an unreachable database each takes a second.
+ *
+ * @param began when the first attempt began: with a slow database it takes a good part of the time
  */
 async function withRetries<Result>(
   { clock }: Books,
   attempt: () => Promise<Result>,
+  began: number,
   failure: unknown,
 ): Promise<Result> {
-  const until = clock.now() + SETTLE_FOR_MS
+  const until = began + SETTLE_FOR_MS
   let [paused, isOver, error] = [0, false, failure]
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
     paused += pause

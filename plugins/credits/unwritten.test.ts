@@ -100,6 +100,20 @@ describe('a charge that cannot be written', () => {
     expect(log).toMatchObject([{ level: 'error', message: 'failed to write a settle; it is in the spool' }])
   })
 
+  test('goes to the spool at once if the first attempt took all the time', async () => {
+    const { run, asked, clock } = await rig({
+      url: await temporaryFile(),
+      wrap: () => ({
+        async settle() {
+          clock.time += 4_500
+          throw unavailable()
+        },
+      }),
+    })
+    expect((await run({ facts: { chat: stream() } })).refusal).toBeNull()
+    expect(asked).toEqual(['hold', 'settle', 'spool'])
+  })
+
   test('nor spooled waits in memory, and the client gets a 503', async () => {
     const { run, log, store, balance } = await rig({
       lookMs: 2_000,
