@@ -1,12 +1,12 @@
-/** The error of a route that has written something before the rest of its work failed: "nothing was changed" would be wrong. */
+/** Errors after a route has written a part of its changes: the message "Nothing has changed" would be wrong. */
 import { refuse } from '#contract'
 import { StoreError } from '../store/error.ts'
 import { type CreditGrant, type Store, StoreUnavailable } from '../store/store.ts'
 
 /**
- * Does the rest of the work. If the store fails, the refusal says what is done.
+ * Runs the remaining work. If the store fails, the refusal reports what is already done.
  *
- * @param done whole sentences that are true whether or not the rest was written: the store may not know
+ * @param done whole sentences that are true whether or not the remaining work was written, because the store may not know
  */
 export async function afterWriting<Result>(
   done: string,
@@ -25,7 +25,10 @@ export async function afterWriting<Result>(
   }
 }
 
-/** The error says that the account exists, so that the operator does not create a second one. */
+/**
+ * Gives a new account its first credit. The error reports that the account exists, so that the operator does not create a second
+ * one.
+ */
 export async function giveFirstCredit(store: Pick<Store, 'credit'>, credit: CreditGrant): Promise<void> {
   const done = `The account ${credit.account} was made, but its credit was not given, or may not have been. \
 Give it with the reference ${credit.reference}: the same one is credited once.`

@@ -50,7 +50,7 @@ export interface ApiParts {
   counts(): Promise<{ readonly inflight: number; readonly openHolds: number }>
   readonly past: RecentTrails
   providers(): Promise<readonly ProviderView[]>
-  /** Reads the files again, and reports changes and problems. */
+  /** Reads the configuration files again, and reports changes and problems. */
   configuration(): Promise<ConfigurationView>
   /** The chat route for the playground; null: no chat route accepts a key. */
   playground(): PlaygroundRoute | null

@@ -1,6 +1,6 @@
 /**
- * Limits attempts, such as sign-ins: counted in bounded memory, and with replicas also in their database, so that an attempt at one counts
- * at all. Memory comes first: a refusal there costs the database nothing.
+ * Limits attempts, such as sign-ins. Attempts are counted in bounded memory. With replicas, some limits are also counted in their
+ * database, so that they hold for all replicas together. Memory comes first: a refusal there costs the database nothing.
  */
 import { type Clock, refuse } from '#contract'
 import { boundedMap } from '../common/bounded.ts'
@@ -9,18 +9,18 @@ import { countTry, type TryRule, type TryState, takeBack } from '../store/people
 
 export interface Attempts {
   /**
-   * Counts an attempt in this process, or throws the refusal `too_many_attempts`. The returned function takes the attempt back, if it
-   * succeeded.
+   * Counts an attempt in this process, or throws the refusal `too_many_attempts`. The returned function removes the attempt from
+   * the count; call it after a success.
    */
   take(subject: string): () => void
   /** After a refusal of the database, refuses further attempts here for a moment, at no cost for the database. */
   refuse(subject: string, waitMs: number): void
-  /** The name of the limit that all replicas share; null: each has its own. */
+  /** The limit that all replicas share; null: each process has its own. */
   readonly shared: Omit<SharedTry, 'subject'> | null
 }
 
 export interface AttemptsOptions {
-  /** The name of a limit that all replicas share; left out: each process has its own. */
+  /** The name of a limit that all replicas share. Default: each process has its own limit. */
   readonly name?: string
   /** Only for tests. */
   readonly mostSubjects?: number
@@ -67,7 +67,7 @@ const tooMany = (waitMs: number) => refuse('too_many_attempts', { retryAfterMs: 
 export type Try = readonly [attempts: Attempts, subject: string]
 
 /**
- * Counts an attempt in each of several windows, or in none of them if one refuses it. The returned function takes it back in all.
+ * Counts an attempt in each of several limits, or in none of them if one refuses it. The returned function removes it from all.
  *
  * @param replicas null: this is the only process
  */
@@ -78,18 +78,18 @@ export async function takeAll(tries: readonly Try[], replicas: Replicas | null):
   }
   try {
     for (const [attempts, subject] of tries) taken.push(attempts.take(subject))
-    const atAll = tries.filter(([attempts]) => attempts.shared !== null)
-    if (replicas === null || atAll.length === 0) return takeBackHere
-    const shared = atAll.map(([attempts, subject]) => ({ ...attempts.shared!, subject }))
+    const common = tries.filter(([attempts]) => attempts.shared !== null)
+    if (replicas === null || common.length === 0) return takeBackHere
+    const shared = common.map(([attempts, subject]) => ({ ...attempts.shared!, subject }))
     const result = await replicas.countTries(shared)
     if ('waitMs' in result) {
-      const [attempts, subject] = atAll[result.refusedBy]!
+      const [attempts, subject] = common[result.refusedBy]!
       attempts.refuse(subject, result.waitMs)
       throw tooMany(result.waitMs)
     }
     return () => {
       takeBackHere()
-      // If it stays counted, the subject only waits longer.
+      // If this fails, the attempt stays counted, and the subject only waits longer.
       replicas.takeTriesBack(shared, result.counted).catch(() => {})
     }
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Budgets with their rest. People set those of their keys; only operators set those of an account. */
+/** Budgets with their remainders. People set those of their keys; only operators set those of an account. */
 import {
   type AccountBalance,
   EVERY,
@@ -36,9 +36,9 @@ const BUDGET = shape({
     items: { type: 'string', pattern: MARK_PATTERN },
     maxItems: 10,
     uniqueItems: true,
-    description: 'The parts of the amount with an alert. Default: ["80%", "100%"].',
+    description: 'The parts of the amount that cause an alert. Default: ["80%", "100%"].',
   } as Schema<readonly string[]>,
-  'then?': line('refuse, or the id of the model that answers what it cannot pay; refuse, when it is left out.', 200),
+  'then?': line('refuse, or the id of the model for requests that exceed the budget. Default: refuse.', 200),
 })
 
 const ONE = shape({ id: ID, every: PERIOD })
@@ -55,7 +55,7 @@ export const BUDGET_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/budgets',
-    summary: 'The budgets of the account and of its keys, with the rest of each.',
+    summary: 'The budgets of the account and of its keys, with the remainder of each.',
     audience: 'person',
     answers: 'BudgetPage',
     query: shape(PAGE),
@@ -94,7 +94,7 @@ export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/accounts/{id}/budgets',
-    summary: "An account's budgets with those of its keys, and the rest of each.",
+    summary: "An account's budgets with those of its keys, and the remainder of each.",
     audience: 'operator',
     params: shape({ id: ID }),
     answers: 'BudgetPage',
@@ -163,7 +163,7 @@ async function put(call: BudgetCall, owner: Owner, models: readonly Model[]) {
   const { parts, params, body, note } = call
   const { every } = params
   const { of, account } = owner
-  // A model that an operator has chosen may stay.
+  // The model may stay if the budget has it already, because an operator may have chosen it.
   const before = budgetAt(owner, every)?.then
   const isModel = (id: string) => id === before || models.some(each => each.id === id)
   const budget = budgetOf(body, isModel)
@@ -217,7 +217,7 @@ async function accountOwner({ parts }: Pick<Call, 'parts'>, id: string): Promise
   return { of: 'account', account: await accountOf(parts.store, id) }
 }
 
-/** Refuses a key of another account like a missing one, and a revoked key, which has nothing to limit. */
+/** Refuses a key of another account like a missing one. Also refuses a revoked key, because a budget has no effect on it. */
 async function keyOf({ parts }: Pick<Call, 'parts'>, account: string, id: string): Promise<Owner> {
   const key = await parts.store.findKey(id)
   if (key?.accountId !== account || key.revokedAt !== null) throw refuse('not_found')

@@ -4,7 +4,7 @@ import { maybe } from './schema.ts'
 import { list, money, oneOf, says, text, time, view } from './schema-parts.ts'
 
 export const BUDGET_VIEWS = {
-  BudgetView: view('A limit on spending in a period, with its rest.', {
+  BudgetView: view('A limit on spending in a period, with its remainder.', {
     place: says(text, 'Its place: account, key, plan NAME or policy NAME/STEP.'),
     name: text,
     per: says(maybe(text), 'account, key, caller or tag NAME.'),
@@ -12,7 +12,7 @@ export const BUDGET_VIEWS = {
     key: says(maybe(text), 'Its name.'),
     value: says(
       maybe(text),
-      'The value of a tag that it limits, empty: requests without the tag; or the caller of a token. Null: a key, or the account.',
+      'The tag value that it limits, or the caller of a token. Empty: requests without the tag. Null: it limits a key or the account.',
     ),
     every: oneOf(...EVERY),
     zone: says(maybe(text), 'The time zone in which its days begin.'),
@@ -22,7 +22,7 @@ export const BUDGET_VIEWS = {
     left: says(money, 'amount - spent - held, and never below 0.'),
     start: says(maybe(time), 'The start of this period; null: it is for life.'),
     resets_at: says(maybe(time), 'The start of the next period; null: never.'),
-    at: says(maybe(list(text)), 'The parts of the amount with an alert.'),
-    then: says(maybe(text), 'refuse, or the model that answers when it is exhausted.'),
+    at: says(maybe(list(text)), 'The parts of the amount that cause an alert.'),
+    then: says(maybe(text), 'refuse, or the model for requests that exceed the budget.'),
   }),
 }

@@ -15,8 +15,8 @@ export interface BudgetReads {
 }
 
 /**
- * The budgets that limit an account, its keys or its callers. The first page begins with all of the account and of its keys; callers
- * and values of tags follow, a page at a time.
+ * The budgets that limit an account, its keys or its callers. The first page begins with all budgets of the account and of its
+ * keys. Budgets of callers and of tag values follow, a page at a time.
  */
 export async function budgetsOfAccount(
   account: AccountBalance,
@@ -32,7 +32,7 @@ export async function budgetsOfAccount(
   return { items: [...first, ...leftOfRows(items, owned, rules, now)].map(showBudget), next }
 }
 
-/** Those that limit the account itself or one of the keys, each with its rest. */
+/** The budgets that limit the account itself or one of these keys, each with its remainder. */
 export async function budgetsOfKeys(
   account: AccountBalance,
   keys: readonly KeySummary[],
@@ -42,7 +42,7 @@ export async function budgetsOfKeys(
   return leftOfOwned(owned, await store.findBudgetUses(account.id, periodsOf(owned))).map(showBudget)
 }
 
-/** The budget that an account or a key has of its own for a period. */
+/** The budget that was set for an account or a key itself, not by its plan; undefined: none for this period. */
 export function ownBudget(owner: { readonly budgets?: readonly Budget[] }, every: string): Budget | undefined {
   return owner.budgets?.find(budget => budget.every === every)
 }

@@ -19,7 +19,7 @@ export function csvHeader<Row>(columns: readonly Column<Row>[]): string {
   return `${columns.map(({ name }) => cell(name)).join(',')}\r\n`
 }
 
-/** Further rows of it. */
+/** The rows of a piece of the file. */
 export function csvLines<Row>(columns: readonly Column<Row>[], rows: Iterable<Row>): string {
   let lines = ''
   for (const row of rows) lines += `${columns.map(column => cell(column.of(row))).join(',')}\r\n`

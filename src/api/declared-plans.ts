@@ -33,7 +33,10 @@ interface Parts {
   plans(): DeclaredPlans
 }
 
-/** The models for an account whose key has no list. Without a declared plan of that name: none. */
+/**
+ * The models that an account may use with a key without a list of models. None if gateway.yaml declares plans, but not the
+ * account's.
+ */
 export async function modelsOfAccount({ store, models, plans }: Parts, accountId: string): Promise<readonly Model[]> {
   const declared = plans()
   if (declared === null) return models().filter(model => mayUse(model, undefined))

@@ -1,6 +1,6 @@
 /**
- * Sends long files piece by piece, so that a slow reader, or one that disconnects, costs only what it has read. All downloads together make
- * one piece per turn of the event loop. Each person has one download at a time.
+ * Sends long files piece by piece, so that a slow or disconnected client costs only the pieces that it has read. All downloads
+ * together produce one piece per turn of the event loop. Each person has one download at a time.
  */
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -14,20 +14,19 @@ export interface LongFile {
   /** The id of the person. */
   readonly owner: string
   readonly filename: string
-  /** Makes each piece on demand. */
+  /** Produces each piece on demand. */
   readonly pieces: AsyncIterable<string> | Iterable<string>
 }
 
-/** The downloads of one gateway. */
+/** The downloads of one listener. */
 export interface Files {
   /**
-   * Sends a CSV, and resolves at its end or at a disconnect. Refuses with `too_many_attempts` during another download of its owner. If a
-   * piece cannot be made, the answer ends early.
+   * Sends a CSV, and resolves at its end or at a disconnect. Refuses with `too_many_attempts` during another download of its
+   * owner. If a piece fails, the answer ends early.
    */
   send(ctx: Context, file: LongFile): Promise<Answer>
 }
 
-/** One for the gateway. */
 export function createFiles({ log }: Pick<ApiParts, 'log'>): Files {
   const owners = new Set<string>()
   const nextTurn = createTurns()

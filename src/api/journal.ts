@@ -8,9 +8,9 @@ import { boundedMap } from '../common/bounded.ts'
 import type { About, ApiRoute, Caller } from './route.ts'
 
 export interface Journal {
-  made(route: ApiRoute, caller: Caller, about: About): void
+  logChange(route: ApiRoute, caller: Caller, about: About): void
   /** @param code of the refusal, or `failed` */
-  refused(route: ApiRoute, caller: Caller, about: About, code: string): void
+  logRefusal(route: ApiRoute, caller: Caller, about: About, code: string): void
 }
 
 const MINUTE_MS = 60_000
@@ -46,8 +46,8 @@ export function createJournal(log: Log, clock: Clock): Journal {
   }
 
   return {
-    made: write,
-    refused(route, caller, about, code) {
+    logChange: write,
+    logRefusal(route, caller, about, code) {
       const what = { ...about, refused: code }
       // An attempt to sign in as a person has a line each time; the limits of attempts bound their number.
       if (caller.maker !== null || about['person'] !== undefined) {

@@ -1,6 +1,7 @@
 /**
- * Known clients: browsers and network addresses from which a person has signed in before. Others are strangers, whose guesses lock out
- * strangers only. A browser is known by a cookie of its own, which outlives sessions; an address by the same signed text in memory.
+ * Known clients: browsers and network addresses from which a person has signed in before. Wrong passwords of unknown clients lock
+ * out unknown clients only. A browser is known by its own cookie, which outlives sessions. An address is known by the same signed
+ * text in memory.
  */
 
 import { addressGroup } from '#contract'
@@ -8,7 +9,7 @@ import { boundedMap } from '../common/bounded.ts'
 import { DEVICE_MS, type People } from '../store/people/people.ts'
 import { cookieIn } from './sessions.ts'
 
-/** How the client is known; null: it is a stranger. */
+/** How the client is known; null: it is unknown. */
 export type KnownBy = { readonly browser: string } | { readonly address: string } | null
 
 export interface KnownClients {
@@ -54,7 +55,7 @@ export function deviceCookieFor(text: string, secure: boolean): string {
   return `${deviceCookieName(secure)}=${text}; ${flags}; Max-Age=${DEVICE_MS / 1000}`
 }
 
-/** The text of the browser in a `Cookie` header; null: missing, or twice. The store verifies it. */
+/** The text of the browser's cookie in a `Cookie` header; null: missing, or twice. The store verifies it. */
 export function readDevice(header: string | undefined, secure: boolean): string | null {
   return cookieIn(header, deviceCookieName(secure))
 }

@@ -38,7 +38,7 @@ export const MODEL_VIEWS = {
     ),
     margin: says(
       shape({ input: maybe(tenths), output: maybe(tenths) }),
-      '(price − cost) / price in percent, rounded down to a tenth, in ordinary requests; of several targets the smallest. Null: no cost is known, or the price is 0.',
+      '(price − cost) / price in percent, rounded down to a tenth, for ordinary requests; with several targets the smallest. Null: no cost is known, or the price is 0.',
     ),
     below_cost: says(
       list(shape({ target: text, ...ruleOf })),

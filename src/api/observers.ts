@@ -1,6 +1,6 @@
 /**
- * Authenticates readers of metrics with `metrics: token`. The store has the tokens. While it cannot be read, a recently verified token may
- * still read the metrics, and nothing else: they show that the store has failed.
+ * Authenticates readers of metrics with `metrics: token`. The store has the tokens. While the store cannot be read, a recently
+ * verified token can still read the metrics, and nothing else: they show that the store has failed.
  */
 import { hash } from 'node:crypto'
 import type { Context } from 'koa'
@@ -9,7 +9,7 @@ import { boundedMap } from '../common/bounded.ts'
 import type { Store } from '../store/store.ts'
 import { bearerOf, tokenOf } from './server.ts'
 
-/** The time after the last verification of a token. By then an outage has ended, or operators work on it. */
+/** How long after its last verification a token can read metrics without the store. After a day, operators work on the outage. */
 export const TOKEN_KEPT_MS = 24 * 60 * 60_000
 /** The maximum number of tokens in memory. Above it the least recent one is removed. */
 const MAX_TOKENS = 100
@@ -28,8 +28,8 @@ export function createObservers(store: Pick<Store, 'people'>, clock: Clock): (ct
       else known.delete(digest)
       return token !== undefined
     } catch (error) {
-      const isAway = isRefusal(error) && error.code === 'store_unavailable'
-      if (isAway && clock.now() < (known.get(digest) ?? 0)) return true
+      const isDown = isRefusal(error) && error.code === 'store_unavailable'
+      if (isDown && clock.now() < (known.get(digest) ?? 0)) return true
       throw error
     }
   }

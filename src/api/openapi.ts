@@ -98,7 +98,7 @@ function parametersOf(place: 'path' | 'query', schema: Schema | undefined): Reco
   }))
 }
 
-const NOT_OURS: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+const OTHER_FORMATS: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   csv: { 'text/csv': { schema: { type: 'string' } } },
   events: { 'text/event-stream': { schema: { type: 'string' } } },
   document: { 'application/json': { schema: { type: 'object' } } },
@@ -106,13 +106,15 @@ const NOT_OURS: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
 
 function successOf({ answers, status }: ApiRoute): Record<string, unknown> {
   if (answers === null) return { [status ?? 204]: { description: 'Done.' } }
-  const content = NOT_OURS[answers] ?? { 'application/json': { schema: { $ref: `#/components/schemas/${answers}` } } }
+  const content = OTHER_FORMATS[answers] ?? {
+    'application/json': { schema: { $ref: `#/components/schemas/${answers}` } },
+  }
   return { [status ?? 200]: { description: 'The answer.', content } }
 }
 
 /** The error codes of a route: its own, and those that follow from its inputs and its audience. */
 export function errorCodesOf(route: ApiRoute): readonly ErrorCode[] {
-  // It passes on any answer of the chat route.
+  // The playground relays each answer of the chat route, with any error code.
   if (route.answers === 'events') return Object.keys(ERRORS) as ErrorCode[]
   const codes: ErrorCode[] = ['bad_request', 'unknown_host', 'store_unavailable', 'internal_error', 'unknown_parameter']
   if (route.query || route.body) codes.push('missing_required_parameter', 'invalid_type', 'invalid_value')

@@ -227,7 +227,7 @@ async function readInvitation(
 
 const PAGE_OF: Readonly<Record<Link['kind'], string>> = { invitation: 'join', reset: 'reset' }
 
-/** Only this answer has the address. Its secret is the fragment, which browsers do not send and logs do not have. */
+/** Only this answer has the link's address. Its secret is the fragment, which browsers do not send and logs do not contain. */
 async function issueLink({ store, origins }: ApiParts, wanted: NewLink): Promise<IssuedLinkView> {
   const [origin] = origins()
   if (origin === undefined) {

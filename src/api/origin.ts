@@ -1,7 +1,7 @@
 /**
- * Protects the dashboard against cross-site requests. A browser sends the session's cookie with requests of any page. So a change needs a
- * browser that names our own page as the source (`Sec-Fetch-Site`, or `Origin`). It also needs JSON and a header of our own, which other
- * origins can send only after a preflight.
+ * Protects the dashboard against cross-site requests: a browser sends the session's cookie with requests of any page. So each
+ * change needs a browser that names our own page as the source (`Sec-Fetch-Site`, or `Origin`). It also needs JSON and our own
+ * header, which other origins can send only after a preflight.
  */
 import type { IncomingMessage } from 'node:http'
 import { refuse } from '#contract'

@@ -71,11 +71,13 @@ interface PageFile {
   /** Without quotes; null: no tag. */
   readonly etag: string | null
   readonly identity: Buffer
-  /** In this encoding; null: it is not smaller. Made once, on another thread, at the first request. */
+  /** The bytes in this encoding; null: they are not fewer. Compressed once, on another thread, at the first request. */
   readonly packed: (coding: Packing) => Promise<Buffer | null>
 }
 
-/** Reads the build in `folder`. Without one, each page says how to make it. Does not serve paths below `/api`. */
+/**
+ * Reads the build in `folder`. Without a build, every page shows how to build the dashboard. Does not serve paths below `/api`.
+ */
 export async function createPageFiles(folder: string): Promise<Middleware> {
   const files = await readFiles(folder)
   const index = files.get(INDEX)
@@ -99,13 +101,13 @@ export async function createPageFiles(folder: string): Promise<Middleware> {
 
 async function send(ctx: Context, file: PageFile): Promise<void> {
   const { type, caching, etag } = file
-  const { coding, bytes } = await codedFor(ctx.get('accept-encoding'), file)
+  const { coding, bytes } = await encodingFor(ctx.get('accept-encoding'), file)
   ctx.set({ 'cache-control': caching, vary: 'accept-encoding' })
   // Each encoding has its own tag.
   const tag = etag && `"${coding === 'identity' ? etag : `${etag}-${coding}`}"`
   if (tag) {
     ctx.set('etag', tag)
-    if (names(ctx.get('if-none-match'), tag)) {
+    if (matchesTag(ctx.get('if-none-match'), tag)) {
       ctx.status = 304
       return
     }
@@ -113,12 +115,12 @@ async function send(ctx: Context, file: PageFile): Promise<void> {
   ctx.status = 200
   if (coding !== 'identity') ctx.set('content-encoding', coding)
   ctx.type = type
-  // Koa sends no body for HEAD, and its length all the same.
+  // For HEAD, Koa sends the length of the body without the body.
   ctx.body = bytes
 }
 
 /** The encoding for a client: `br`, else `gzip`, else none (RFC 9110, 12.5.3). */
-async function codedFor(accepted: string, { identity, packed }: PageFile): Promise<EncodedBytes> {
+async function encodingFor(accepted: string, { identity, packed }: PageFile): Promise<EncodedBytes> {
   const weights = new Map<string, number>()
   for (const part of accepted.split(',')) {
     const [name = '', ...parameters] = part.split(';').map(each => each.trim().toLowerCase())
@@ -136,7 +138,7 @@ async function codedFor(accepted: string, { identity, packed }: PageFile): Promi
 }
 
 /** Whether the client has these bytes: `If-None-Match` is a list of tags, also weak ones, or `*`. */
-function names(header: string, tag: string): boolean {
+function matchesTag(header: string, tag: string): boolean {
   return header.split(',').some(each => each.trim() === '*' || each.trim().replace(/^W\//, '') === tag)
 }
 
@@ -151,7 +153,7 @@ function sendUnbuilt(ctx: Context): void {
 <h1>The dashboard is not built yet</h1>
 <p>Run <code>npm ci &amp;&amp; npx tollgate build</code> where the gateway is installed, and start it again: building needs the
 development packages.</p>
-<p>Clients are served all the same, and the API below <code>/api</code> works.</p>
+<p>The gateway serves its clients, and the API below <code>/api</code> works.</p>
 </body>
 </html>
 `
@@ -184,7 +186,7 @@ function toFile(name: string, identity: Buffer): PageFile {
   }
 }
 
-/** `/assets/index-BQ3x_a9Z.js`: the build puts a hash of the content there. */
+/** The build puts a hash of the content into the name: `/assets/index-BQ3x_a9Z.js`. */
 function isHashed(name: string): boolean {
   return /^\/assets\/.+-[\w-]{8,}\.\w+$/.test(name)
 }
@@ -192,7 +194,7 @@ function isHashed(name: string): boolean {
 const brotli = promisify(brotliCompress)
 const deflate = promisify(gzip)
 
-/** The highest level: it takes a tenth of a second for a large file, at the first request and not at each start. */
+/** The highest level takes a tenth of a second for a large file, at its first request only. */
 const COMPRESS: Readonly<Record<Packing, (bytes: Buffer) => Promise<Buffer>>> = {
   br: bytes => brotli(bytes, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length } }),
   gzip: bytes => deflate(bytes, { level: constants.Z_BEST_COMPRESSION }),

@@ -1,18 +1,18 @@
 /**
- * Hashes passwords with argon2id of `node:crypto`. The stored text has the parameters (PHC string format), so that they can be raised later.
- * Each password then gets new ones at the next sign-in of its person.
+ * Hashes passwords with argon2id of `node:crypto`. The stored text has the parameters (PHC string format), so that they can be
+ * raised later. At the next sign-in, a password gets a hash with the new parameters.
  *
- * A hash takes 19 MiB and some 30 ms of a core. So two run at once and few wait, and a flood of sign-ins takes no memory from streams. Each
- * person or address has at most two places. Strangers have a queue of their own with one hash at a time, so that they do not delay known
- * clients.
+ * A hash takes 19 MiB and about 30 ms of a core. So at most two run at once and few wait, and a flood of sign-ins takes no memory
+ * from streams. Each person or address has at most two hashes that run or wait. Unknown clients have their own queue with one
+ * hash at a time, so that they do not delay known clients.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { refuse } from '#contract'
 
-/** The client that a hash is for. */
+/** The client that needs a hash. */
 export interface Whose {
-  /** An address or a person: each has at most two hashes that run or wait. */
+  /** The person and the address: each has at most two hashes that run or wait. */
   readonly by: readonly string[]
   readonly isStranger: boolean
 }
@@ -21,8 +21,8 @@ export interface Passwords {
   /** The text to store. */
   hash(password: string, whose?: Whose): Promise<string>
   /**
-   * Whether the password matches the stored text. Undefined (no such person): the same work, and never a match.
-   * `better` is a new text to store, if the old one has outdated parameters.
+   * Whether the password matches the stored text. Undefined (no such person): the same work, and no match. `better` is a new text
+   * to store, if the old one has outdated parameters.
    */
   verify(
     stored: string | undefined,
@@ -48,13 +48,13 @@ const OWN: Whose = { by: [], isStranger: false }
 export const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
 
 export function createPasswords(derive: Derive = argon2id): Passwords {
-  const enter = createRoom(MAX_AT_ONCE)
-  const enterAsStranger = createRoom(MAX_OF_STRANGERS_AT_ONCE)
+  const run = createQueue(MAX_AT_ONCE)
+  const runForStranger = createQueue(MAX_OF_STRANGERS_AT_ONCE)
   // Compared for people who do not exist: 32 random bytes that no password matches.
   const unknown = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
   const make = ({ settings, salt, tag }: PasswordDigest, password: string, { by, isStranger }: Whose) =>
-    (isStranger ? enterAsStranger : enter)(by, () => {
+    (isStranger ? runForStranger : run)(by, () => {
       // Systems send the same text in different forms of Unicode.
       const message = Buffer.from(password.normalize('NFC'))
       return derive({ ...settings, nonce: salt, tagLength: tag.length, message })
@@ -113,12 +113,12 @@ function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('base64').replace(/=+$/, '')
 }
 
-/** Limits the hashes that run and wait, in total and for each client; refuses others. */
-function createRoom(mostAtOnce: number) {
+/** A queue that limits the hashes that run and wait, in total and for each client. Refuses others. */
+function createQueue(mostAtOnce: number) {
   const waiting: (() => void)[] = []
   /** By client: the number of hashes that run or wait. */
   const places = new Map<string, number>()
-  let inside = 0
+  let running = 0
 
   function count(by: readonly string[], step: 1 | -1): void {
     for (const each of by) {
@@ -128,14 +128,14 @@ function createRoom(mostAtOnce: number) {
     }
   }
 
-  return async function enter<Result>(by: readonly string[], work: () => Promise<Result>): Promise<Result> {
-    const isFull = inside >= mostAtOnce && waiting.length >= MAX_WAITING
+  return async function run<Result>(by: readonly string[], work: () => Promise<Result>): Promise<Result> {
+    const isFull = running >= mostAtOnce && waiting.length >= MAX_WAITING
     if (isFull || by.some(each => (places.get(each) ?? 0) >= MAX_OF_ONE)) {
       throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many passwords are being hashed' })
     }
     count(by, 1)
-    if (inside < mostAtOnce) inside++
-    // Passes the place to the next one directly, so that a new one cannot overtake it.
+    if (running < mostAtOnce) running++
+    // A hash that ends starts the next one directly, so that a new one cannot overtake it.
     else await new Promise<void>(resolve => waiting.push(resolve))
     try {
       return await work()
@@ -143,7 +143,7 @@ function createRoom(mostAtOnce: number) {
       count(by, -1)
       const next = waiting.shift()
       if (next) next()
-      else inside--
+      else running--
     }
   }
 }

@@ -86,7 +86,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
       const password = await call.guard.passwords.hash(call.body.password, familiar(call, personId ?? ''))
       const person = await call.parts.store.people.reset(call.body.token, password)
       return afterWriting('The password is set, but you are not signed in. Sign in with it.', () =>
-        signedIn(call, person, password),
+        startSession(call, person, password),
       )
     },
   }),
@@ -108,7 +108,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     audience: 'person',
     answers: 'SessionView',
     handle: async call => {
-      const { person, session } = signedInOnly(call)
+      const { person, session } = requireSession(call)
       const createdAt = (await call.parts.store.people.findSession(session))?.createdAt
       if (createdAt === undefined) throw refuse('not_signed_in')
       return { body: await sessionView(call, person, createdAt + MAX_MS) }
@@ -123,7 +123,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     answers: null,
     status: 204,
     handle: async call => {
-      await call.parts.store.people.endSession(signedInOnly(call).session)
+      await call.parts.store.people.endSession(requireSession(call).session)
       return { status: 204, session: { end: true } }
     },
   }),
@@ -144,7 +144,7 @@ async function register(call: Call<object, object, { email: string; password: st
   const { mode, plan, credit } = parts.registration
   if (mode === 'closed') throw refuse('registration_closed', { message: 'No new accounts are made here.' })
   if (mode !== 'open') throw refuse('registration_closed')
-  const email = chosen(body.email)
+  const email = registrationEmail(body.email)
   refuseGuessable(body.password, email, 'password')
   const takeBack = await takeRegistration(call)
   let person: Person
@@ -155,16 +155,18 @@ async function register(call: Call<object, object, { email: string; password: st
     const membership = { name: email, plan, credit }
     person = await parts.store.people.create({ email, password, role: 'member', membership })
   } catch (error) {
-    // Without a new account, the attempt still counts for the address.
+    // No account was created. The attempt still counts for the address.
     takeBack()
     throw error
   }
   return afterWriting('The account is made, but you are not signed in. Sign in.', () =>
-    signedIn(call, person, password),
+    startSession(call, person, password),
   )
 }
 
-/** The address first: an address above its limit takes nothing from the limit of all, not even for a moment. */
+/**
+ * Checks the limit of the address first: an address above its limit must not take from the limit of all, not even for a moment.
+ */
 async function takeRegistration({ parts, guard, caller }: Call): Promise<() => void> {
   const { replicas } = parts.store
   const takeBackAddress = await takeAll([[guard.registrationsByAddress, addressGroup(caller.address)]], replicas)
@@ -179,7 +181,7 @@ async function takeRegistration({ parts, guard, caller }: Call): Promise<() => v
 async function join(call: Call<object, object, { token: string; email?: string; password: string }>): Promise<Answer> {
   const { parts, guard, caller, body } = call
   const link = await findLink(call, body.token, 'invitation')
-  // An invitation of an operator works even so: the first operator cannot be invited by another one.
+  // An invitation for an operator works although registration is closed: no other operator can invite the first one.
   if (parts.registration.mode === 'closed' && link.accountId === null && link.role !== 'operator') {
     throw refuse('registration_closed', { message: 'No new accounts are made here.' })
   }
@@ -187,26 +189,28 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   if (written === null) {
     throw refuse('missing_required_parameter', { message: "Missing required parameter: 'email'.", param: 'email' })
   }
-  const email = link.email === null ? chosen(written) : normalEmail(written)
+  const email = link.email === null ? registrationEmail(written) : normalEmail(written)
   if (link.email !== null && foldEmail(link.email) !== foldEmail(email)) {
     throw refuse('invalid_value', { message: 'This invitation is for another e-mail address.', param: 'email' })
   }
   refuseGuessable(body.password, email, 'password')
-  // With a link for any address a client could find out which addresses exist: that counts like a registration.
+  // With a link for any address, a client could find out which addresses exist. So such a try counts as a registration.
   const asks: Try[] = link.email === null ? [[guard.registrationsByAddress, addressGroup(caller.address)]] : []
   const takeBack = await takeAll(asks, parts.store.replicas)
   await checkFree(call, email)
   takeBack()
   const password = await guard.passwords.hash(body.password, familiar(call, email))
   const person = await parts.store.people.join(body.token, { email, password })
-  return afterWriting('You have joined, but you are not signed in. Sign in.', () => signedIn(call, person, password))
+  return afterWriting('You have joined, but you are not signed in. Sign in.', () =>
+    startSession(call, person, password),
+  )
 }
 
 /** @param again whether to retry if the password changes before the session starts */
 async function signIn(call: Call<object, object, { email: string; password: string }>, again = true): Promise<Answer> {
   const { body, parts } = call
   const known = await parts.store.people.findByEmail(body.email)
-  // By the normalized address: another spelling must not give ten more attempts.
+  // Counted by the normalized address: another spelling must not give ten more attempts.
   const email = known?.email ?? foldEmail(body.email)
   const trial = await signInTrial(call, known, email)
   const verdict = await checkPassword(call, known, { password: body.password, ...trial })
@@ -215,7 +219,7 @@ async function signIn(call: Call<object, object, { email: string; password: stri
     throw refuse('wrong_credentials')
   }
   try {
-    return await signedIn(call, known, known.password, verdict.better)
+    return await startSession(call, known, known.password, verdict.better)
   } catch (error) {
     if (!(error instanceof StoreError && error.code === 'conflict')) throw error
     if (again) return signIn(call, false)
@@ -236,13 +240,13 @@ async function upgrade({ parts }: Call, id: string, better: string, from: string
 async function changePassword(call: Call<object, object, { current: string; new: string }>): Promise<Answer> {
   const { guard, body, parts } = call
   const { people } = parts.store
-  const { person, session } = signedInOnly(call)
+  const { person, session } = requireSession(call)
   refuseGuessable(body.new, person.email, 'new')
   const known = await people.findByEmail(person.email)
   const { right } = await checkPassword(call, known, {
     password: body.current,
     whose: familiar(call, person.email),
-    // Counted by session and not by address: strangers could use up the attempts of the owner.
+    // Counted by session, not by address: other clients could use up the attempts of the owner.
     wrong: [[guard.changesBySession, hash('sha256', session, 'base64')]],
     all: [[guard.hashesByEmail, person.email]],
   })
@@ -253,12 +257,12 @@ async function changePassword(call: Call<object, object, { current: string; new:
   // Only if the password is still the one that was checked: of two changes at once, one fails.
   await people.setPassword(person.id, password, known.password)
   return afterWriting('The password is changed, but you are not signed in. Sign in with the new one.', () =>
-    signedIn(call, person, password),
+    startSession(call, person, password),
   )
 }
 
 /** The normalized address of a registration. */
-function chosen(text: string): string {
+function registrationEmail(text: string): string {
   const email = normalEmail(text)
   if (!isEmail(email) || /\p{Default_Ignorable_Code_Point}/u.test(email)) {
     throw refuse('invalid_value', { message: 'This e-mail address is not valid.', param: 'email' })
@@ -295,11 +299,11 @@ async function purposeOf({ parts }: Call, { kind, email, accountId, role, credit
  *
  * @param better a hash of the password with new parameters, which is written after the start of the session
  */
-async function signedIn(call: Call, person: Person, proof: string, better?: string): Promise<Answer> {
+async function startSession(call: Call, person: Person, proof: string, better?: string): Promise<Answer> {
   const { guard, caller } = call
   const { secret, expiresAt } = await guard.sessions.begin(person, caller.session, proof)
   if (better !== undefined) await upgrade(call, person.id, better, proof)
-  // Last, because it depends on the stored hash.
+  // Last, because the device cookie depends on the stored hash.
   const device = await guard.known.remember(person.id, caller.address)
   return { body: await sessionView(call, person, expiresAt), session: { begin: secret, device } }
 }
@@ -310,7 +314,7 @@ async function sessionView({ parts }: Call, person: Person, expiresAt: number): 
   return { person: showPerson(person, account.name), account: showAccount(account), expires_at: showTime(expiresAt) }
 }
 
-function signedInOnly({ caller }: Call): { readonly person: Person; readonly session: string } {
+function requireSession({ caller }: Call): { readonly person: Person; readonly session: string } {
   if (!caller.person || caller.session === null) throw refuse('not_signed_in')
   return { person: caller.person, session: caller.session }
 }

@@ -1,6 +1,6 @@
 /**
- * The playground: sends a person's request over loopback to a chat route of this gateway, with a key of their account that the gateway
- * creates. So the request passes the policy of the route, is charged, and has a receipt.
+ * The playground: sends a person's request over loopback to a chat route of this gateway, with the playground key of their
+ * account. So the policy of the route applies, the account is charged, and the request has a receipt.
  */
 import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request as send } from 'node:http'
 import { pipeline } from 'node:stream/promises'
@@ -37,7 +37,6 @@ const CONVERSATION = shape({
   },
 })
 
-/** One route: a request in, a stream out. */
 export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
@@ -51,11 +50,11 @@ export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
     errors: ['not_found', 'shutting_down', 'overloaded'],
     async handle(call) {
       const { parts, ctx, body } = call
-      const door = parts.playground()
-      if (!door) throw refuse('not_found', { message: 'This gateway has no route for chat requests with a key.' })
+      const target = parts.playground()
+      if (!target) throw refuse('not_found', { message: 'This gateway has no route for chat requests with a key.' })
       const token = await playgroundKeys(parts.store).token(ownAccount(call), parts.clock)
-      // A person who has left the page must not pay for an unread answer.
-      if (!hasLeft(ctx)) await relay(ctx, parts, { door, token, body: requestBody(body) })
+      // Don't start an answer that no one reads: the account would pay for it.
+      if (!isDisconnected(ctx)) await relay(ctx, parts, { target, token, body: requestBody(body) })
       return { stream: 'sent' }
     },
   }),
@@ -74,39 +73,39 @@ function requestBody(body: Fits<typeof CONVERSATION>): string {
   })
 }
 
-interface Inner {
-  readonly door: PlaygroundRoute
+interface RelayedRequest {
+  readonly target: PlaygroundRoute
   readonly token: string
   readonly body: string
 }
 
-/** Sends the request and passes on the answer. Resolves at its end or at a disconnect. */
-async function relay(ctx: Context, parts: ApiParts, inner: Inner): Promise<void> {
+/** Sends the request and relays the answer. Resolves at its end or at a disconnect. */
+async function relay(ctx: Context, parts: ApiParts, inner: RelayedRequest): Promise<void> {
   const request = open(inner)
-  const leave = () => request.destroy()
-  ctx.res.once('close', leave)
+  const abort = () => request.destroy()
+  ctx.res.once('close', abort)
   try {
     const response = await headOf(request).catch((error: unknown) => {
-      if (hasLeft(ctx)) return null
+      if (isDisconnected(ctx)) return null
       throw unreachable(parts, error)
     })
-    if (response) await passOn(response, ctx)
+    if (response) await relayAnswer(response, ctx)
   } finally {
-    ctx.res.off('close', leave)
+    ctx.res.off('close', abort)
   }
 }
 
 /** A new connection with our own headers. Of the browser's request only the validated body is used. */
-function open({ door, token, body }: Inner): ClientRequest {
+function open({ target, token, body }: RelayedRequest): ClientRequest {
   const bytes = Buffer.from(body)
   const request = send({
     agent: false,
-    host: door.host,
-    port: door.port,
-    path: door.path,
+    host: target.host,
+    port: target.port,
+    path: target.path,
     method: 'POST',
     headers: {
-      host: door.hostHeader,
+      host: target.hostHeader,
       authorization: `Bearer ${token}`,
       'content-type': 'application/json',
       'content-length': bytes.length,
@@ -120,13 +119,13 @@ function open({ door, token, body }: Inner): ClientRequest {
 function headOf(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve)
-    // This listener stays: an abandoned request emits an error again after its answer has started.
+    // This listener is not removed: an aborted request emits another error after its answer has started.
     request.on('error', reject)
   })
 }
 
 /** The headers that the page gets: type, receipt, and retry. */
-const PASSED = [
+const RELAYED_HEADERS = [
   'content-type',
   'x-request-id',
   'x-tollgate-max-output-tokens',
@@ -136,10 +135,10 @@ const PASSED = [
   'x-should-retry',
 ]
 
-/** Passes on the answer with backpressure. If it ends early, so does the answer to the page. */
-async function passOn(response: IncomingMessage, ctx: Context): Promise<void> {
+/** Relays the answer with backpressure. If it ends early, the answer to the page ends early too. */
+async function relayAnswer(response: IncomingMessage, ctx: Context): Promise<void> {
   const headers: OutgoingHttpHeaders = { 'cache-control': 'no-store', 'x-accel-buffering': 'no' }
-  for (const name of PASSED) {
+  for (const name of RELAYED_HEADERS) {
     const value = response.headers[name]
     if (value !== undefined) headers[name] = value
   }
@@ -147,18 +146,18 @@ async function passOn(response: IncomingMessage, ctx: Context): Promise<void> {
   ctx.res.writeHead(response.statusCode!, headers)
   // Sends the head at once, because the first event may take long.
   ctx.res.flushHeaders()
-  // Both ends know of it: the connections are closed, and the receipt has the outcome.
+  // An early end needs no report: `pipeline` closes both connections, and the receipt has the outcome.
   await pipeline(response, ctx.res).catch(() => {})
 }
 
-function hasLeft({ res }: Context): boolean {
+function isDisconnected({ res }: Context): boolean {
   return res.destroyed || res.socket?.destroyed !== false
 }
 
 function unreachable(parts: ApiParts, cause: unknown) {
   const { ready, reason } = parts.readiness()
   if (!ready) return refuse('shutting_down', { message: `Not now: ${reason}.`, retryAfterMs: 1000, cause })
-  parts.log.error({ error: cause }, 'the playground could not reach the door of the clients')
+  parts.log.error({ error: cause }, 'the playground could not reach the listener for clients')
   return refuse('overloaded', {
     message: 'The playground failed to reach the gateway. Try again.',
     retryAfterMs: 1000,
@@ -186,7 +185,7 @@ function playgroundKeys(store: Store): PlaygroundKeys {
 function createPlaygroundKeys(store: Store): PlaygroundKeys {
   const known = boundedMap<string>(MAX_KNOWN)
   /** Two concurrent requests must not create two keys, or rotate the key of each other. */
-  const coming = new Map<string, Promise<string>>()
+  const pending = new Map<string, Promise<string>>()
 
   async function issue(accountId: string, clock: Clock): Promise<string> {
     const now = clock.now()
@@ -205,11 +204,11 @@ function createPlaygroundKeys(store: Store): PlaygroundKeys {
       const token = known.get(accountId)
       if (token !== undefined && (await store.keys.find(token, clock.now())).found === 'live') return token
       const issued =
-        coming.get(accountId) ??
+        pending.get(accountId) ??
         issue(accountId, clock).finally(() => {
-          coming.delete(accountId)
+          pending.delete(accountId)
         })
-      coming.set(accountId, issued)
+      pending.set(accountId, issued)
       return issued
     },
   }

@@ -204,7 +204,7 @@ export async function receiptPage(
   return { items: items.map(showReceipt), next }
 }
 
-/** The server has checked that a person is signed in. */
+/** The account of the person. The server has checked that a person is signed in. */
 export function ownAccount({ caller }: Pick<Call, 'caller'>): string {
   if (!caller.person) throw refuse('not_signed_in')
   return caller.person.accountId
@@ -226,7 +226,7 @@ async function* entryLines(store: Store, accountId: string, range: Range): Async
 
 const filesAt = new WeakMap<Guard, Files>()
 
-/** The downloads of a door of the API. */
+/** The downloads of a listener of the API. */
 function filesOf({ guard, parts }: Pick<Call, 'guard' | 'parts'>): Files {
   const files = filesAt.get(guard) ?? createFiles(parts)
   filesAt.set(guard, files)

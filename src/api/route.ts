@@ -23,7 +23,7 @@ export interface Caller {
   readonly person: Person | null
   /** The session's secret, for routes that end sessions; null for tokens. */
   readonly session: string | null
-  /** The text of an earlier sign-in in this browser (known-clients.ts), of any person; null: none, or a token. */
+  /** The text of this browser's device cookie, from a sign-in of any person (known-clients.ts); null: no cookie, or a token. */
   readonly device: string | null
   readonly address: string
 }
@@ -67,8 +67,8 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
   readonly summary: string
   readonly audience: Audience
   /**
-   * Object schemas (made by `shape` of schema.ts) with `additionalProperties: false`. Properties of `query` are converted from text. Left
-   * out: none are allowed. An invalid id in the path is `not_found`.
+   * Object schemas (made by `shape` of schema.ts) with `additionalProperties: false`. Properties of `query` are converted from
+   * text. A missing schema allows no properties. An invalid id in the path is `not_found`.
    */
   readonly params?: Schema<Params>
   readonly query?: Schema<Query>
@@ -78,7 +78,7 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
   /** The name of a schema in schemas.ts; null: 204 without a body; `csv`, `events`, `document`: other formats. */
   readonly answers: SchemaName | 'csv' | 'events' | 'document' | null
   readonly status?: 200 | 201 | 204
-  /** Whether a change is exempt from the limit of changes of a person, or has limits of its own. */
+  /** Exempts a change from the limit of changes by one person. */
   readonly isUnlimited?: true
   /** Its error codes (contract/errors.ts), beside those of each route. */
   readonly errors?: readonly ErrorCode[]

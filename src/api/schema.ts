@@ -1,9 +1,10 @@
 /**
- * The schemas of the account API. Each is written once: JSON Schema for ajv and the OpenAPI document, and the TypeScript type of its values.
+ * The schemas of the account API. Each is written once: it is the JSON Schema for ajv and the OpenAPI document, and gives the
+ * TypeScript type of its values.
  *
- * TypeBox does not replace this: its import takes 58 to 140 ms and 19 MiB at the start. It writes enumerations and "or null" as `anyOf`, so
- * most parts would be written by hand. `json-schema-to-ts` reads literal types only, and adds 0.9 to 1.8 s to a type check for the views
- * alone.
+ * TypeBox does not replace this: its import takes 58 to 140 ms and 19 MiB at the start. It writes enumerations and "or null" as
+ * `anyOf`, so most parts would be written by hand. `json-schema-to-ts` reads literal types only. For the views alone, it adds 0.9
+ * to 1.8 s to a type check.
  */
 
 declare const FITS: unique symbol

@@ -1,9 +1,9 @@
 /**
- * The account API as a Koa middleware: authenticates the caller, checks the origin, validates the input, runs the route and sends its answer.
- * It throws refusals; app.ts makes the response.
+ * The account API as a Koa middleware: authenticates the caller, checks the origin, validates the input, runs the route and sends
+ * its answer. It throws refusals; app.ts makes the response.
  *
- * It has two doors. People use the dashboard's with the cookie of a session. Operators' machines use that of the admin listener with a token,
- * and reach the operators' routes only. Neither accepts the credential of the other, nor an API key.
+ * It serves two listeners. People use `dashboard` with a session cookie. Operators' machines use `admin` with a token, and have
+ * the operators' routes only. Neither listener accepts the credential of the other, nor an API key.
  */
 import type { Context, Middleware } from 'koa'
 import { addressGroup, isRefusal, type Refusal, refuse } from '#contract'
@@ -31,45 +31,45 @@ import { cookieFor, readCookie } from './sessions.ts'
 import { createGuard, type Guard } from './sign-in.ts'
 import { createCheck, type RouteCheck } from './validate.ts'
 
-/** The door: that of people with sessions, or that of machines with tokens. */
-export type RoutePath = 'dashboard' | 'admin'
+/** The listener: `dashboard` for people with sessions, `admin` for machines with tokens. */
+export type ApiListener = 'dashboard' | 'admin'
 
 /** The owner and the maximum length of a body. */
 export interface BodyOf {
   readonly limitBytes: number
   /** A network address, or the id of a person or a token. Each has a share of the memory for bodies. */
   readonly owner: string
-  /** Bodies of unknown callers have memory of their own. */
+  /** Whether the client is unknown. Bodies of unknown clients have their own memory. */
   readonly isStranger: boolean
 }
 
 export interface ApiOptions {
   /** Reads the body as JSON: bounded in size and depth, without duplicate keys; throws refusals. */
   readonly readJson: (ctx: Context, of: BodyOf) => Promise<unknown>
-  /** Only for tests: one that counts. */
+  /** For tests only. */
   readonly guard?: Guard
   readonly routes?: readonly ApiRoute[]
 }
 
 /** Answers `/api` and all paths below it. Passes other paths on. */
-export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions): Middleware {
+export function createApi(parts: ApiParts, listener: ApiListener, options: ApiOptions): Middleware {
   const { readJson, guard = createGuard(parts), routes = ROUTES } = options
-  const find = createTable([...routes.filter(each => isFor(each, door)), descriptionOf(routes, parts.version)])
+  const find = createTable([...routes.filter(each => isFor(each, listener)), descriptionOf(routes, parts.version)])
   const journal = createJournal(parts.log, parts.clock)
 
-  /** The caller, after the check of its permission. */
+  /** Returns the caller, if the route allows it. */
   async function admit(ctx: Context, asked: ApiRoute, secure: boolean): Promise<Caller> {
-    const caller = door === 'dashboard' ? await personOf(ctx, guard, secure) : await machineOf(ctx, parts, asked)
-    // For the log: also a caller without the permission is named.
+    const caller = listener === 'dashboard' ? await personOf(ctx, guard, secure) : await machineOf(ctx, parts, asked)
+    // Set before the check, so that the log names a caller without permission too.
     if (caller.maker !== null) ctx.state['caller'] = caller
-    authorise(asked, caller, door)
+    authorise(asked, caller, listener)
     return caller
   }
 
   async function serve(ctx: Context, { entry, values }: RouteMatch, note: (about: About) => void): Promise<void> {
     const asked = entry.route
-    const secure = door === 'admin' || originOf(ctx.req, parts.origins()).startsWith('https:')
-    if (asked.method !== 'GET' && door === 'dashboard') checkOwnPage(ctx.req, parts.origins())
+    const secure = listener === 'admin' || originOf(ctx.req, parts.origins()).startsWith('https:')
+    if (asked.method !== 'GET' && listener === 'dashboard') checkOwnPage(ctx.req, parts.origins())
     // Before the input is validated: callers without permission get no other error.
     let caller = await admit(ctx, asked, secure)
     if (isLimited(asked) && caller.person !== null) guard.changesByPerson.take(caller.person.id)
@@ -82,12 +82,12 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
     let body: unknown
     if (takesBody) {
       const sent = await readJson(ctx, bodyOf(asked, caller))
-      // The body may have taken long: the caller must have the permission now.
+      // The body may have taken long: the caller must still have the permission.
       caller = await admit(ctx, asked, secure)
       body = entry.check.body(sent)
     }
     const call: Call = { caller, parts, guard, ctx, params, query, body, note }
-    const answer = await inWords(() => asked.handle(call))
+    const answer = await withRefusals(() => asked.handle(call))
     note({ ...idIn(answer), ...values })
     send(ctx, answer, asked, secure)
   }
@@ -96,7 +96,7 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
     if (ctx.path !== '/api' && !ctx.path.startsWith('/api/')) return next()
     ctx.set(HEADERS)
     // Before the routes: requests to an unknown host name learn nothing of them.
-    if (door === 'dashboard') originOf(ctx.req, parts.origins())
+    if (listener === 'dashboard') originOf(ctx.req, parts.origins())
     const found = find(ctx.method, ctx.path)
     const asked = found.entry.route
     let about: About = {}
@@ -109,10 +109,10 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
     } catch (error) {
       const code = isRefusal(error) ? error.code : 'failed'
       // Each guess of a token is logged, on any path.
-      if (asked.method !== 'GET' || code === 'unauthorized') journal.refused(asked, caller(), about, code)
+      if (asked.method !== 'GET' || code === 'unauthorized') journal.logRefusal(asked, caller(), about, code)
       throw error
     }
-    if (asked.method !== 'GET') journal.made(asked, caller(), about)
+    if (asked.method !== 'GET') journal.logChange(asked, caller(), about)
   }
 }
 
@@ -121,7 +121,7 @@ const BODY_BYTES = 64 * 1024
 const STRANGERS_BODY_BYTES = 8 * 1024
 
 function bodyOf({ audience, bodyBytes }: ApiRoute, { maker, address }: Caller): BodyOf {
-  // Also for a person who is signed in: these routes need no session.
+  // Routes for anyone need no session, so their bodies count for the address, also for a person who is signed in.
   if (maker === null || audience === 'anyone') {
     return { limitBytes: bodyBytes ?? STRANGERS_BODY_BYTES, owner: addressGroup(address), isStranger: true }
   }
@@ -136,11 +136,11 @@ const HEADERS = {
 }
 
 /** The admin listener has no routes for people: only those of operators' tokens. */
-function isFor({ audience }: ApiRoute, door: RoutePath): boolean {
-  return door === 'dashboard' || audience === 'operator'
+function isFor({ audience }: ApiRoute, listener: ApiListener): boolean {
+  return listener === 'dashboard' || audience === 'operator'
 }
 
-/** The document has all routes of both doors, each with its credential. */
+/** The document has all routes of both listeners, each with its credential. */
 function descriptionOf(routes: readonly ApiRoute[], version: string): ApiRoute {
   const own = route({
     method: 'GET',
@@ -215,7 +215,7 @@ async function personOf(ctx: Context, { sessions }: Guard, secure: boolean): Pro
   const { cookie } = ctx.req.headers
   const unknown = { ...unknownCaller(ctx), device: readDevice(cookie, secure) }
   const secret = readCookie(cookie, secure)
-  const session = secret === null ? undefined : await inWords(() => sessions.find(secret))
+  const session = secret === null ? undefined : await withRefusals(() => sessions.find(secret))
   if (!session) return unknown
   const { person } = session
   return { ...unknown, actor: person.email, maker: person.id, person, session: session.secret }
@@ -233,7 +233,7 @@ export async function tokenOf(
   secret: string | null,
   { people }: Pick<Store, 'people'>,
 ): Promise<OperatorToken | undefined> {
-  return secret === null ? undefined : await inWords(() => people.findToken(secret))
+  return secret === null ? undefined : await withRefusals(() => people.findToken(secret))
 }
 
 /** The caller by the token. The OpenAPI document needs none. */
@@ -250,16 +250,16 @@ async function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRou
   return { ...unknown, actor: `token:${token.name}`, maker: token.id }
 }
 
-function authorise({ audience }: ApiRoute, { person }: Caller, door: RoutePath): void {
-  if (audience === 'anyone' || door === 'admin') return
+function authorise({ audience }: ApiRoute, { person }: Caller, listener: ApiListener): void {
+  if (audience === 'anyone' || listener === 'admin') return
   if (!person) throw refuse('not_signed_in')
   if (audience === 'operator' && person.role !== 'operator') {
     throw refuse('forbidden', { message: 'This route is for operators of the gateway.' })
   }
 }
 
-/** An error of the store as a refusal. */
-async function inWords<Result>(work: () => Promise<Result> | Result): Promise<Result> {
+/** Runs the work, and converts errors of the store to refusals. */
+async function withRefusals<Result>(work: () => Promise<Result> | Result): Promise<Result> {
   try {
     return await work()
   } catch (error) {

@@ -13,19 +13,19 @@ export interface Guard {
   readonly passwords: Passwords
   readonly sessions: Sessions
   readonly known: KnownClients
-  /** Wrong passwords in one known browser. Those of strangers do not count here. */
+  /** Wrong passwords in one known browser. Those of unknown clients do not count here. */
   readonly signInsByBrowser: Attempts
   /** Wrong passwords from one address for one person. */
   readonly signInsByPlace: Attempts
-  /** Wrong passwords of strangers, by e-mail address and by network address. */
+  /** Wrong passwords of unknown clients, by e-mail address and by network address. */
   readonly signInsByEmail: Attempts
   readonly signInsByAddress: Attempts
-  /** Correct ones too: each takes the same work. */
+  /** All passwords, also correct ones: each takes the same work. */
   readonly hashesByEmail: Attempts
   readonly hashesByAddress: Attempts
-  /** All strangers together: limits the processor time of guesses. */
+  /** All unknown clients together: limits the processor time of their guesses. */
   readonly hashesOfStrangers: Attempts
-  /** Wrong passwords of a signed-in person, by session. Attempts of strangers do not count here. */
+  /** Wrong passwords of a signed-in person, by session. Attempts of unknown clients do not count here. */
   readonly changesBySession: Attempts
   /** Changes by signed-in people, by person. */
   readonly changesByPerson: Attempts
@@ -39,7 +39,7 @@ const MINUTE_MS = 60 * SECOND_MS
 const QUARTER_HOUR_MS = 15 * 60_000
 const HOUR_MS = 60 * 60_000
 
-/** Seven in a quarter of an hour, so that one address cannot use up the ten of strangers for a person. */
+/** At most seven attempts in 15 minutes, so that one address cannot use up the ten attempts of unknown clients for a person. */
 const AT_ONE_PERSON = { free: 3, firstMs: 30 * SECOND_MS, longestMs: QUARTER_HOUR_MS }
 /** Enough for an office behind one address. */
 const AT_ALL_TOGETHER = { free: 20, firstMs: SECOND_MS, longestMs: QUARTER_HOUR_MS }
@@ -59,7 +59,7 @@ export function createGuard(
     signInsByAddress: createAttempts(clock, AT_ALL_TOGETHER, { name: 'signInsByAddress' }),
     hashesByEmail: createAttempts(clock, { most: 60, windowMs: QUARTER_HOUR_MS }),
     hashesByAddress: createAttempts(clock, { most: 300, windowMs: QUARTER_HOUR_MS }),
-    // Some 30 ms of a core each: a sixth of a core.
+    // A hash takes about 30 ms, so this is a sixth of a core.
     hashesOfStrangers: createAttempts(clock, { most: 50, windowMs: 10 * SECOND_MS }),
     changesBySession: createAttempts(clock, { most: 10, windowMs: QUARTER_HOUR_MS }, { name: 'changesBySession' }),
     changesByPerson: createAttempts(clock, { most: 60, windowMs: MINUTE_MS }),

@@ -16,9 +16,9 @@ export interface Trial {
 }
 
 /**
- * The limits of an attempt to sign in. In a known browser only its own limit counts, so that no other client can lock it. A known address
- * shares a limit with other guesses for this person from there. Strangers share all limits; the common one comes first, so that a flood of
- * invented names does not push other counts out of memory.
+ * The limits of an attempt to sign in. In a known browser only its own limit counts, so that no other client can lock it. A known
+ * address shares a limit with other guesses for this person from there. Unknown clients have all limits. The limit of all comes
+ * first, so that a flood of invented names does not remove other counts from memory.
  */
 export async function signInTrial(
   { guard, caller }: Call,
@@ -44,39 +44,39 @@ export async function signInTrial(
 
 /** Whether the password is correct. For an unknown address the work is the same. */
 export async function checkPassword(call: Call, known: PersonWithPassword | undefined, trial: Trial) {
-  const { takeBackSome, takeBackAll } = await take(trial, call.parts.store.replicas)
+  const { takeBackWrong, takeBackAll } = await take(trial, call.parts.store.replicas)
   try {
     const verdict = await call.guard.passwords.verify(known?.password, trial.password, trial.whose)
-    if (verdict.right) takeBackSome()
+    if (verdict.right) takeBackWrong()
     return verdict
   } catch (error) {
-    // Nothing was tried: the queue was full.
+    // No password was compared, because the queue was full.
     takeBackAll()
     throw error
   }
 }
 
 async function take({ wrong, all }: Trial, replicas: Replicas | null) {
-  const takeBackRest = await takeAll(all, replicas)
+  const takeBackTotal = await takeAll(all, replicas)
   try {
-    const takeBackSome = await takeAll(wrong, replicas)
+    const takeBackWrong = await takeAll(wrong, replicas)
     const takeBackAll = () => {
-      takeBackSome()
-      takeBackRest()
+      takeBackWrong()
+      takeBackTotal()
     }
-    return { takeBackSome, takeBackAll }
+    return { takeBackWrong, takeBackAll }
   } catch (error) {
-    takeBackRest()
+    takeBackTotal()
     throw error
   }
 }
 
-/** The owner of its place in the queue of hashes. */
+/** The address and the person, for the limit of hashes of each. */
 export function placesOf({ caller }: Call, whom: string): string[] {
   return [`address ${addressGroup(caller.address)}`, `person ${whom}`]
 }
 
-/** A client with a valid link or session. */
+/** The owner of a hash for a client with a valid link or session. */
 export function familiar(call: Call, whom: string): Whose {
   return { by: placesOf(call, whom), isStranger: false }
 }

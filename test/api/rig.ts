@@ -27,7 +27,7 @@ import type { ApiRoute } from '../../src/api/route.ts'
 import { ROUTES } from '../../src/api/routes.ts'
 import type { Schema } from '../../src/api/schema.ts'
 import { SCHEMAS, type SchemaName } from '../../src/api/schemas.ts'
-import { createApi, type RoutePath } from '../../src/api/server.ts'
+import { type ApiListener, createApi } from '../../src/api/server.ts'
 import { cookieName } from '../../src/api/sessions.ts'
 import { createGuard, type Guard } from '../../src/api/sign-in.ts'
 import { createAjv } from '../../src/api/validate.ts'
@@ -141,7 +141,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const guard = createGuard(parts, passwords)
   const routes = options.routes ?? ROUTES
   const around = surroundings(log, options)
-  const api = (door: RoutePath) => createApi(parts, door, { readJson: createJsonReader(), guard, routes })
+  const api = (listener: ApiListener) => createApi(parts, listener, { readJson: createJsonReader(), guard, routes })
   const servers = [
     createDashboardApp(around, api('dashboard'), (_, next) => next()),
     createAdminApp(around, api('admin'), createObservers(store, clock)),

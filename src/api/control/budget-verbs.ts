@@ -12,11 +12,11 @@ import { accountNamed, keyWith } from './named.ts'
 export interface PlanBudgets {
   /** The budgets of plans and policies. */
   budgetRules?(): BudgetRules
-  /** Left out: the system's. */
+  /** Default: the system's clock. */
   readonly clock?: Clock
 }
 
-/** Rows of callers and values of tags in one answer. */
+/** The most budgets of callers and tag values in one answer. */
 export const PAGE_SIZE = 100
 
 /** The answers of the verbs: the name of the account, and all budgets that limit the account or the key. */
@@ -24,7 +24,7 @@ export interface BudgetVerbResults {
   'account.budget': {
     readonly account: string
     readonly budgets: readonly BudgetView[]
-    /** Of the next page; null: this was the last one. */
+    /** The cursor of the next page; null: this was the last one. */
     readonly next: string | null
   }
   'key.budget': { readonly account: string; readonly key: string; readonly budgets: readonly BudgetView[] }
@@ -47,7 +47,7 @@ export const BUDGET_VERBS: BudgetVerbs = {
     args.end()
     const account = await accountNamed(store, name)
     if (change !== undefined) {
-      refuseNothing('account.budget', change, account, `the account ${account.name}`)
+      refuseMissing('account.budget', change, account, `the account ${account.name}`)
       await store.setBudget({ ...withOwn(change, account), of: 'account', name: account.id })
     }
     const page = { limit: PAGE_SIZE, after }
@@ -61,7 +61,7 @@ export const BUDGET_VERBS: BudgetVerbs = {
     args.end()
     const key = await keyWith(store, id)
     if (change !== undefined) {
-      refuseNothing('key.budget', change, key, `the key ${id}`)
+      refuseMissing('key.budget', change, key, `the key ${id}`)
       await store.setBudget({ ...withOwn(change, key), of: 'key', name: id })
     }
     const account = await accountNamed(store, key.accountId)
@@ -83,7 +83,7 @@ function readChange(verb: string, args: Arguments): Change | undefined {
   const zone = args.optional('zone', args.name)
   const at = args.optional('at', args.names)
   const then = args.optional('then', args.name)
-  // Read for the log only.
+  // The socket logs it.
   args.optional('actor', args.name)
   const terms = { ...(zone && { zone }), ...(at && { at }), ...(then && { then }) }
   if (amount == null && Object.keys(terms).length > 0) {
@@ -108,7 +108,7 @@ function everyOf(verb: string, text: string): Every {
 }
 
 /** Refuses to remove a missing budget: usually its period is wrong. */
-function refuseNothing(verb: string, { every, budget }: Change, owner: BudgetOwner, what: string): void {
+function refuseMissing(verb: string, { every, budget }: Change, owner: BudgetOwner, what: string): void {
   if (budget !== null || ownBudget(owner, every) !== undefined) return
   const own = owner.budgets?.map(each => each.every).join(', ') ?? 'none'
   throw new VerbError(`${verb}: ${what} has no budget for "${every}"; it has: ${own}`)

@@ -97,7 +97,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
 
   async 'person.revoke-link'(store, args) {
     const id = args.name('link')
-    noteActor(args)
+    allowActor(args)
     args.end()
     const link = (await store.people.links()).find(each => each.id === id)
     if (!link) throw new StoreError(`a working link "${id}" does not exist; give its id`)
@@ -108,14 +108,14 @@ export const PEOPLE_VERBS: PeopleVerbs = {
   async 'person.role'(store, args) {
     const person = await personOf(store, args.name('person'))
     const role = roleOf(args.name('role'))
-    noteActor(args)
+    allowActor(args)
     args.end()
     return { person: await shown(store, await store.people.setRole(person.id, role)) }
   },
 
   async 'person.remove'(store, args) {
     const person = await personOf(store, args.name('person'))
-    noteActor(args)
+    allowActor(args)
     args.end()
     await store.people.remove(person.id)
     return { person: await shown(store, person) }
@@ -137,7 +137,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
 
   async 'token.revoke'(store, args) {
     const idOrName = args.name('token')
-    noteActor(args)
+    allowActor(args)
     args.end()
     const token = tokenCalled(idOrName, await store.people.tokens())
     await store.people.revokeToken(token.id)
@@ -145,8 +145,8 @@ export const PEOPLE_VERBS: PeopleVerbs = {
   },
 }
 
-/** The caller, for the log of the socket. The store does not keep it. */
-function noteActor(args: Arguments): void {
+/** Allows the argument `actor`. The socket logs it, and the store does not keep it. */
+function allowActor(args: Arguments): void {
   args.optional('actor', args.name)
 }
 

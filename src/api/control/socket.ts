@@ -51,16 +51,16 @@ const ABOUT = ['account', 'key', 'person', 'email', 'token', 'exchange', 'name']
 const MAX_PATH_LENGTH = 100
 
 /**
- * The path of the control socket: beside the database (`tollgate.db` -> `tollgate.sock`, so that two databases in a folder are two gateways).
- * If that is too long, or the store is not a file: a short name in a private folder of the temporary directory. The name is
- * made from the path of the database or the configuration.
+ * The path of the control socket. It is beside the database (`tollgate.db` -> `tollgate.sock`), so that two databases in one
+ * folder have two sockets. If that path is too long, or the store is not a file, it is in a private folder of the temporary
+ * directory. Its name is then made from the path of the database or of the configuration.
  *
  * @param store `memory`, `sqlite:` with an absolute path, or an address in PostgreSQL
  * @param configFile the absolute path of gateway.yaml
  */
 export function controlPath(store: string, configFile: string): string {
   if (store.startsWith('sqlite:')) {
-    // The same socket for all names of a database file.
+    // All names of a database file have the same socket.
     const database = realPath(store.slice('sqlite:'.length))
     const beside = join(dirname(database), `${basename(database, '.db')}.sock`)
     if (Buffer.byteLength(beside) <= MAX_PATH_LENGTH) return beside
@@ -70,12 +70,12 @@ export function controlPath(store: string, configFile: string): string {
 }
 
 /**
- * Listens for commands. Replaces the socket of a dead process; throws a `ControlError` if a live one answers. Logs each command with its
- * subject, without secrets.
+ * Listens for commands. Replaces the socket of an ended process; throws a `ControlError` if a running one answers. Logs each
+ * command with its subject, without secrets.
  */
 export async function startControl(store: Store, path: string, options: ControlOptions = {}): Promise<Control> {
   if (dirname(path) === privateFolder()) makePrivateFolder()
-  if (await somebodyListens(path)) throw new ControlError(`another gateway already takes commands at ${path}`)
+  if (await isListening(path)) throw new ControlError(`another gateway already takes commands at ${path}`)
   rmSync(path, { force: true })
 
   const server = createServer((incoming, response) => {
@@ -83,7 +83,7 @@ export async function startControl(store: Store, path: string, options: ControlO
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    // The mask gives the socket its mode at once: a chmod would come too late. `listen` binds it.
+    // `listen` creates the socket. The mask gives it its mode at once: before a chmod, other users could connect.
     const mask = process.umask(0o177)
     try {
       server.listen(path, resolve)
@@ -113,11 +113,11 @@ export async function callControl<Name extends VerbName>(
   try {
     body = JSON.parse(text)
   } catch {
-    throw new ControlError(`what listens at ${path} is not a gateway: it answered ${status} without JSON`)
+    throw new ControlError(`the program at ${path} is not a gateway: it answered ${status} without JSON`)
   }
   if (status === 200 && body.result !== undefined) return body.result as VerbResults[Name]
   if (typeof body.error?.message !== 'string') {
-    throw new ControlError(`what listens at ${path} answered ${status} without a result`)
+    throw new ControlError(`the gateway at ${path} answered ${status} without a result`)
   }
   if (status >= 500) throw new ControlError(body.error.message)
   throw new VerbError(body.error.message)
@@ -207,13 +207,13 @@ function callFailed(path: string, error: NodeJS.ErrnoException): Error {
     )
   }
   if (error.syscall === 'connect') return new NoGateway(`no gateway listens at ${path} (${error.code})`)
-  // The gateway stopped during the call: the verb may be done, so the caller should check before a retry.
+  // The gateway stopped during the call, so the verb may be done. The caller should check before a retry.
   return new ControlError(
     `the gateway at ${path} closed the connection during the call (${error.message}): check whether it was done`,
   )
 }
 
-function somebodyListens(path: string): Promise<boolean> {
+function isListening(path: string): Promise<boolean> {
   return new Promise(resolve => {
     const socket = connect(path)
     socket.once('connect', () => {

@@ -20,7 +20,7 @@ import { BUDGET_VERBS, type BudgetVerbResults, PAGE_SIZE, type PlanBudgets, read
 import { accountNamed, keyWith } from './named.ts'
 import { PEOPLE_VERBS, type PeopleVerbResults, refusePlan } from './people-verbs.ts'
 
-/** The maximum number in one answer. */
+/** The most alerts in one answer. */
 const MOST_ALERTS = 50
 
 export type { AccountView }
@@ -29,7 +29,7 @@ export { VerbError }
 /** A key for commands: with the name of its account, without parts that depend on the time. */
 export interface KeyView extends Omit<KeyNow, 'state'> {
   readonly account: string
-  /** Its own budgets; `key.budget` has their rest. */
+  /** Its own budgets. `key.budget` has their remainders. */
   readonly budgets: readonly { readonly every: string; readonly amount: string }[]
 }
 
@@ -107,7 +107,7 @@ export const REFUSED_WITH_DATABASE: Readonly<Partial<Record<VerbName, string>>> 
     'which reads it beside the gateway',
 }
 
-// Each verb reads all arguments before it changes the store: a mistake in the last one must not leave half a change.
+// Each verb reads all arguments before it changes the store: a mistake in the last argument must not leave a part of the change.
 const VERBS: Verbs = {
   async 'account.create'(store, args, { plans }) {
     const name = args.name('name')
@@ -260,8 +260,10 @@ export function isVerb(name: string): name is VerbName {
 }
 
 /**
- * Runs a verb with JSON arguments. Throws a `VerbError` for a wrong argument, and a `StoreError` of the store (no such account, a name in
- * use). @param running the parts of a running gateway
+ * Runs a verb with JSON arguments. Throws a `VerbError` for a wrong argument, and a `StoreError` of the store (no such account, a
+ * name in use).
+ *
+ * @param running the parts of a running gateway
  */
 export async function runVerb<Name extends VerbName>(
   store: Store,
@@ -287,8 +289,8 @@ async function keyOf(store: Store, id: string): Promise<KeyView> {
 
 function keyView(key: KeySummary, account: string): KeyView {
   const shown = showKeyAsKept(key)
-  // The oldest secret first, as in earlier versions of the commands.
   const budgets = (key.budgets ?? []).map(({ every, amount }) => ({ every, amount: formatMoney(amount) }))
+  // The oldest secret first, as in earlier versions of the commands.
   return { ...shown, account, secrets: shown.secrets.toReversed(), budgets }
 }
 
