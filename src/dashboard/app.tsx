@@ -1,4 +1,4 @@
-/** The root component: the session, the page of the address, and the replacement for a page that cannot be shown. */
+/** The root component: the session, the page of the address, and error pages. */
 
 import { Component, type ComponentChildren, type ComponentType, type VNode } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
@@ -40,10 +40,10 @@ function Start(): VNode {
     return () => onSignedOut(null)
   }, [])
 
-  if (error) return <Alone>{<ErrorBox title="The dashboard failed to start" error={error} retry={load} />}</Alone>
+  if (error) return <Centred>{<ErrorBox title="The dashboard failed to start" error={error} retry={load} />}</Centred>
   if (about === undefined || session === undefined)
-    return <Alone>{<Loading lines={3} label="Loading Tollgate" />}</Alone>
-  const signed: SessionState = {
+    return <Centred>{<Loading lines={3} label="Loading Tollgate" />}</Centred>
+  const state: SessionState = {
     about,
     session,
     begin: setSession,
@@ -52,11 +52,11 @@ function Start(): VNode {
       navigate('/sign-in')
       setSession(null)
     },
-    // Updates the balance in the sidebar. If it cannot be read, the old one stays.
+    // Updates the balance in the sidebar. If the request fails, the old balance stays.
     refresh: () => void sessionNow().then(setSession, () => {}),
   }
   return (
-    <SessionContext.Provider value={signed}>
+    <SessionContext.Provider value={state}>
       <Pages session={session} />
     </SessionContext.Provider>
   )
@@ -73,14 +73,14 @@ function Pages({ session }: { readonly session: SessionView | null }): VNode {
     if (elsewhere !== null) navigate(elsewhere, { replace: true })
   }, [elsewhere])
 
-  if (elsewhere !== null) return <Alone>{<Loading lines={3} />}</Alone>
+  if (elsewhere !== null) return <Centred>{<Loading lines={3} />}</Centred>
   const forbidden = route?.audience === 'operator' && session?.person.role !== 'operator'
   const page =
     found === null || forbidden ? <NotFound /> : <Lazy key={path} route={found.route} params={found.params} />
   return needsSession && session !== null ? <Layout path={path}>{page}</Layout> : page
 }
 
-/** The address to go to instead of this one; null: stay here. */
+/** The address to redirect to; null: show the page. */
 function redirect(
   route: PageRoute | undefined,
   path: string,
@@ -97,7 +97,7 @@ function redirect(
 
 const loaded = new Map<PageRoute, ComponentType<PageProps>>()
 
-/** Loads the page's file the first time. */
+/** Shows the page. Loads its file the first time. */
 function Lazy({ route, params }: { readonly route: PageRoute; readonly params: Params }): VNode {
   const [, redraw] = useState(0)
   const [failed, setFailed] = useState(false)
@@ -174,7 +174,7 @@ function NotFound(): VNode {
 }
 
 /** Shows its content without the sidebar. */
-function Alone({ children }: { readonly children: ComponentChildren }): VNode {
+function Centred({ children }: { readonly children: ComponentChildren }): VNode {
   return (
     <main class="gate">
       <div class="stack-loose gate-box">{children}</div>

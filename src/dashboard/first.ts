@@ -1,6 +1,6 @@
 /**
- * The theme before the first paint: a dark page must not flash light. It imports nothing, so the browser can run it at once;
- * lib/theme.ts takes over later.
+ * Sets the theme before the first paint, so that a dark page does not flash light. It imports nothing, so the browser can run it
+ * at once. Later changes of the theme are in lib/theme.ts.
  */
 {
   let kept: string | null = null

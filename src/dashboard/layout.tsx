@@ -182,7 +182,9 @@ function Brand(): VNode {
   )
 }
 
-/** A receipt's page is within the receipts; the overview contains only itself. */
+/**
+ * Whether a page belongs to an entry of the sidebar: a receipt to the receipts. Only the overview itself belongs to the overview.
+ */
 function isWithin(path: string, href: string): boolean {
   return path === href || (href !== '/' && path.startsWith(`${href}/`))
 }

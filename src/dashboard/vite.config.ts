@@ -17,7 +17,7 @@ export default defineConfig({
     emptyOutDir: true,
     target: 'es2023',
     assetsInlineLimit: 0,
-    // index.html names the first files; the few later ones do not justify a preload helper.
+    // index.html preloads the first files. For the few later ones, a preload helper would be too large.
     modulePreload: {
       polyfill: false,
       resolveDependencies: (_, names, { hostType }) => (hostType === 'html' ? names : []),
@@ -28,8 +28,8 @@ export default defineConfig({
       output: {
         codeSplitting: {
           includeDependenciesRecursively: false,
-          // Small files compress badly, so files that are opened together are one chunk. The first matching group wins.
-          // The charts' library has its own chunk. The sign-in pages are in `core`: alone they would be a small file.
+          // Small files compress badly, so files that are opened together are one chunk. The first matching group wins. The
+          // library for charts has its own chunk. The sign-in pages are in `core`: alone they would be a small file.
           groups: [
             { name: 'operator', test: /\/pages\/operator\// },
             {

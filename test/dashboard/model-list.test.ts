@@ -1,9 +1,9 @@
-/** The list of models, narrowed and sorted. */
+/** The list of models: filters and orders. */
 import { expect, test } from 'vitest'
 import { parseMoney, plainPrice } from '#contract'
 import { showModelToOperators } from '../../src/api/model-costs.ts'
 import { showModel } from '../../src/api/show.ts'
-import { groupsOf, type ListQuery, narrowed, rowsOf } from '../../src/dashboard/lib/model-list.ts'
+import { filterModels, groupsOf, type ListQuery, rowsOf } from '../../src/dashboard/lib/model-list.ts'
 import { aModel } from '../api/rig.ts'
 
 const price = (input: string, output: string) => plainPrice({ input: parseMoney(input), output: parseMoney(output) })
@@ -35,15 +35,17 @@ test.each<[name: string, wanted: Partial<ListQuery>, ids: string[]]>([
   ['an unknown order', { sort: 'toString' }, ['maker/big', 'maker/small', 'own', 'loss']],
 ])('%s', (_, wanted, ids) => {
   const all = { search: '', group: '', sort: '', ...wanted }
-  expect(narrowed(OPERATOR, all).map(({ id }) => id)).toEqual(ids)
+  expect(filterModels(OPERATOR, all).map(({ id }) => id)).toEqual(ids)
   // Members have no margins to sort by.
-  expect(narrowed(MEMBER, all).map(({ id }) => id)).toEqual(wanted.sort === 'margin' ? MODELS.map(({ id }) => id) : ids)
+  expect(filterModels(MEMBER, all).map(({ id }) => id)).toEqual(
+    wanted.sort === 'margin' ? MODELS.map(({ id }) => id) : ids,
+  )
 })
 
 test('a model without a price has the smallest margin', () => {
   const gift = showModelToOperators(aModel('gift', { price: null, ...target(price('1', '0')) }), [])
   const rows = [...OPERATOR, ...rowsOf([gift])]
-  expect(narrowed(rows, { search: '', group: '', sort: 'margin' })[0]!.id).toBe('gift')
+  expect(filterModels(rows, { search: '', group: '', sort: 'margin' })[0]!.id).toBe('gift')
 })
 
 test('groups are the wildcards, if there are any', () => {

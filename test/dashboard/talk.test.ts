@@ -25,7 +25,7 @@ describe('an answer', () => {
     expect(answer).toMatchObject({
       state: 'failed',
       text: 'Half an',
-      trouble: { code: 'upstream_truncated', message: 'It broke off.' },
+      error: { code: 'upstream_truncated', message: 'It broke off.' },
       totalMs: 20,
     })
     expect(withEnd(answer, 99)).toBe(answer)
@@ -33,7 +33,7 @@ describe('an answer', () => {
 
   test('that stops without [DONE] is broken, even after a finish reason', () => {
     const answer = withEnd(hear(text('All'), { kind: 'finish', reason: 'stop' }), 50)
-    expect(answer).toMatchObject({ state: 'broken', text: 'All', totalMs: 50, trouble: { code: 'connection_lost' } })
+    expect(answer).toMatchObject({ state: 'broken', text: 'All', totalMs: 50, error: { code: 'connection_lost' } })
   })
 
   test('without any event is broken too', () => {
@@ -59,7 +59,7 @@ describe('an answer', () => {
       finish: 'stop',
       promptTokens: 7,
       completionTokens: 3,
-      trouble: null,
+      error: null,
     })
     expect(withEnd(answer, 99)).toBe(answer)
   })

@@ -1,5 +1,5 @@
 /**
- * The client of the account API: JSON to the same origin, with the header that another site's page cannot send. Errors are
+ * The client of the account API: JSON to the same origin, with a header that pages of other sites cannot send. Errors are
  * `ApiError`.
  */
 
@@ -46,7 +46,7 @@ export const api = {
   put: <T>(path: string, body: object, options?: Options) => call<T>('PUT', path, body, options),
   patch: <T>(path: string, body: object, options?: Options) => call<T>('PATCH', path, body, options),
   delete: <T = void>(path: string, options?: Options) => call<T>('DELETE', path, undefined, options),
-  /** A streamed answer: the caller reads its body. Errors before the first byte are thrown, as in other calls. */
+  /** A streamed response, whose body the caller reads. Errors before the first byte are thrown, as in other calls. */
   stream: (path: string, body: object, options?: Options) => send('POST', path, body, options),
 }
 
@@ -60,12 +60,12 @@ export function search(query: Query = {}): string {
   return text === '' ? '' : `?${text}`
 }
 
-type SignedOut = () => void
-let signedOut: SignedOut | null = null
+type SignOutListener = () => void
+let signOutListener: SignOutListener | null = null
 
 /** Sets the listener for the end of the session (the code `not_signed_in`). */
-export function onSignedOut(listener: SignedOut | null): void {
-  signedOut = listener
+export function onSignedOut(listener: SignOutListener | null): void {
+  signOutListener = listener
 }
 
 async function call<T>(method: string, path: string, body?: object, options?: Options): Promise<T> {
@@ -82,7 +82,7 @@ async function send(method: string, path: string, body?: object, options: Option
   const response = await reach(method, path, body, options)
   if (response.ok) return response
   const error = await errorOf(response)
-  if (error.code === 'not_signed_in') signedOut?.()
+  if (error.code === 'not_signed_in') signOutListener?.()
   throw error
 }
 
@@ -104,7 +104,7 @@ async function reach(method: string, path: string, body: object | undefined, opt
   }
 }
 
-/** The error of an answer: the gateway's envelope, or the answer of a proxy in between. */
+/** The error in a response of the gateway, or of a proxy before it. */
 async function errorOf(response: Response): Promise<ApiError> {
   const envelope = await response.json().catch(() => null)
   const error = field(envelope, 'error')

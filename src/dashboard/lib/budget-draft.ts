@@ -2,7 +2,7 @@
 import type { BudgetView } from '../../api/views.ts'
 import { amountOf, exactMoney, nano, sum } from './format.ts'
 
-/** The periods, in the words of a form. */
+/** The periods with their labels in forms. */
 export const PERIODS = [
   { value: 'hour', label: 'Hour' },
   { value: 'day', label: 'Day' },
@@ -29,12 +29,12 @@ export function periodOf({ every }: Pick<BudgetView, 'every'>): string {
   return PERIODS.find(({ value }) => value === every)!.label
 }
 
-/** The used part of a budget, with what requests in progress hold. */
+/** The used part of a budget: spent, and held for requests in progress. */
 export function usedOf({ spent, held }: Pick<BudgetView, 'spent' | 'held'>): string {
   return sum([spent, held])
 }
 
-/** Where a budget is written and what it limits: `set for the key app`, `of the plan pro`. */
+/** Where a budget is set, and for whom: `set for the key app`, `of the plan pro`. */
 export function sourceOf({ place, key, value }: Pick<BudgetView, 'place' | 'key' | 'value'>): string {
   const whom = value === '' ? 'requests without the tag' : (value ?? key)
   if (place === 'account') return 'set for the account'
@@ -103,7 +103,7 @@ export function budgetOf({ amount: typed, zone, at, then }: BudgetDraft): {
   return { body: { amount, zone: zone.trim(), at: marks, then } }
 }
 
-/** `80, 100%` as the API expects it. An empty list: no alerts. Null: invalid. */
+/** Parses `80, 100%` to the API's format. An empty list: no alerts. Null: invalid. */
 function marksOf(typed: string): string[] | null {
   const marks = typed.split(',').flatMap(part => part.trim().replace(/\s*%$/, '') || [])
   if (marks.some(mark => !/^([1-9]\d?|100)$/.test(mark))) return null

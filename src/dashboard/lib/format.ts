@@ -49,7 +49,7 @@ export function moneyColumn(column: readonly string[], { owned = false, exact = 
 
 const FIGURE_SPACE = '\u2007'
 
-/** Nano-dollars of `1.25`. Any other text is zero: the API sends none. */
+/** Nano-dollars of `1.25`. Any other text is zero: the API sends none like it. */
 export function nano(dollars: string): bigint {
   const [, minus, whole, decimals] = /^(-?)(\d+)(?:\.(\d{1,9}))?$/.exec(dollars) ?? []
   if (whole === undefined) return 0n
@@ -79,7 +79,7 @@ export function amountOf(typed: string): string | null {
   return plain.split('.')[0]!.length > 9 ? null : dollars(nano(plain))
 }
 
-/** A part as a percentage of the whole, 0 to 100, for a bar's width; never for money itself. */
+/** A part of the whole in percent, 0 to 100, for the width of a bar. Never for money itself. */
 export function percent(part: bigint, whole: bigint): number {
   if (whole <= 0n || part <= 0n) return 0
   return part >= whole ? 100 : Number((part * 10_000n) / whole) / 100
@@ -103,7 +103,7 @@ export function compact(value: number): string {
   return count(value)
 }
 
-/** A limit in the configuration's notation: `128Ki` for 131,072, `128k` for 128,000, otherwise as `compact`. */
+/** A limit as gateway.yaml writes it: `128Ki` for 131,072, `128k` for 128,000, otherwise as `compact`. */
 export function limit(tokens: number): string {
   if (tokens >= 1000 && tokens % 1000 === 0) return tokens % 1e6 === 0 ? compact(tokens) : `${count(tokens / 1000)}k`
   if (tokens > 0 && tokens % MEBI === 0) return `${count(tokens / MEBI)}Mi`
@@ -171,7 +171,7 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
-/** Adds to a size, so that cutting off the part below a unit rounds it. */
+/** Adds to an amount before the part below a unit is cut off, so that the result is rounded. */
 type Rounding = (size: bigint, unit: bigint, isBelow: boolean) => bigint
 
 const NEAREST: Rounding = (size, unit) => size + unit / 2n

@@ -1,4 +1,4 @@
-/** The list of models, filtered and sorted: one wildcard can yield hundreds. */
+/** Filters and sorts the list of models: one wildcard can match hundreds. */
 import type { ModelView, OperatorModelView } from '../../api/views.ts'
 import { nano } from './format.ts'
 import { hasNoPrice } from './price-lines.ts'
@@ -18,7 +18,7 @@ export interface ListQuery {
   readonly sort: string
 }
 
-/** The group of models that come from no wildcard. */
+/** The group of models without a wildcard. */
 export const OTHERS = 'others'
 
 /** The rows of the API's answer, for members or operators. */
@@ -44,7 +44,7 @@ const byMoney =
     const [one, other] = [nano(of(a.model) ?? '0'), nano(of(b.model) ?? '0')]
     return one < other ? -1 : one > other ? 1 : 0
   }
-/** The smaller margin. A missing price sorts before any loss, an unknown cost after any gain. */
+/** The smaller of both margins. A missing price sorts before any loss, an unknown cost after any gain. */
 const leastMargin = ({ costs }: ModelRow): number => {
   if (costs === null) return Number.MAX_VALUE
   const of = (unit: 'input' | 'output') =>
@@ -62,7 +62,7 @@ export const SORTS: Readonly<Record<string, { readonly label: string; readonly o
 }
 
 /** The matching models, in the chosen order. */
-export function narrowed(rows: readonly ModelRow[], { search, group, sort }: ListQuery): readonly ModelRow[] {
+export function filterModels(rows: readonly ModelRow[], { search, group, sort }: ListQuery): readonly ModelRow[] {
   const words = search.toLowerCase().split(/\s+/)
   const found = rows.filter(({ model }) => {
     if (group !== '' && groupOf(model) !== group) return false

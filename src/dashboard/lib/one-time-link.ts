@@ -1,4 +1,4 @@
-/** A one-time link: its secret is behind `#`, which browsers do not send to servers. */
+/** A one-time link: its secret follows `#`, a part that browsers do not send to servers. */
 import { useEffect, useState } from 'preact/hooks'
 import type { LinkPurposeView } from '../../api/views.ts'
 import { type ApiError, api } from './api.ts'
@@ -10,7 +10,7 @@ export interface OneTimeLink {
   readonly reload: () => void
 }
 
-/** Requests the purpose of the link in the address bar, without using the link up. */
+/** Requests the purpose of the link in the address bar. The link stays usable. */
 export function useLink(): OneTimeLink {
   // Read once: the address changes when the person navigates.
   const [token] = useState(() => location.hash.slice(1))

@@ -1,4 +1,4 @@
-/** Checks of a password and an e-mail address before they are sent: of a password only the length counts. */
+/** Checks passwords and e-mail addresses before they are sent. Of a password, only the length is checked. */
 
 /** The gateway's limits. */
 export const PASSWORD = { shortest: 8, longest: 128 }
@@ -21,7 +21,7 @@ export function passwordHint(password: string): string {
     return `At least ${PASSWORD.shortest} characters. Several random words are easy to remember and hard to guess.`
   if (length < PASSWORD.shortest) return `${PASSWORD.shortest - length} more needed.`
   if (length > PASSWORD.longest) return `${length - PASSWORD.longest} too many.`
-  if (length < 12) return `${length} characters: enough. From 12 on it is good.`
+  if (length < 12) return `${length} characters: enough. 12 or more are better.`
   return length < 16 ? `${length} characters: good.` : `${length} characters: very good.`
 }
 

@@ -1,4 +1,4 @@
-/** The routes: finds the page of an address. */
+/** Finds the route of an address. */
 
 /** One row of the route table: `/receipts/:id`. */
 export interface Route<Page> {
@@ -21,7 +21,7 @@ export function match<Row extends Route<unknown>>(
   return null
 }
 
-/** The page to show after signing in: only a path of this dashboard, never another origin. */
+/** The page to show after sign-in: only a path of this dashboard, never another origin. */
 export function placeAfter(wanted: string | null): string {
   if (wanted === null || !wanted.startsWith('/')) return '/'
   try {
@@ -32,7 +32,7 @@ export function placeAfter(wanted: string | null): string {
   }
 }
 
-/** A placeholder for this page's own origin; no address can name it. */
+/** Takes the place of this page's own origin when a path is parsed. No real address has it. */
 const NOWHERE = 'http://nowhere.invalid'
 
 function partsOf(pattern: string, path: string): Params | null {

@@ -8,7 +8,10 @@ type Unit = Rule['unit']
 /** The requests that a rule applies to. */
 export type Case = Pick<Rule, 'unit' | 'above' | 'tier'>
 
-/** All units in order. A unit without a price has that of the first unit in its list. A test compares it with the gateway's. */
+/**
+ * All units, in order, with the units whose price applies if the unit has none: the first in the list that has a price. A test
+ * compares the table with the gateway's.
+ */
 export const WHOLES: Readonly<Record<Unit, readonly Unit[]>> = {
   input: [],
   cached_input: ['input'],
@@ -30,13 +33,13 @@ export const WHOLES: Readonly<Record<Unit, readonly Unit[]>> = {
 }
 const ORDER = Object.keys(WHOLES)
 
-/** The unit in the words of gateway.yaml: `Cached input`. */
+/** The unit as in gateway.yaml, for people: `Cached input`. */
 export function unitName(unit: Unit): string {
   const words = unit === 'search' ? 'web search' : unit.replaceAll('_', ' ')
   return words[0]!.toUpperCase() + words.slice(1)
 }
 
-/** All rules of a price; parts that cost the same as their whole have none. */
+/** All rules of a price. A part that costs the same as its whole has no rule. */
 export function rulesOf(price: PriceView | null): readonly Rule[] {
   if (price === null) return []
   if (price.rules !== null) return price.rules
@@ -73,7 +76,7 @@ export function casesOf(prices: readonly (readonly Rule[])[]): Case[] {
 /** The same text for equal cases. */
 export const caseKey = ({ unit, above, tier }: Case): string => `${unit} ${above ?? 0} ${tier ?? ''}`
 
-/** The rule for a case: its own, or that of its whole; undefined: free. */
+/** The rule for a case: that of its unit, or else of a larger unit that contains it; undefined: free. */
 export function ruleFor(rules: readonly Rule[], { unit, above = 0, tier }: Case): Rule | undefined {
   for (const each of [unit, ...WHOLES[unit]]) {
     const [best] = rules
@@ -107,7 +110,7 @@ export function listsOf(rules: readonly Rule[]): string[] {
 /** The margins of a model, and the cases whose price is below the cost. */
 export type Margins = Pick<OperatorModelView, 'margin' | 'below_cost'>
 
-/** Whether ordinary requests of a free unit cost the operator something. */
+/** Whether a unit is free in ordinary requests although it costs the operator something. */
 export function hasNoPrice({ margin, below_cost }: Margins, of: 'input' | 'output'): boolean {
   return margin[of] === null && below_cost.some(({ unit, above, tier }) => unit === of && !above && !tier)
 }

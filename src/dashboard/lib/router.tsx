@@ -50,10 +50,7 @@ export function navigate(href: string, options: { readonly replace?: boolean } =
   if (!options.replace) scrollTo(0, 0)
 }
 
-/**
- * Changes the query of the address, for filters and the like; null removes a parameter. It adds no history entry, and the
- * focus stays.
- */
+/** Changes the query of the address, for filters; null removes a parameter. Adds no history entry and leaves the focus. */
 export function setQuery(changes: Readonly<Record<string, string | null>>): void {
   const url = new URL(location.href)
   for (const [name, value] of Object.entries(changes)) {

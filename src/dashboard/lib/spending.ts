@@ -30,7 +30,7 @@ export type Supply =
   | { readonly state: 'none' }
   | { readonly state: 'low'; readonly days: number }
 
-/** Low: at the pace of the last week the balance lasts less than three days. */
+/** Low: at last week's rate, the balance lasts less than three days. */
 export function supplyOf(available: string, spentInWeek: string): Supply {
   const left = nano(available)
   const week = nano(spentInWeek)

@@ -1,6 +1,6 @@
 /**
- * Reads a streamed completion: the gateway's server-sent events, with the pieces of text in them. The gateway ends a stream
- * with a finish reason and `[DONE]`, or with one error event and the end of the connection; never without either.
+ * Reads a streamed completion: the gateway's server-sent events, with the text in them. The gateway ends a stream in one of two
+ * ways: a finish reason and `[DONE]`, or one error event and the end of the connection.
  */
 import { createParser } from 'eventsource-parser'
 
@@ -53,8 +53,8 @@ export function eventsOf(data: string): StreamEvent[] {
   const thought = text(delta?.['reasoning_content']) || text(delta?.['reasoning'])
   if (thought !== '') found.push({ kind: 'thought', text: thought })
   // A refusal is text in place of an answer.
-  const said = text(delta?.['content']) || text(delta?.['refusal'])
-  if (said !== '') found.push({ kind: 'text', text: said })
+  const words = text(delta?.['content']) || text(delta?.['refusal'])
+  if (words !== '') found.push({ kind: 'text', text: words })
   if (text(choice?.['finish_reason']) !== '') found.push({ kind: 'finish', reason: text(choice?.['finish_reason']) })
   const usage = object(chunk['usage'])
   if (usage) {
@@ -67,21 +67,21 @@ export function eventsOf(data: string): StreamEvent[] {
   return found
 }
 
-/** Splits growing text into whole sentences: a screen reader that announces every token cannot be followed. */
+/** Splits growing text into whole sentences, because a screen reader that announces every token cannot be followed. */
 export class Sentences {
   #rest = ''
 
   /** The sentences that are complete now; an empty string for none. */
   add(text: string): string {
     this.#rest += text
-    // Longer text is not a sentence: it is announced as it is, and not searched again with every piece.
+    // A text without an end of a sentence is announced at this length, so that it is not searched again with every piece.
     const end = lastEnd(this.#rest) || (this.#rest.length > MAX_SENTENCE ? this.#rest.length : 0)
     const whole = this.#rest.slice(0, end)
     this.#rest = this.#rest.slice(end)
     return whole.trim()
   }
 
-  /** The rest, at the end of the text. */
+  /** The remaining text, at the end. */
   end(): string {
     const rest = this.#rest.trim()
     this.#rest = ''

@@ -55,16 +55,16 @@ type Charged = Pick<ReceiptView, 'lines' | 'rounding' | 'cost' | 'charged' | 'ov
 /** The sum of a charge; null while the request is in progress. */
 export function sumOf({ lines, rounding, cost, charged, overrun, price }: Charged): Sum | null {
   if (charged === null) return null
-  const relief = nano(cost) - nano(charged)
+  const uncharged = nano(cost) - nano(charged)
   const isCapped = overrun !== null && nano(overrun) > 0n
   const rest = [
     { label: 'Rounded up to a billionth of a dollar', sign: '', amount: rounding },
     {
       label: isCapped ? 'Paid by the operator' : 'Not charged',
       sign: '\u2212',
-      amount: dollars(relief > 0n ? relief : 0n),
+      amount: dollars(uncharged > 0n ? uncharged : 0n),
     },
-    { label: 'Not in these figures', sign: '', amount: dollars(relief < 0n ? -relief : 0n) },
+    { label: 'Not in these figures', sign: '', amount: dollars(uncharged < 0n ? -uncharged : 0n) },
   ]
   return {
     lines: lines.map(line => sumLine(line, price.rules ?? [])),

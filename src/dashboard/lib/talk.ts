@@ -5,8 +5,8 @@ import type { StreamEvent } from './sse.ts'
 /** `failed`: ended with an error; `broken`: the connection closed without an error and without `[DONE]`. */
 export type AnswerState = 'waiting' | 'streaming' | 'done' | 'stopped' | 'failed' | 'broken'
 
-/** An error in the gateway's words. */
-export interface Trouble {
+/** The error of an answer, as the gateway reported it. */
+export interface AnswerError {
   readonly code: string
   readonly message: string
 }
@@ -18,20 +18,20 @@ export interface Answer {
   readonly text: string
   readonly thoughts: string
   readonly finish: string | null
-  readonly trouble: Trouble | null
+  readonly error: AnswerError | null
   /** Milliseconds from the click to the first piece, and to the end. */
   readonly firstMs: number | null
   readonly totalMs: number | null
-  /** Pieces received: roughly the number of tokens, until the provider reports it. */
+  /** The number of received pieces: about the number of tokens, until the provider reports that. */
   readonly pieces: number
   readonly promptTokens: number | null
   readonly completionTokens: number | null
   /** The id of the receipt. */
   readonly requestId: string | null
-  /** The gateway's limit on its tokens, because the balance covers no more. */
+  /** The output cap that the gateway set, because the balance covers no more. */
   readonly cap: number | null
   readonly receipt: ReceiptView | null
-  /** The answer has ended, and its receipt is pending. */
+  /** Whether the answer has ended and its receipt is not settled yet. */
   readonly settling: boolean
   /** The account after the charge. */
   readonly account: AccountView | null
@@ -47,7 +47,7 @@ export interface Turn {
 /** The settings of a request. */
 export interface Settings {
   readonly model: string
-  /** The model costs nothing, and its requests leave no receipt. */
+  /** Whether the model is free: its requests have no receipt. */
   readonly free: boolean
   readonly system: string
   readonly longest?: number | undefined
@@ -63,7 +63,7 @@ export function newAnswer(model: string): Answer {
     text: '',
     thoughts: '',
     finish: null,
-    trouble: null,
+    error: null,
     firstMs: null,
     totalMs: null,
     pieces: 0,
@@ -94,7 +94,7 @@ export function withEvent(answer: Answer, event: StreamEvent, ms: number): Answe
     case 'usage':
       return { ...answer, promptTokens: event.promptTokens, completionTokens: event.completionTokens }
     case 'error':
-      return { ...answer, state: 'failed', trouble: { code: event.code, message: event.message }, totalMs: ms }
+      return { ...answer, state: 'failed', error: { code: event.code, message: event.message }, totalMs: ms }
     case 'done':
       // `[DONE]` after an error does not make the answer complete.
       return answer.state === 'failed' ? answer : { ...answer, state: 'done', totalMs: ms }
@@ -108,7 +108,7 @@ export function withEnd(answer: Answer, ms: number): Answer {
     ...answer,
     state: 'broken',
     totalMs: ms,
-    trouble: { code: 'connection_lost', message: 'The connection closed before the answer was complete.' },
+    error: { code: 'connection_lost', message: 'The connection closed before the answer was complete.' },
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The theme: the person's choice, otherwise the system's. The choice is kept in this browser. `data-theme` on the root
- * element always has the shown theme, and styles/tokens.css depends on it.
+ * The theme: the person's choice, otherwise the system's. The choice is stored in this browser. The attribute `data-theme` of the
+ * root element is the shown theme, on which styles/tokens.css depends.
  */
 import { useEffect, useState } from 'preact/hooks'
 
@@ -24,7 +24,7 @@ export interface Theme {
   readonly choose: (choice: ThemeChoice) => void
 }
 
-/** Draws the component again when the theme changes, as canvas charts need. */
+/** Renders the component again when the theme changes: charts on a canvas need it. */
 export function useTheme(): Theme {
   const [theme, setTheme] = useState(() => ({ choice: choiceKept(), shown: shownNow() }))
   useEffect(() => {
@@ -35,11 +35,11 @@ export function useTheme(): Theme {
   return { ...theme, choose }
 }
 
-// Where storage is forbidden the choice holds for this page only.
-let unkept: ThemeChoice = 'auto'
+// If the browser forbids storage, the choice lasts until the page is closed.
+let choiceInMemory: ThemeChoice = 'auto'
 
 function choose(choice: ThemeChoice): void {
-  unkept = choice
+  choiceInMemory = choice
   try {
     localStorage.setItem(KEPT_AS, choice)
   } catch {}
@@ -51,7 +51,7 @@ function choiceKept(): ThemeChoice {
     const kept = localStorage.getItem(KEPT_AS)
     return kept === 'light' || kept === 'dark' ? kept : 'auto'
   } catch {
-    return unkept
+    return choiceInMemory
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * The texts of a receipt: its trail, codes, outcome, and the source of its charge.
  *
- * Steps have the operator's names. For the gateway's own plugins a sentence says what they do; for others only the result.
+ * The operator names the steps. For built-in plugins, a sentence says what the step did; for others, only its result.
  */
 import type { OutcomeName, ReceiptView } from '../../api/views.ts'
 
@@ -22,7 +22,7 @@ export interface Explanation {
 /** One step's line of the trail as a sentence that begins with the step's name. */
 export function explain(line: TrailLine): Explanation {
   const [tone, predicate] = predicateOf(line)
-  const more = [WHYS[line.why ?? ''], heldBack(line), line.note && `It noted: “${line.note}”.`].filter(Boolean)
+  const more = [WHYS[line.why ?? ''], discardedActions(line), line.note && `It noted: “${line.note}”.`].filter(Boolean)
   return { tone, sentence: `${line.step} ${predicate}`, more: more.length === 0 ? null : more.join(' ') }
 }
 
@@ -57,7 +57,7 @@ function predicateOf({ step, plugin = step, verdict, code, why }: TrailLine): re
   }
 }
 
-/** The deeds of the gateway's own plugins when they let a request pass. */
+/** The action of each built-in plugin that let a request pass. */
 const PASSED: Readonly<Record<string, string>> = {
   'api-key': 'accepted the key.',
   schema: 'validated the request and its model.',
@@ -72,7 +72,7 @@ function wouldHave(reason: string | null, why: TrailLine['why']): string {
   return `would have ${why === 'in_answer' ? 'stopped the answer' : 'refused the request'} (${reason})`
 }
 
-/** Reasons that the sentence does not name. */
+/** Reasons of a verdict that the sentence does not contain. */
 const WHYS: Readonly<Record<string, string>> = {
   when_threw: 'Its condition failed to evaluate.',
   not_awaited: 'It did not wait for the answer.',
@@ -81,7 +81,7 @@ const WHYS: Readonly<Record<string, string>> = {
   kept_error: 'It caught the error of a later step; the error still ended the request.',
 } satisfies Partial<Record<NonNullable<TrailLine['why']>, string>>
 
-function heldBack({ would = [] }: TrailLine): string | null {
+function discardedActions({ would = [] }: TrailLine): string | null {
   const deeds = would.map(({ deed, header }) => (deed === 'set_header' ? `set ${header}` : DEEDS[deed]))
   return deeds.length === 0 ? null : `Shadow mode discarded its actions: ${deeds.join(', ')}.`
 }
@@ -199,6 +199,7 @@ const SOURCES: Readonly<Record<string, string>> = {
     'The client disconnected before the answer began. The prompt had been sent to the model provider, so its estimated tokens are charged.',
   insurance: 'The answer was empty, so nothing is charged, whatever the model provider bills.',
   released: 'Nothing usable was delivered, so nothing is charged and the hold is released.',
-  recovered: 'The gateway stopped during the request. Only the part of the answer in its last note is charged.',
+  recovered:
+    'The gateway stopped during the request. Only the part of the answer up to its last checkpoint is charged.',
   cached: 'The answer came from a cache.',
 }

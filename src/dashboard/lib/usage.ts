@@ -24,7 +24,7 @@ export type Step = 'hour' | 'day'
 /** The id of the combined smallest series. No model or key has this name: theirs have no spaces. */
 export const OTHER = ' other'
 
-/** The maximum number of series with colours of their own; the rest is combined into `OTHER`. */
+/** The maximum number of series with their own colour. The others are combined into `OTHER`. */
 export const MAX_SERIES = 8
 
 /** One colour of a chart. */
@@ -36,7 +36,7 @@ export interface Series {
   readonly total: bigint
 }
 
-/** The figures of a chart. */
+/** The data of a chart. */
 export interface ChartData {
   /** The beginnings of the spans, milliseconds since the epoch, without gaps. */
   readonly times: readonly number[]
@@ -70,13 +70,13 @@ export function chartData(rows: readonly UsageRowView[], { step, from, to, metri
     values[index]! += amountIn(row, metric)
   }
   const all = [...groups].map(([id, values]) => ({ id, values, total: total(values) }))
-  const series = together(all.sort(largestFirst))
+  const series = combineSmallest(all.sort(largestFirst))
   return { times, series, totals: stacked(series, times.length)[0] ?? times.map(() => 0n) }
 }
 
 /**
- * A colour for each series, from 1: that of its place in a list which does not depend on the shown data. So a model has the
- * same colour on every page and day. If two have the same colour, the later in the list gets the next free one.
+ * A colour for each series, from 1. It is the place of the id in `list`, which does not depend on the shown data. So a model has
+ * the same colour on every page and day. If two ids have the same colour, the later one in the list gets the next free colour.
  */
 export function coloursOf(ids: readonly string[], list: readonly string[]): ReadonlyMap<string, number> {
   const colours = new Map<string, number>()
@@ -84,7 +84,7 @@ export function coloursOf(ids: readonly string[], list: readonly string[]): Read
     .filter(id => id !== OTHER)
     .map(id => ({ id, place: list.indexOf(id) }))
     // Ids that are not in the list sort after it.
-    .map(({ id, place }) => ({ id, place: place < 0 ? list.length + sizeOf(id) : place }))
+    .map(({ id, place }) => ({ id, place: place < 0 ? list.length + hashOf(id) : place }))
     .sort((one, other) => one.place - other.place || (one.id < other.id ? -1 : 1))
   const taken = new Set<number>()
   for (const { id, place } of places) {
@@ -97,15 +97,15 @@ export function coloursOf(ids: readonly string[], list: readonly string[]): Read
 }
 
 /** A small hash of a name. */
-function sizeOf(name: string): number {
+function hashOf(name: string): number {
   let size = 0
   for (const character of name) size = (size * 31 + character.codePointAt(0)!) % 65_521
   return size
 }
 
 /**
- * The heights of stacked bars: each series plus all later ones. Drawn in this order, each in front of the one before, the
- * bars look like a stack with the last series at the bottom.
+ * The heights of stacked bars: each series plus all later ones. If each series is drawn in front of the one before, the bars look
+ * stacked, with the last series at the bottom.
  */
 export function stacked(series: readonly { readonly values: readonly bigint[] }[], length: number): bigint[][] {
   const sums: bigint[][] = []
@@ -169,7 +169,7 @@ export const RANGES = {
 
 export type RangeName = keyof typeof RANGES
 
-/** The API's parameters of a range: whole spans that end with the current one. */
+/** The API's parameters of a range: whole spans, of which the current one is the last. */
 export function rangeOf(
   name: RangeName,
   now: number,
@@ -222,10 +222,7 @@ export function height(value: bigint, metric: Metric): number {
   return metric === 'charged' ? Number(value) / 1e9 : Number(value)
 }
 
-/**
- * The name of each key. Keys with equal names also get the end of their secret. A key that was removed, or is of another
- * account, keeps its id.
- */
+/** The names of keys, by id. Keys with equal names also get the end of their secret. */
 export function keyNames(keys: readonly KeyView[]): Readonly<Record<string, string>> {
   const often = new Map<string, number>()
   for (const { name } of keys) often.set(name, (often.get(name) ?? 0) + 1)
@@ -303,7 +300,7 @@ function amountIn(row: UsageRowView, metric: Metric): bigint {
 }
 
 /** Combines the smallest series into one: only `MAX_SERIES` colours can be distinguished. */
-function together(all: readonly Series[]): readonly Series[] {
+function combineSmallest(all: readonly Series[]): readonly Series[] {
   if (all.length <= MAX_SERIES) return all
   const rest = all.slice(MAX_SERIES - 1)
   const values = rest[0]!.values.map((_, index) => total(rest.map(each => each.values[index]!)))

@@ -1,16 +1,16 @@
-/** The width of the window, where CSS alone cannot decide: some parts are folded on a phone. */
+/** The width of the window, for components that CSS alone cannot change: some parts are folded on a phone. */
 import { useEffect, useState } from 'preact/hooks'
 
 /** Whether the window is at least this wide. */
-export function useRoom(pixels: number): boolean {
-  const [roomy, setRoomy] = useState(() => query(pixels).matches)
+export function useMinWidth(pixels: number): boolean {
+  const [isWide, setWide] = useState(() => query(pixels).matches)
   useEffect(() => {
     const watched = query(pixels)
-    const changed = (): void => setRoomy(watched.matches)
+    const changed = (): void => setWide(watched.matches)
     watched.addEventListener('change', changed)
     return () => watched.removeEventListener('change', changed)
   }, [pixels])
-  return roomy
+  return isWide
 }
 
 function query(pixels: number): MediaQueryList {

@@ -4,7 +4,7 @@ import type { PageView } from '../../api/views.ts'
 import { type ApiError, api, type Query, search } from './api.ts'
 
 export interface Resource<T> {
-  /** The last data; kept while it is read again, and if that fails. */
+  /** The last data. It stays while it is read again, and if that fails. */
   readonly data: T | undefined
   readonly error: ApiError | undefined
   readonly loading: boolean
@@ -63,7 +63,7 @@ export function useResource<T>(path: string | null, query?: Query, options: Reso
 export interface Pages<Item> extends Omit<Resource<readonly Item[]>, 'replace'> {
   /** Counted from 1. */
   readonly page: number
-  /** No other page is known to exist. */
+  /** Whether this is the only page, as far as is known. */
   readonly single: boolean
   /** Null: no page in this direction. */
   readonly next: (() => void) | null
@@ -144,7 +144,7 @@ export function useReturn(active: boolean, work: () => void): void {
   useEffect(() => {
     if (!active) return
     const back = (): void => {
-      // A browser that returns to the front sends both events: `visibilitychange` and `focus`.
+      // A browser sends both events when its window returns: `visibilitychange` and `focus`.
       const now = performance.now()
       if (document.visibilityState !== 'visible' || now - last.current < BACK_ONCE_MS) return
       last.current = now

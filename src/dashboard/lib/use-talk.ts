@@ -33,7 +33,7 @@ export function useTalk(say: (text: string) => void, onCharged: () => void): Tal
     const id = counter.current++
     running.current = stop
     setTurns([...history, { id, question, answer: newAnswer(settings.model) }])
-    const { requestId, begun } = await hear({
+    const { requestId, begun } = await readAnswer({
       body: requestOf(history, question, settings),
       answer: newAnswer(settings.model),
       signal: stop.signal,
@@ -41,7 +41,7 @@ export function useTalk(say: (text: string) => void, onCharged: () => void): Tal
       say,
     })
     if (running.current === stop) running.current = null
-    // A request that was refused before it began costs nothing.
+    // A request that was refused before its answer began costs nothing.
     if (requestId === null || !begun || settings.free) return
     change(id, answer => ({ ...answer, settling: true }))
     const receipt = await settledReceipt(requestId)
@@ -69,7 +69,7 @@ export function useTalk(say: (text: string) => void, onCharged: () => void): Tal
   }
 }
 
-interface Hearing {
+interface AnswerRequest {
   readonly body: object
   readonly answer: Answer
   readonly signal: AbortSignal
@@ -77,73 +77,79 @@ interface Hearing {
   readonly say: (text: string) => void
 }
 
-interface Heard {
+interface AnswerStart {
   readonly requestId: string | null
-  /** The gateway accepted the request and began to answer. */
+  /** Whether the gateway accepted the request and began to answer. */
   readonly begun: boolean
 }
 
 /** Reads one answer until it ends, fails or is stopped. */
-async function hear({ body, answer: empty, signal, show, say }: Hearing): Promise<Heard> {
+async function readAnswer({ body, answer: empty, signal, show, say }: AnswerRequest): Promise<AnswerStart> {
   const began = performance.now()
   const since = (): number => performance.now() - began
   const sentences = new Sentences()
   let answer = empty
   let begun = false
-  // Draws the page at most a few times a second, however small the pieces are: the longer the answer, the fewer.
+  // Draws the page a few times a second, however small the pieces are. A longer answer is drawn less often.
   let waiting: ReturnType<typeof setTimeout> | undefined
-  const shown = (): void => {
+  const draw = (): void => {
     clearTimeout(waiting)
     waiting = undefined
     show(answer)
   }
-  const become = (next: Answer): void => {
+  const update = (next: Answer): void => {
     const isFirst = answer.text === '' && answer.thoughts === ''
     answer = next
-    if (isFirst || !isOpen(next)) shown()
-    else waiting ??= setTimeout(shown, PAUSE_MS + next.text.length / LETTERS_A_MS)
+    if (isFirst || !isOpen(next)) draw()
+    else waiting ??= setTimeout(draw, PAUSE_MS + next.text.length / LETTERS_A_MS)
   }
   try {
     const response = await api.stream('playground', body, { signal })
     begun = true
     const cap = Number.parseInt(response.headers.get('x-tollgate-max-output-tokens') ?? '', 10)
-    become({ ...answer, requestId: response.headers.get('x-request-id'), cap: cap > 0 ? cap : null })
+    update({ ...answer, requestId: response.headers.get('x-request-id'), cap: cap > 0 ? cap : null })
     for await (const event of readStream(response.body!)) {
-      become(withEvent(answer, event, since()))
+      update(withEvent(answer, event, since()))
       if (event.kind === 'text') speak(sentences.add(event.text), say)
     }
-    become(withEnd(answer, since()))
+    update(withEnd(answer, since()))
   } catch (error) {
-    become(caught(answer, error, signal.aborted, since()))
+    update(caught(answer, error, signal.aborted, since()))
   }
   speak(sentences.end(), say)
-  say(lastWord(answer))
+  say(endText(answer))
   return { requestId: answer.requestId, begun }
 }
 
-/** How long pieces are collected. A long answer takes longer to draw, so its pieces are collected longer. */
+/**
+ * How long pieces are collected between two draws, in milliseconds: `PAUSE_MS`, and 1 ms more for each `LETTERS_A_MS` characters
+ * of the answer.
+ */
 const PAUSE_MS = 40
 const LETTERS_A_MS = 2000
 
-function lastWord({ trouble, state, model }: Answer): string {
-  if (trouble !== null) return trouble.message
+function endText({ error, state, model }: Answer): string {
+  if (error !== null) return error.message
   return state === 'stopped' ? 'Stopped.' : `End of the answer of ${model}.`
 }
 
 function caught(answer: Answer, error: unknown, aborted: boolean, ms: number): Answer {
-  // The connection closes after the error event: the first error counts.
+  // The connection closes after an error event. Only the first error is shown.
   if (!isOpen(answer)) return answer
   if (aborted) return { ...answer, state: 'stopped', totalMs: ms }
   if (!(error instanceof ApiError)) return withEnd(answer, ms)
   const { code, message, requestId } = error
-  return { ...answer, state: 'failed', totalMs: ms, requestId, trouble: { code, message } }
+  return { ...answer, state: 'failed', totalMs: ms, requestId, error: { code, message } }
 }
 
 function speak(text: string, say: (text: string) => void): void {
   if (text !== '') say(text)
 }
 
-/** Waits for the receipt. A stopped answer settles a moment later; with a reasoning model, after its usage has arrived. */
+/**
+ * The waits between readings of the receipt. A stopped answer settles a moment later; with a reasoning model, after its usage has
+ * arrived.
+ */
 const WAITS_MS = [0, 300, 700, 1500, 3000, 6000, 12_000, 12_000]
 
 async function settledReceipt(id: string): Promise<ReceiptView | null> {

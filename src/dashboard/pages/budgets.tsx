@@ -1,4 +1,4 @@
-/** The table of budgets, with their rest and reset, and the dialogs that set and remove one. */
+/** The table of budgets, with their remainders and resets, and the dialogs that set and remove one. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import type { BudgetView, KeyView, PageView } from '../../api/views.ts'
@@ -35,7 +35,7 @@ export function budgetRows(budgets: readonly BudgetView[]): BudgetRow[] {
   })
 }
 
-/** The rest of a budget, and when it resets. */
+/** The columns of a budget: its limit, its remainder and its reset. */
 export const BUDGET_COLUMNS: readonly Column<BudgetRow>[] = [
   { title: 'Budget', cell: budget => limitOf(budget), below: budget => `${budget.name}, ${sourceOf(budget)}` },
   {
@@ -100,13 +100,13 @@ interface EditorProps {
   /** The existing budgets. Those of a plan are included and cannot be changed here. */
   readonly budgets: readonly BudgetView[]
   readonly isOwn: (budget: BudgetView) => boolean
-  /** The models that may answer once a budget is exhausted. */
+  /** The API path of the models for the field `then`. */
   readonly models: 'models' | 'operator/models'
   readonly onChanged: () => void
 }
 
 interface Editor {
-  /** The button that adds one; nothing if each period has one. */
+  /** The button that adds a budget; nothing if each period has one. */
   readonly add: ComponentChildren
   readonly rowActions: (budget: BudgetRow) => ComponentChildren
   readonly dialogs: ComponentChildren
@@ -119,7 +119,7 @@ export function useBudgetEditor({ whose, path, budgets, isOwn, models, onChanged
     title: `Remove the budget of ${limitOf(budget)}?`,
     confirm: 'Remove the budget',
     danger: true,
-    openerGoes: true,
+    removesOpener: true,
     onConfirm: () => api.delete(`${path}/${budget.every}`).then(onChanged),
     done: 'The budget is removed',
     children: (
@@ -244,7 +244,7 @@ interface KeyBudgetsProps {
   readonly onClose: () => void
 }
 
-/** The budgets of one key, each with its rest; its own can be changed. */
+/** The budgets of one key, each with its remainder. Only the key's own budgets can be changed. */
 export function KeyBudgetsDialog({ keyView: { id, name }, budgets, onChanged, onClose }: KeyBudgetsProps): VNode {
   const editor = useBudgetEditor({
     whose: `the key ${name}`,

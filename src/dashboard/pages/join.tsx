@@ -5,13 +5,13 @@ import { api } from '../lib/api.ts'
 import { moneyAtLeast, nano } from '../lib/format.ts'
 import { useLink } from '../lib/one-time-link.ts'
 import { navigate } from '../lib/router.tsx'
-import { useSigned } from '../lib/session.tsx'
+import { useSessionState } from '../lib/session.tsx'
 import { Gate, Note } from '../ui/index.ts'
 import { Credentials } from './credentials.tsx'
 import { LinkTrouble } from './link-trouble.tsx'
 
 export default function Join(): VNode {
-  const { begin, session } = useSigned()
+  const { begin, session } = useSessionState()
   const link = useLink()
   const send = async (email: string, password: string): Promise<void> => {
     const invited = link.purpose?.email

@@ -218,7 +218,7 @@ function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
   const wildcards = [...new Set(items.flatMap(({ wildcard }) => wildcard ?? []))]
   const all = [...wildcards.map(id => ({ id, description: 'All of these, and later ones' })), ...items]
   const hidden = models.data ? also.filter(id => !all.some(model => model.id === id)) : []
-  // Choices of a checkbox group are those that it shows, so chosen models stay visible.
+  // A checkbox group returns only values that it shows, so chosen models stay visible during a search.
   const found = all.filter(({ id }) => value.ids.includes(id) || id.includes(typed.trim()))
   return (
     <>

@@ -49,7 +49,7 @@ export default function Keys(): VNode {
     keys.reload()
     if (asked) setQuery({ create: null })
   }
-  // Dialogs show the current state of a key, not that of the moment they were opened.
+  // A dialog shows the current state of a key, not the state when the dialog was opened.
   const ask = (wanted: Open): void => {
     setOpen(wanted)
     keys.reload()
@@ -278,14 +278,14 @@ function RevokeDialog({ keyView, onClose, onRevoked }: RevokeProps): VNode {
       title={`Revoke ${keyView.name}?`}
       confirm="Revoke the key"
       danger
-      openerGoes
+      removesOpener
       onClose={onClose}
       onConfirm={() => api.post(`keys/${encodeURIComponent(keyView.id)}/revoke`).then(onRevoked)}
       done={`${keyView.name} is revoked`}
     >
       <p>
-        The next request with the key <strong>{keyView.name}</strong> is refused, from everywhere it is used. This
-        cannot be undone. To change its secret without a break, rotate it instead.
+        Every program that uses the key <strong>{keyView.name}</strong> is refused from its next request on. This cannot
+        be undone. To replace only the secret, without an interruption, rotate the key.
       </p>
     </ConfirmDialog>
   )

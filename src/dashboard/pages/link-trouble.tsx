@@ -29,8 +29,8 @@ function Useless({ wanted }: { readonly wanted: 'invitation' | 'reset' }): VNode
         </ButtonLink>
       }
     >
-      It was used already, has expired, or was not copied completely: it ends with a long secret after a #. Ask the
-      operator for a new {wanted === 'reset' ? 'link to set a password' : 'invitation'}.
+      It was used already, has expired, or was not copied completely: a complete link ends with a # and a long secret.
+      Ask the operator for a new {wanted === 'reset' ? 'link to set a password' : 'invitation'}.
     </Empty>
   )
 }

@@ -77,7 +77,7 @@ function End({ model: { deprecation }, has }: { readonly model: ModelView } & Pi
   const { date, successor } = deprecation!
   return (
     <>
-      {date ?? 'soon; its provider names no day'}
+      {date ?? 'soon; the provider has not published a date'}
       {successor !== null && (
         <>
           . Its successor is{' '}

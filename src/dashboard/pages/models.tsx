@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { ModelView, OperatorModelView, PageView } from '../../api/views.ts'
 import { count, limit, nano, plural } from '../lib/format.ts'
-import { groupsOf, type ModelRow, narrowed, OTHERS, rowsOf, SORTS } from '../lib/model-list.ts'
+import { filterModels, groupsOf, type ModelRow, OTHERS, rowsOf, SORTS } from '../lib/model-list.ts'
 import { marginText, rulesOf } from '../lib/price-lines.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'
@@ -38,7 +38,7 @@ export default function ModelsPage(): VNode {
       title="Models"
       lead={
         <>
-          What you can name in <code class="code">model</code>. Prices are for a million tokens.
+          The ids for the parameter <code class="code">model</code>. Prices are in dollars for a million tokens.
         </>
       }
     >
@@ -64,7 +64,7 @@ function ModelList({ items, isOperator }: ModelListProps): VNode {
   ]
   const rows = useMemo(() => rowsOf(items), [items])
   const groups = useMemo(() => groupsOf(rows), [rows])
-  const found = useMemo(() => narrowed(rows, { search: wanted, group, sort }), [rows, wanted, group, sort])
+  const found = useMemo(() => filterModels(rows, { search: wanted, group, sort }), [rows, wanted, group, sort])
   const [pages, shownRows] = usePagesOf(found)
   const byId = (id: string): ModelRow | undefined =>
     rows.find(({ model }) => model.id === id || model.aliases.includes(id))
@@ -205,7 +205,7 @@ function ModelName({ model, costs }: ModelRow): VNode {
         {aliases.length > 0 && <>, also called {aliases.join(', ')}</>}
         {request !== null && (
           <>
-            , <Money value={request} exact /> for each request on top
+            , plus <Money value={request} exact /> for each request
           </>
         )}
         {steps.length > 0 && <>, other prices for prompts above {limit(Math.min(...steps))}</>}

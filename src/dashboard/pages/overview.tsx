@@ -48,7 +48,7 @@ export default function Overview(): VNode {
   const rows = usage.data?.rows
   const week = rows && spentIn(7, rows, now)
   const first = receipts.data?.items.length === 0
-  // Polls until the first request is charged, then reads everything again.
+  // Polls until the first request is charged, then reads the balance and the usage again.
   const unpaid = receipts.data?.items.every(({ charged }) => charged === null) ?? false
   useEffect(() => {
     if (waiting && !unpaid) {
@@ -58,7 +58,7 @@ export default function Overview(): VNode {
     }
     setWaiting(unpaid)
   }, [unpaid])
-  // While this is not known, neither the chart nor the first steps are shown, so that nothing jumps.
+  // Until the receipts are loaded, neither the chart nor the first steps are shown, so that the page does not jump.
   const known = receipts.data !== undefined || receipts.error !== undefined
   return (
     <Page title="Overview" lead={`${session.account.name}, plan ${plan}`}>
@@ -177,8 +177,8 @@ function SupplyNote({
   }
   return (
     <Note tone="warn" title="Credit is running low">
-      At last week's rate it lasts {supply.days < 1 ? 'less than a day' : plural(supply.days, 'more day')}. Ask the
-      operator of this gateway for more.
+      At last week's rate, the credit lasts {supply.days < 1 ? 'less than a day' : plural(supply.days, 'more day')}. Ask
+      the operator of this gateway for more.
     </Note>
   )
 }
@@ -234,7 +234,7 @@ function FirstRequest(): VNode {
           <StepMark done={false} number={2} />
           <div class="stack-tight grow">
             <h3>Send a request</h3>
-            <p class="muted">Put your key in its place. Any SDK for chat completions works. Change the base URL.</p>
+            <p class="muted">Replace YOUR_KEY by your key. Any SDK for chat completions works: change its base URL.</p>
             <ExamplesOfModels />
           </div>
         </li>
@@ -242,7 +242,7 @@ function FirstRequest(): VNode {
           <StepMark done={false} number={3} />
           <div class="stack-tight">
             <h3>Or try it right here</h3>
-            <p class="muted">The playground uses a key of its own.</p>
+            <p class="muted">The playground creates its own key.</p>
             <div class="row">
               <ButtonLink href="/playground" icon="playground">
                 Open the playground

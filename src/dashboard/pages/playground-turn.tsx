@@ -61,12 +61,12 @@ function Waiting({ answer }: { readonly answer: Answer }): VNode {
 
 /** The problem of an answer, and advice. */
 function Remark({ answer }: { readonly answer: Answer }): VNode | null {
-  const { state, trouble, text, thoughts, finish, cap, requestId } = answer
-  if (trouble !== null) {
-    const advice = adviceFor(trouble.code)
+  const { state, error, text, thoughts, finish, cap, requestId } = answer
+  if (error !== null) {
+    const advice = adviceFor(error.code)
     return (
       <Note tone="bad" title={text === '' ? 'Request failed' : 'The answer is incomplete'}>
-        <p>{trouble.message}</p>
+        <p>{error.message}</p>
         {advice !== null && <p>{advice}</p>}
         {requestId !== null && <p class="small muted">Request {requestId}</p>}
       </Note>
@@ -74,7 +74,7 @@ function Remark({ answer }: { readonly answer: Answer }): VNode | null {
   }
   if (state === 'stopped') {
     return (
-      <Note tone="info" title="You stopped it">
+      <Note tone="info" title="You stopped the answer">
         {text !== '' ? 'The answer is incomplete.' : thoughts === '' ? 'No content was received.' : STILL_REASONING}
       </Note>
     )

@@ -6,8 +6,8 @@ import { exactMoney } from '../lib/format.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'
 import type { Settings } from '../lib/talk.ts'
+import { useMinWidth } from '../lib/use-min-width.ts'
 import { useResource } from '../lib/use-resource.ts'
-import { useRoom } from '../lib/use-room.ts'
 import { type Talk, useTalk } from '../lib/use-talk.ts'
 import { Button, Card, Empty, Fold, Loaded, Page, SelectField, TextArea, TextField } from '../ui/index.ts'
 import '../styles/playground.css'
@@ -193,8 +193,8 @@ interface SettingsProps {
 
 /** The settings beside the conversation; on narrow screens below it and folded. */
 function SettingsCard(props: SettingsProps): VNode {
-  const roomy = useRoom(1100)
-  if (roomy)
+  const isWide = useMinWidth(1100)
+  if (isWide)
     return (
       <Card title="Settings">
         <SettingsFields {...props} />
@@ -252,7 +252,7 @@ function SettingsFields({ models, model, draft, onDraft, problems }: SettingsPro
           value={draft.effort}
           onValue={set('effort')}
           options={EFFORTS}
-          hint={`Reasoning tokens are output tokens${hasOwnReasoning(model) ? ', with a price of their own' : ' and cost the same'}.`}
+          hint={`Reasoning tokens are output tokens${hasOwnReasoning(model) ? ' with their own price' : ' at the same price'}.`}
         />
       )}
     </div>

@@ -154,7 +154,7 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
         <p class="muted">It appears when the request is complete.</p>
       ) : sum.lines.length === 0 ? (
         <p>
-          Nothing was used, so nothing was charged. All of <Money value={receipt.held} exact /> is free again.
+          Nothing was used, so nothing was charged. The whole hold of <Money value={receipt.held} exact /> is released.
         </p>
       ) : (
         <ScrollArea label="The charge as a sum">
@@ -180,7 +180,7 @@ function SumTable({ charged, sum: { lines, rest } }: SumProps): VNode {
   const written = aligned([...lines, ...rest].map(({ amount }) => amount).concat(charged))
   return (
     <table class="receipt-sum">
-      <caption class="hidden">How the charge was added up</caption>
+      <caption class="hidden">The charge as a sum of its parts</caption>
       <thead>
         <tr>
           <th scope="col">What</th>
@@ -290,7 +290,7 @@ function Facts({ receipt, names }: DetailsProps): VNode {
     <Details
       items={[
         ['Model', <span class="mono">{model}</span>],
-        asked_model !== null && ['Asked model', <span class="mono">{asked_model}</span>],
+        asked_model !== null && ['Requested model', <span class="mono">{asked_model}</span>],
         ['Key', names[key_id] ?? <span class="mono">{key_id}</span>],
         ['Began', <Time value={created_at} exact />],
         ['Settled', <Time value={settled_at} none="not yet" exact />],

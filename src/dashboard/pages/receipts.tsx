@@ -6,8 +6,8 @@ import { requestIn } from '../lib/request.ts'
 import { navigate, setQuery, usePlace } from '../lib/router.tsx'
 import { OUTCOME_NAMES } from '../lib/trail.ts'
 import { keyNames } from '../lib/usage.ts'
+import { useMinWidth } from '../lib/use-min-width.ts'
 import { usePages, useResource } from '../lib/use-resource.ts'
-import { useRoom } from '../lib/use-room.ts'
 import { Button, ButtonLink, Empty, ErrorBox, Fold, Loading, Page, SearchField, SelectField } from '../ui/index.ts'
 import { OUTCOME_OPTIONS, ReceiptList } from './receipt-list.tsx'
 import '../styles/reports.css'
@@ -53,7 +53,7 @@ export default function ReceiptsPage(): VNode {
   )
 }
 
-/** The models of the receipts on the page, each once. */
+/** The tags of the receipts on this page, each once, as `NAME=VALUE`. */
 function tagsOf(receipts: readonly ReceiptView[]): string[] {
   const all = receipts.flatMap(({ tags }) => Object.entries(tags).map(([name, value]) => `${name}=${value}`))
   return [...new Set(all)].sort()
@@ -97,12 +97,12 @@ interface FilterProps {
 
 /** The filters, folded on a phone. */
 function FilterBar(props: FilterProps): VNode {
-  const roomy = useRoom(720)
+  const isWide = useMinWidth(720)
   const chosen = Object.values(props.filters).filter(value => value !== '').length
   return (
     <search class="filters" aria-label="Receipts">
       <SearchField placeholder="Request id" />
-      {roomy ? (
+      {isWide ? (
         <Filters {...props} />
       ) : (
         <Fold title={chosen === 0 ? 'Filters' : `Filters (${chosen})`}>{<Filters {...props} />}</Fold>
@@ -167,7 +167,7 @@ function withChosen(
 }
 
 function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly more: boolean }): VNode {
-  // The gateway looks through a limited number of receipts for a page.
+  // For each page, the gateway searches a limited number of receipts, so a page can be empty.
   if (more) {
     return (
       <Empty icon="search" title="None on this page">

@@ -3,12 +3,12 @@ import type { VNode } from 'preact'
 import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { moneyAtLeast, nano } from '../lib/format.ts'
-import { useSigned } from '../lib/session.tsx'
+import { useSessionState } from '../lib/session.tsx'
 import { ButtonLink, Empty, Gate } from '../ui/index.ts'
 import { Credentials } from './credentials.tsx'
 
 export default function Register(): VNode {
-  const { about, begin } = useSigned()
+  const { about, begin } = useSessionState()
   if (about.registration !== 'open') return <Closed />
   const gift =
     nano(about.starting_credit) > 0n ? ` It starts with ${moneyAtLeast(about.starting_credit)} of credit.` : ''

@@ -4,13 +4,13 @@ import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { useLink } from '../lib/one-time-link.ts'
 import { navigate } from '../lib/router.tsx'
-import { useSigned } from '../lib/session.tsx'
+import { useSessionState } from '../lib/session.tsx'
 import { Gate } from '../ui/index.ts'
 import { Credentials } from './credentials.tsx'
 import { LinkTrouble } from './link-trouble.tsx'
 
 export default function Reset(): VNode {
-  const { begin } = useSigned()
+  const { begin } = useSessionState()
   const link = useLink()
   const send = async (_email: string, password: string): Promise<void> => {
     const session = await api.post<SessionView>('reset', { token: link.token, password })

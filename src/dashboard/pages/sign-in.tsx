@@ -3,13 +3,13 @@ import type { VNode } from 'preact'
 import type { SessionView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { emailError } from '../lib/password.ts'
-import { useSigned } from '../lib/session.tsx'
+import { useSessionState } from '../lib/session.tsx'
 import { useForm } from '../lib/use-form.ts'
 import { Form, Gate, PasswordField } from '../ui/index.ts'
 import { EmailField } from './credentials.tsx'
 
 export default function SignIn(): VNode {
-  const { about, begin } = useSigned()
+  const { about, begin } = useSessionState()
   const form = useForm({
     initial: { email: '', password: '' },
     check: ({ email, password }) => ({

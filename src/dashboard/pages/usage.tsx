@@ -37,7 +37,7 @@ import {
 import { LazyChart } from '../ui/lazy-chart.tsx'
 import '../styles/reports.css'
 
-/** The view; it is in the address, so that it can be kept and shared. */
+/** The shown view. It is in the address, so that a bookmark or a link keeps it. */
 interface Choice {
   readonly range: RangeName | 'custom'
   readonly metric: Metric
@@ -297,7 +297,7 @@ function choiceOf(query: URLSearchParams): Choice {
   }
 }
 
-/** Keeps the range while the choice stays the same: passing time must not cause requests. */
+/** Keeps the range while the choice stays the same, because each new end of the range would cause requests. */
 function useRange({ range, first, last }: Choice): { readonly range: Range | null; readonly problem: string | null } {
   return useMemo(() => {
     if (range !== 'custom') return { range: rangeOf(range, Date.now()), problem: null }

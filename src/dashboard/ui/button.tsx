@@ -8,7 +8,7 @@ interface Look {
   readonly variant?: ButtonVariant | undefined
   readonly icon?: IconName | undefined
   readonly small?: boolean | undefined
-  /** Hides the words: `children` is read aloud and shown as a title. */
+  /** Shows only the icon: `children` is read aloud and shown as a title. */
   readonly iconOnly?: boolean | undefined
   readonly children: ComponentChildren
 }

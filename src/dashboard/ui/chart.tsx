@@ -43,7 +43,7 @@ export interface UsageChartProps {
   readonly order?: readonly string[] | undefined
 }
 
-/** A chart of usage; `rows` as the API sends them, gaps are filled here. */
+/** A chart of usage. Gaps between the rows are filled with zeros. */
 export function UsageChart(props: UsageChartProps): VNode {
   const { rows, step, from, to, metric = 'charged', by = 'none', names = {}, order = NONE } = props
   const data = useMemo(() => chartData(rows, { step, from, to, metric, by }), [rows, step, from, to, metric, by])
@@ -154,7 +154,7 @@ function Tip({ data, metric, step, hidden, colours, nameOf, hover }: View & { re
   useLayoutEffect(() => {
     const { offsetWidth, parentElement, style } = box.current!
     const room = parentElement!.clientWidth - offsetWidth
-    // On the side with more space, within the card.
+    // The box is on the side of the pointer with more space, within the card.
     const beside = hover.x > parentElement!.clientWidth / 2 ? hover.x - offsetWidth - 16 : hover.x + 16
     style.transform = `translateX(${Math.max(0, Math.min(room, beside))}px)`
   })
@@ -221,10 +221,11 @@ const AXIS = 28
 /** The minimum height of a bar that is not zero, in pixels. */
 const MIN_BAR = 2
 
-/** Draws into the box; the caller destroys it. */
+/** Draws the plot into the box. The caller destroys the plot. */
 function draw(box: HTMLElement, view: Omit<View, 'nameOf'>, onHover: (hover: Hover | null) => void): uPlot {
   const { data, metric, step, hidden, colours } = view
-  // The first series is drawn last, in front of all others: it is at the bottom.
+  // uPlot draws the last series in front of the others, and `stacked` puts that one at the bottom. So the largest series, the
+  // first, becomes the last.
   const series = data.series
     .toReversed()
     .map(each => (hidden.has(each.id) ? { ...each, values: each.values.map(() => 0n) } : each))

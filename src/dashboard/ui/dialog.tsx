@@ -1,4 +1,4 @@
-/** Dialogs on the browser's `<dialog>`: the focus stays inside, and returns on close. */
+/** Dialogs with the browser's `<dialog>`: the focus stays inside, and returns when the dialog closes. */
 import type { ComponentChildren, ComponentProps, VNode } from 'preact'
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { focusHeading } from '../lib/router.tsx'
@@ -36,12 +36,12 @@ export function Dialog({
   const closed = useRef(onClosed)
   closed.current = onClosed
   const id = useId()
-  // A layout effect: the focus is never lost in between.
+  // A layout effect runs before the next paint, so the focus is never lost.
   useLayoutEffect(() => {
     const dialog = element.current!
     const before = document.activeElement
     dialog.showModal()
-    // Not the close button, which the browser would choose.
+    // The browser would focus the close button.
     const first = careful ? '.form-actions button' : '.dialog-body :is(input, select, textarea, button, a)'
     dialog.querySelector<HTMLElement>(first)?.focus()
     return () => {
@@ -116,8 +116,8 @@ interface Question {
   /** The button's label: `Revoke the key`, not `OK`. */
   readonly confirm: string
   readonly danger?: boolean | undefined
-  /** The action removes the button that opened the dialog: the page's heading gets the focus. */
-  readonly openerGoes?: boolean | undefined
+  /** Whether the action removes the button that opened the dialog. Then the page's heading gets the focus. */
+  readonly removesOpener?: boolean | undefined
   /** The dialog closes after success and shows the error after failure. */
   readonly onConfirm: () => Promise<unknown>
   /** Announced after success. */
@@ -126,7 +126,7 @@ interface Question {
 
 /** Asks before an action that cannot be undone. */
 export function ConfirmDialog(props: Question & { readonly onClose: () => void }): VNode {
-  const { title, children, confirm, danger, openerGoes, onConfirm, done, onClose } = props
+  const { title, children, confirm, danger, removesOpener, onConfirm, done, onClose } = props
   const isDone = useRef(false)
   const send = async (): Promise<void> => {
     await onConfirm()
@@ -141,7 +141,7 @@ export function ConfirmDialog(props: Question & { readonly onClose: () => void }
       submit={confirm}
       danger={danger}
       onClose={onClose}
-      onClosed={() => isDone.current && openerGoes && focusHeading()}
+      onClosed={() => isDone.current && removesOpener && focusHeading()}
     >
       <div class="stack">{children}</div>
     </FormDialog>

@@ -25,29 +25,29 @@ interface ControlIds {
 
 interface FieldProps extends Labelling {
   readonly optional?: boolean | undefined
-  /** Draws the control with the ids that connect it to its texts. */
-  readonly control: (wired: ControlIds) => VNode
+  /** Renders the control with the ids that connect it to its label, hint and error. */
+  readonly control: (ids: ControlIds) => VNode
 }
 
 /** The frame of one control. */
 export function Field({ label, hint, error, optional, control }: FieldProps): VNode {
   const id = useId()
-  const wired: ControlIds = { id, ...describedBy(id, hint, error), ...(error && { 'aria-invalid': 'true' as const }) }
+  const ids: ControlIds = { id, ...describedBy(id, hint, error), ...(error && { 'aria-invalid': 'true' as const }) }
   return (
     <div class="field">
       <label class="field-label" for={id}>
         {label}
         {optional && <span class="field-optional"> (optional)</span>}
       </label>
-      {control(wired)}
+      {control(ids)}
       <Words id={id} hint={hint} error={error} />
     </div>
   )
 }
 
 function describedBy(id: string, hint: ComponentChildren, error: string | undefined) {
-  const ids = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
-  return ids && { 'aria-describedby': ids }
+  const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
+  return described && { 'aria-describedby': described }
 }
 
 /** The error and the hint of a control. */
@@ -111,14 +111,14 @@ export function TextField({
   class: extra = '',
   ...rest
 }: TextProps): VNode {
-  const control = (wired: ControlIds): VNode => {
+  const control = (ids: ControlIds): VNode => {
     const input = (
       <input
         class={`input ${extra}`}
         autocomplete="off"
         {...(dollars && { inputMode: 'decimal' as const })}
         {...rest}
-        {...wired}
+        {...ids}
         {...kind(type)}
         value={value}
         onInput={event => onValue(event.currentTarget.value)}
@@ -147,12 +147,12 @@ interface AreaProps
 
 /** Several lines of text. */
 export function TextArea({ label, hint, error, optional, value, onValue, ...rest }: AreaProps): VNode {
-  const control = (wired: ControlIds): VNode => (
+  const control = (ids: ControlIds): VNode => (
     <textarea
       class="input"
       rows={3}
       {...rest}
-      {...wired}
+      {...ids}
       value={value}
       onInput={event => onValue(event.currentTarget.value)}
     />
@@ -170,7 +170,7 @@ interface PasswordProps extends Labelling {
 /** A password field that can show its text. */
 export function PasswordField({ label, hint, error, value, onValue, name, autoComplete }: PasswordProps): VNode {
   const [shown, setShown] = useState(false)
-  const control = (wired: ControlIds): VNode => (
+  const control = (ids: ControlIds): VNode => (
     <div class="input-group">
       <input
         class="input"
@@ -180,7 +180,7 @@ export function PasswordField({ label, hint, error, value, onValue, name, autoCo
         autocapitalize="off"
         spellcheck={false}
         required
-        {...wired}
+        {...ids}
         value={value}
         onInput={event => onValue(event.currentTarget.value)}
       />
@@ -203,11 +203,11 @@ interface SelectProps
 
 /** A choice of one, as a select. */
 export function SelectField({ label, hint, error, value, onValue, options, ...rest }: SelectProps): VNode {
-  const control = (wired: ControlIds): VNode => (
+  const control = (ids: ControlIds): VNode => (
     <select
       class="input select"
       {...rest}
-      {...wired}
+      {...ids}
       value={value}
       onChange={event => onValue(event.currentTarget.value)}
     >
@@ -228,11 +228,11 @@ interface GroupProps extends Labelling {
 }
 
 /** A choice of any, as checkboxes. */
-export function CheckboxGroup({ values, onValues, options, ...said }: GroupProps): VNode {
+export function CheckboxGroup({ values, onValues, options, ...labels }: GroupProps): VNode {
   const turn = (value: string, on: boolean): void =>
     onValues(options.map(option => option.value).filter(each => (each === value ? on : values.includes(each))))
   return (
-    <Group {...said}>
+    <Group {...labels}>
       <div class="checks-list">
         {options.map(option => (
           <Checkbox
@@ -275,10 +275,10 @@ interface ChoiceProps extends Labelling {
 }
 
 /** A choice of one, as visible buttons. */
-export function Choice({ value, onValue, options, ...said }: ChoiceProps): VNode {
+export function Choice({ value, onValue, options, ...labels }: ChoiceProps): VNode {
   const name = useId()
   return (
-    <Group {...said}>
+    <Group {...labels}>
       <div class="row">
         {options.map(option => (
           <label key={option.value} class="choice-item">
@@ -346,7 +346,7 @@ export function Form({ form, submit, danger, note, onCancel, wide, children }: F
   )
 }
 
-/** JSX types require a literal type; here it is variable. */
+/** The JSX types require a literal type, but here the type varies. */
 function kind(type: string): { readonly type: 'password' } {
   return { type: type as 'password' }
 }

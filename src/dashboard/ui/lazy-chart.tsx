@@ -1,4 +1,4 @@
-/** The chart of usage, loaded on demand after the figures: it needs a library. */
+/** Loads the chart of usage with its library when a chart is shown. */
 import type { ComponentType, VNode } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { ModelView, PageView } from '../../api/views.ts'

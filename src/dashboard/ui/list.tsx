@@ -13,11 +13,11 @@ interface ListProps<Row>
   readonly rows: Pages<Row> | readonly Row[]
   /** The title of the error: `Failed to load the keys`. */
   readonly failed?: string | undefined
-  /** Sorted by name: the pages are not newer and older. */
+  /** Whether the list is sorted by name, so that its pages are not newer and older. */
   readonly byName?: boolean | undefined
   /** Above the table. */
   readonly filters?: ComponentChildren
-  /** Replaces the table: the result of a search. */
+  /** Replaces the table, for example by the result of a search. */
   readonly instead?: ComponentChildren
   /** Dialogs of the list. */
   readonly children?: ComponentChildren

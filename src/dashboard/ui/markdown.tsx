@@ -5,7 +5,10 @@ import { type Block, blocks, parcels, pieces } from '../lib/markdown.ts'
 import { type Inline, inlines } from '../lib/markdown-inline.ts'
 import { ScrollArea } from './table.tsx'
 
-/** The rest is shown as text: hundreds of thousands of elements would freeze the page. */
+/**
+ * The number of characters that are parsed. Later text is shown unparsed: hundreds of thousands of elements would freeze the
+ * page.
+ */
 const MOST = 50_000
 
 export function Markdown({ text }: { readonly text: string }): VNode {
@@ -23,7 +26,7 @@ export function Markdown({ text }: { readonly text: string }): VNode {
   )
 }
 
-/** Rendered again only if its source changes: while an answer grows, that is the last piece. */
+/** Rendered again only if its source changes. While an answer grows, only the last piece changes. */
 function Piece({ source }: { readonly source: string }): VNode {
   return useMemo(() => <>{blocks(source).map(show)}</>, [source])
 }
@@ -35,7 +38,7 @@ function show(block: Block): VNode {
     case 'rule':
       return <hr />
     case 'heading':
-      // All levels below the conversation's heading: an answer's levels need not be in sequence.
+      // All levels become the level below the conversation's heading, because the levels of an answer need not be in sequence.
       return <h3 class={block.level < 3 ? 'markdown-large' : ''}>{inlines(block.text).map(showInline)}</h3>
     case 'code':
       return (
@@ -90,7 +93,7 @@ function showInline(inline: Inline): ComponentChildren {
     case 'code':
       return <code class="code">{inline.text}</code>
     case 'link':
-      // The title shows the address, whatever the label says.
+      // The title shows the address, because the label may be misleading.
       return (
         <a href={inline.href} title={inline.href} target="_blank" rel="noopener noreferrer nofollow">
           {inline.inside.map(showInline)}

@@ -14,7 +14,7 @@ interface OnceProps {
   readonly secret: string
   /** Above the secret: its purpose. */
   readonly lead?: ComponentChildren
-  /** Below the secret: how to use it. A function gets a callback to call after a copy of its own. */
+  /** Below the secret: how to use it. A function gets a callback, which it calls when its own copy button was used. */
   readonly children?: ComponentChildren | ((onCopied: () => void) => ComponentChildren)
   readonly onClose: () => void
 }
@@ -31,7 +31,7 @@ export function OnceDialog({ title, label, secret, lead, children, onClose }: On
         <Field
           label={label}
           hint="Shown only once. Tollgate stores only a digest."
-          control={wired => (
+          control={ids => (
             <div class="line">
               <input
                 class="input mono grow"
@@ -39,7 +39,7 @@ export function OnceDialog({ title, label, secret, lead, children, onClose }: On
                 readOnly
                 spellcheck={false}
                 autocomplete="off"
-                {...wired}
+                {...ids}
                 value={secret}
                 onFocus={event => event.currentTarget.select()}
                 onCopy={() => setCopied(true)}

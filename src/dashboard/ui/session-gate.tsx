@@ -2,7 +2,7 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { movesSoFar } from '../lib/router.tsx'
-import { useSigned } from '../lib/session.tsx'
+import { useSessionState } from '../lib/session.tsx'
 import { Logo } from './icons.tsx'
 
 interface GateProps {
@@ -14,7 +14,7 @@ interface GateProps {
 }
 
 export function Gate({ title, lead, foot, children }: GateProps): VNode {
-  const { about } = useSigned()
+  const { about } = useSessionState()
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     document.title = `${title} \u00b7 Tollgate`
@@ -41,7 +41,12 @@ export function Gate({ title, lead, foot, children }: GateProps): VNode {
         </div>
         <div class="gate-foot stack-tight muted">
           {foot}
-          {!about.secure && <p class="small">Not encrypted: for this machine only. Others need https.</p>}
+          {!about.secure && (
+            <p class="small">
+              This connection is not encrypted, so it works on this machine only. Access from other machines needs
+              https.
+            </p>
+          )}
         </div>
       </div>
     </main>

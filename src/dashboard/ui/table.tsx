@@ -37,7 +37,7 @@ export interface TableProps<Row> {
   readonly rows: readonly Row[]
   /** Replaces the table if there are no rows. */
   readonly empty?: ComponentChildren
-  /** New rows are loading: the old ones are dimmed. */
+  /** Whether new rows are loading. The old ones are then dimmed. */
   readonly busy?: boolean | undefined
   readonly rowClass?: ((row: Row) => string) | undefined
 }
@@ -87,7 +87,7 @@ interface ScrollProps {
   readonly children: ComponentChildren
 }
 
-/** A container that scrolls if its content is too wide; then the keyboard can reach it. */
+/** A container that scrolls if its content is too wide. The keyboard can then reach it. */
 export function ScrollArea({ label, children }: ScrollProps): VNode {
   const area = useRef<HTMLDivElement>(null)
   const [scrolls, setScrolls] = useState(false)

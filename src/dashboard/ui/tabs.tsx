@@ -11,7 +11,7 @@ interface TabsProps {
   readonly tabs: readonly { readonly id: string; readonly title: string; readonly content: () => ComponentChildren }[]
 }
 
-/** Tabs with the arrow keys that screen readers announce. */
+/** Tabs that work with the arrow keys, as screen readers announce. */
 export function Tabs({ label, tabs }: TabsProps): VNode {
   const [open, setOpen] = useState(tabs[0]?.id)
   const list = useRef<HTMLDivElement>(null)
@@ -172,7 +172,10 @@ export function Menu({ label, items }: MenuProps): VNode {
   )
 }
 
-/** Positions the menu below its button, or above it at the end of the window. `fixed`, so that no table clips it. */
+/**
+ * Positions the menu below its button, or above it near the end of the window. Its position is `fixed`, so that no table clips
+ * it.
+ */
 function place(box: HTMLElement): void {
   const list = box.querySelector<HTMLElement>('.menu-list')!
   const { top, bottom, right } = box.getBoundingClientRect()
@@ -183,7 +186,7 @@ function place(box: HTMLElement): void {
 
 interface PagerProps<Item> {
   readonly pages: Pick<Pages<Item>, 'page' | 'single' | 'next' | 'previous'>
-  /** The list is sorted by name: its pages are not newer and older. */
+  /** Whether the list is sorted by name, so that its pages are not newer and older. */
   readonly byName?: boolean | undefined
 }
 

@@ -13,7 +13,7 @@ const SHOWN_MS = 4000
 const SAID = 'tollgate:said'
 let last = 0
 
-/** Announces a message once. It waits until a closing dialog is removed, which would take the message with it. */
+/** Announces a message once. The delay lets a closing dialog be removed first, because the message would be removed with it. */
 export function announce(text: string, tone: Message['tone'] = 'good'): void {
   last += 1
   const detail = { id: last, text, tone }
@@ -21,8 +21,8 @@ export function announce(text: string, tone: Message['tone'] = 'good'): void {
 }
 
 /**
- * Always rendered, in the page and in every dialog: a live region must exist before its message. Content outside of an
- * open dialog is neither visible nor read aloud. The topmost one shows the message.
+ * A live region must exist before its message, so the page and every dialog always render one. Content outside of an open dialog
+ * is neither visible nor read aloud, so the region in the topmost dialog shows the message.
  */
 export function Toasts(): VNode {
   const [messages, setMessages] = useState<readonly Message[]>([])

@@ -121,7 +121,7 @@ export function Keys({ account, keys, onChanged }: KeysProps): VNode {
     title: `Revoke the key ${name}?`,
     confirm: 'Revoke the key',
     danger: true,
-    openerGoes: true,
+    removesOpener: true,
     onConfirm: () => api.post(`operator/accounts/${account.id}/keys/${id}/revoke`).then(onChanged),
     done: `The key ${name} is revoked`,
     children: (

@@ -30,13 +30,8 @@ export function Usage({ accountId, keys }: UsageProps): VNode {
       hint="The last 30 days"
       actions={
         <>
-          <Segments
-            label="What is shown"
-            value={metric}
-            onValue={value => setMetric(value as Metric)}
-            options={METRICS}
-          />
-          <Segments label="Divided" value={by} onValue={value => setBy(value as By)} options={DIVISIONS} />
+          <Segments label="Show" value={metric} onValue={value => setMetric(value as Metric)} options={METRICS} />
+          <Segments label="Divide" value={by} onValue={value => setBy(value as By)} options={DIVISIONS} />
         </>
       }
     >

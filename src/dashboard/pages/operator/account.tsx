@@ -145,7 +145,7 @@ function Lists({ account, keys, changes, onGrant }: ListsProps): VNode {
   const list = usePlace().query.get('list') === 'receipts' ? 'receipts' : 'ledger'
   const choice = (
     <Segments
-      label="Which list"
+      label="List"
       value={list}
       onValue={value => setQuery({ list: value === 'ledger' ? null : value })}
       options={[

@@ -49,10 +49,12 @@ function State({ configuration: { files, problems } }: { readonly configuration:
       {changed.length > 0 && (
         <Note
           tone={problems.length > 0 ? 'bad' : 'warn'}
-          title={`${plural(changed.length, 'file has', 'files have')} changed on disk since the gateway started`}
+          title={`${plural(changed.length, 'loaded file has', 'loaded files have')} changed on disk`}
         >
           {changed.map(file => file.path).join(', ')}. The gateway still runs the loaded files, listed below.{' '}
-          {problems.length > 0 ? 'It cannot start with the files on disk.' : 'A restart applies the change.'}
+          {problems.length > 0
+            ? 'It cannot load the files on disk.'
+            : 'A reload follows a change at once. If this notice stays, the change needs a restart.'}
         </Note>
       )}
       {problems.length > 0 ? (

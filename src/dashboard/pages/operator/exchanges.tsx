@@ -17,7 +17,7 @@ export default function Exchanges(): VNode {
   const resource = useResource<PageView<ExchangeView>>('operator/exchanges', undefined, {
     everyMs: paused ? undefined : EVERY_MS,
   })
-  // Ages are relative to the time of the last reading, so a paused list does not age.
+  // Ages are relative to the last reading, so a paused list does not age.
   const readAt = useMemo(() => Date.now(), [resource.data])
   const pause = (): void => {
     announce(paused ? 'Live updates resumed' : 'Live updates paused')

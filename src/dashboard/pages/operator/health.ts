@@ -1,7 +1,7 @@
-/** The health of targets in words: names and meanings of states, and figures. */
+/** The names and meanings of the states of targets, and figures as text. */
 import type { ProviderView, TargetHealthView } from '../../../api/views.ts'
 
-/** The presentation of a state. The word and the icon carry the meaning too, not only the colour. */
+/** How a state is shown. The word and the icon have the meaning too, not only the colour. */
 export interface StateWords {
   readonly label: string
   readonly tone: 'good' | 'warn' | 'bad' | 'info'
@@ -10,7 +10,11 @@ export interface StateWords {
 
 /** All states of a target, the best first. */
 export const STATES: Readonly<Record<TargetHealthView['state'], StateWords>> = {
-  well: { label: 'Healthy', tone: 'good', meaning: 'Responds normally. Requests are sent to it in order.' },
+  well: {
+    label: 'Healthy',
+    tone: 'good',
+    meaning: 'The target answers normally. Requests are sent to it in the order of the policy.',
+  },
   half_open: {
     label: 'Probing',
     tone: 'info',

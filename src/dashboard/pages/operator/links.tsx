@@ -145,7 +145,7 @@ function LinkDialog({ issued: { link, url }, onClose }: LinkProps): VNode {
         {isReset
           ? `Send it to ${link.email} to set a new password. The current password works until then.`
           : link.email === null
-            ? 'Send it to the person you invite. The first person to open it can use it.'
+            ? 'Send it to the person you invite. The first person who uses it joins.'
             : `Send it to ${link.email}. No other address can use it.`}{' '}
         It works once, until {dateTime(link.expires_at)}.
       </p>

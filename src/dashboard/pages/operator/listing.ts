@@ -20,8 +20,8 @@ export interface Listing {
 }
 
 /**
- * Each file with its problems. The problems are of the files on disk, but the text is the running one: in a changed file a
- * line may have moved. The page says so.
+ * Each file with its problems. The problems are of the files on disk, but the text is the running one, so the lines of a changed
+ * file may have moved. The page says so.
  */
 export function listingsOf(files: readonly File[], problems: readonly ProblemView[]): Listing[] {
   return files.map(file => {

@@ -148,7 +148,7 @@ function removal(person: PersonView, onChanged: (removed: PersonView) => void) {
     title: `Remove ${person.email}?`,
     confirm: 'Remove person',
     danger: true,
-    openerGoes: true,
+    removesOpener: true,
     onConfirm: () => api.delete(`operator/people/${person.id}`).then(() => onChanged(person)),
     done: `${person.email} was removed`,
     children: (
@@ -165,7 +165,7 @@ function Links({ links }: { readonly links: Pages<LinkView> }): VNode {
     title: `Revoke the ${link.kind === 'reset' ? 'reset link' : 'invitation'}?`,
     confirm: 'Revoke the link',
     danger: true,
-    openerGoes: true,
+    removesOpener: true,
     onConfirm: () => api.delete(`operator/links/${link.id}`).then(links.reload),
     done: 'The link is revoked',
     children: <p>{linkWords(link)} It stops working at once. You can create another one at any time.</p>,

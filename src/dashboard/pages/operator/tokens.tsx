@@ -35,7 +35,7 @@ export default function Tokens(): VNode {
     title: `Revoke the token ${name}?`,
     confirm: 'Revoke the token',
     danger: true,
-    openerGoes: true,
+    removesOpener: true,
     children: <p>The next request with it is refused. This cannot be undone.</p>,
     onConfirm: () => api.delete(`operator/tokens/${id}`).then(tokens.reload),
     done: `The token ${name} is revoked`,
@@ -136,7 +136,7 @@ function NewTokenDialog({ onClose, onMade }: NewTokenProps): VNode {
   )
 }
 
-/** The address comes from the running configuration, if it has one. */
+/** An example with the address of the running configuration, if it has an admin listener. */
 function Example(): VNode {
   const configuration = useResource<ConfigurationView>('operator/configuration')
   const address = configuration.data ? adminAddress(configuration.data.files) : null
