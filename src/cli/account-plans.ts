@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { connect } from '../store/engine/database.ts'
 
-/** Null if the plans are unknown: the store does not exist, has no accounts, or cannot be read here. */
+/** Null if the plans are unknown: the store is not an existing SQLite file, has no accounts, or cannot be read. */
 export function plansOf(store: string): readonly string[] | null {
   const path = store.replace(/^sqlite:/, '')
   if (store === 'memory' || !existsSync(path)) return null

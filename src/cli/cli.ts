@@ -74,7 +74,8 @@ export async function main(): Promise<void> {
     ...(process.stdin.isTTY && process.stdout.isTTY ? { ask } : {}),
     self: ownCommandLine(process.argv[1] ?? 'tollgate') + chosenConfiguration(process.argv.slice(2)),
   })
-  // Wait until the output is flushed into the pipe. An exit code that a command set means a failure and is kept.
+  // Exit only after the output is flushed into the pipe. If a command has set `process.exitCode` to report a failure, keep that
+  // code.
   process.stdout.write('', () => process.stderr.write('', () => process.exit(code || (process.exitCode ?? 0))))
 }
 
@@ -158,7 +159,7 @@ function completeHelp(command: Command, self: string): void {
   for (const inner of command.commands) completeHelp(inner, `${self} ${inner.name()}`)
 }
 
-/** Errors whose message is for people. Listed by name, because importing their classes would slow down --help. */
+/** Errors with a message for people. Listed by name, because importing their classes would slow down --help. */
 const EXPECTED = new Set([
   'CommandError',
   'ControlError',

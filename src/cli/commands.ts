@@ -11,7 +11,7 @@ export interface CommandContext {
   finish(work: () => Promise<ExitCode>): Promise<void>
 }
 
-/** Adds a command to the program. The command's file must load quickly, so it imports the working code when it is called. */
+/** Adds a command to the program. All command files load at each start, so a command imports its other code when it runs. */
 export type AddCommand = (program: Command, context: CommandContext) => void
 
 export function configOption(terminal: Terminal): Option {

@@ -100,7 +100,7 @@ async function explain(terminal: Terminal, { what, options, config }: ExplainInp
   return explainRequest(options.request, { config, json, run: runOptions(what, options) }, terminal)
 }
 
-/** Rejects options that would have no effect. */
+/** Rejects options that would have no effect, or that contradict each other. */
 function checkCombination(what: string | undefined, options: Options): void {
   const unused = WITH_REQUEST.find(name => options[name] !== undefined)
   if (options.request === undefined && unused) {

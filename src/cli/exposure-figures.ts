@@ -35,7 +35,7 @@ export interface ModelExposure {
   readonly largestHold: Figure
   /** Part of the hold: reasoning beyond the cap (`reasoning_outside_cap`). Customers pay it. */
   readonly outsideCap: Figure
-  /** An answered exchange within its hold, at the target whose cost exceeds the price the most. */
+  /** An answered exchange within its hold: the excess of cost over price, at the target where it is largest. */
   readonly margin: Figure
   /** One attempt at a provider that ignores the cap and the prompt, up to the model's context. */
   readonly overrun: Figure
@@ -93,11 +93,11 @@ const FREE: Price = []
 
 /** The maximum cost of these amounts. */
 function mostOf(price: Price, input: number, output: number, search = 0, request = 1): NanoUsd {
-  return together(ceiling({ input, output, search, request }, price))
+  return roundedSum(ceiling({ input, output, search, request }, price))
 }
 
 /** The sum of costs, rounded up once. */
-function together(...costs: readonly Cost[]): NanoUsd {
+function roundedSum(...costs: readonly Cost[]): NanoUsd {
   const millionths = costs.reduce((sum, { total, rounding }) => sum + total * MILLION - rounding, 0n)
   return (millionths + MILLION - 1n) / MILLION
 }
@@ -131,7 +131,7 @@ function modelExposure(model: Model, configuration: Configuration, losses: reado
   }
 }
 
-/** A search is bounded if its cost is known. */
+/** A search has a bound if its cost is known. */
 function unpricedOf({ allow }: Model, costs: readonly TargetCost[]): readonly string[] {
   const isKnown = costs.every(({ cost }) => ruleFor(cost, 'search') !== undefined)
   return isKnown ? allow.filter(feature => feature !== 'web_search') : allow
@@ -161,7 +161,7 @@ function holdOf(model: Model, price: Price, shape: Shape): Figure {
   const answers = `${times(shape)} x ${perChoice(model, mostOutput(model, 1, 0))}`
   return {
     amount: mostOf(price, shape.passes * model.context, output, shape.searches),
-    formula: sum(price, model, shape, answers, shape.searches),
+    formula: formulaOf(price, model, shape, answers, shape.searches),
   }
 }
 
@@ -195,7 +195,7 @@ function costOfTarget(target: Target, model: Model, { providers }: Configuration
 function margin(model: Model, { target, cost, shape }: ShapeCost, price: Price): Figure {
   const above = abovePrice(cost, price)
   const output = mostOutput(model, answersOf(shape), model.maxOutput)
-  const formula = sum(above, model, shape, `${output} tokens of output`, shape.searches)
+  const formula = formulaOf(above, model, shape, `${output} tokens of output`, shape.searches)
   const amount = mostOf(above, shape.passes * model.context, output, shape.searches)
   return { amount, formula: `${target.id}, cost above price: ${formula}` }
 }
@@ -213,8 +213,8 @@ function abovePrice(cost: Price, price: Price): Price {
 function overrun(model: Model, { target, cost, shape }: ShapeCost, outside: number): Figure {
   const beyondCap = Math.max(0, model.context - 1 - outside)
   const billed = cost.filter(({ unit }) => unit !== 'request')
-  const formula = sum(billed, model, shape, `${times(shape)} x ${beyondCap} beyond a cap of 1`, 0)
-  return { amount: together(overrunCost(model, cost, shape, outside)), formula: `${target.id}: ${formula}` }
+  const formula = formulaOf(billed, model, shape, `${times(shape)} x ${beyondCap} beyond a cap of 1`, 0)
+  return { amount: roundedSum(overrunCost(model, cost, shape, outside)), formula: `${target.id}: ${formula}` }
 }
 
 function overrunCost(model: Model, cost: Price, shape: Shape, outside: number): Cost {
@@ -224,21 +224,21 @@ function overrunCost(model: Model, cost: Price, shape: Shape, outside: number): 
 
 function unpaid(model: Model, { target, cost, shape }: ShapeCost, attempts: number): Figure {
   const output = mostOutput(model, answersOf(shape), model.maxOutput)
-  const formula = sum(cost, model, shape, `${output} tokens of output`, shape.searches)
+  const formula = formulaOf(cost, model, shape, `${output} tokens of output`, shape.searches)
   const amount = mostOf(cost, shape.passes * model.context, output, shape.searches)
   return eachOf(attempts, target, { amount, formula })
 }
 
 /**
- * The kinds can combine: each attempt may ignore the cap, and attempts that fail are not charged. That is the worst case: an
- * answer that is partly charged costs less. Without `unpaid`, the worst case is one answer.
+ * The kinds of loss can combine: each attempt may ignore the output cap, and failed attempts are not charged. An answer that is
+ * partly charged costs less. Without `unpaid`, the worst case is one answer.
  */
 function worstExchange(model: Model, cost: ShapeCost, attempts: number, losses: readonly Loss[]): Figure {
   const price = model.price ?? FREE
   const outside = mostOutput(model, 1, 0)
   const overruns = losses.includes('overrun')
   if (losses.includes('unpaid')) {
-    return overruns ? ignored(model, cost, outside, attempts) : unpaid(model, cost, attempts)
+    return overruns ? unpaidOverrun(model, cost, outside, attempts) : unpaid(model, cost, attempts)
   }
   const beyondCap = overrun(model, cost, outside)
   if (!losses.includes('margin')) return overruns ? beyondCap : NO_LOSS
@@ -248,19 +248,19 @@ function worstExchange(model: Model, cost: ShapeCost, attempts: number, losses: 
   const paid = answersOf(cost.shape) * (1 + outside)
   const above = abovePrice(cost.cost, price)
   const below = ceiling({ output: paid, search: cost.shape.searches }, above)
-  const amount = together(overrunCost(model, cost.cost, cost.shape, outside), below)
+  const amount = roundedSum(overrunCost(model, cost.cost, cost.shape, outside), below)
   if (amount <= atMost.amount) return atMost
   return { amount, formula: `${beyondCap.formula} + cost above price for ${paid} tokens: ${showNano(below.total)}` }
 }
 
 const NO_LOSS: Figure = { amount: 0n, formula: 'none of margin, overrun and unpaid counts' }
 
-/** Attempts that are not charged, at a provider that ignores the cap. */
-function ignored(model: Model, { target, cost, shape }: ShapeCost, outside: number, attempts: number): Figure {
+/** The cost of uncharged attempts at a provider that ignores the output cap. */
+function unpaidOverrun(model: Model, { target, cost, shape }: ShapeCost, outside: number, attempts: number): Figure {
   const { context, maxOutput } = model
   const inCap = maxOutput + outside
   const [perAnswer, output] = inCap > context ? [perChoice(model, outside), inCap] : [`context ${context}`, context]
-  const formula = sum(cost, model, shape, `${times(shape)} x ${perAnswer}`, shape.searches)
+  const formula = formulaOf(cost, model, shape, `${times(shape)} x ${perAnswer}`, shape.searches)
   const amount = mostOf(cost, shape.passes * context, answersOf(shape) * output, shape.searches)
   return eachOf(attempts, target, { amount, formula })
 }
@@ -292,7 +292,7 @@ function perChoice({ maxOutput }: Model, outside: number): string {
 }
 
 /** `context 8192 x $0.15 + 128 choices x max_output 1024 x $0.60 per 1M tokens + $0.01 a request + 10 searches x $0.01`. */
-function sum(price: Price, model: Model, shape: Shape, output: string, searches: number): string {
+function formulaOf(price: Price, model: Model, shape: Shape, output: string, searches: number): string {
   const [prompt, context] = [promptOf(model, shape), shape.passes * model.context]
   const [request, search] = [rateOf(price, 'request'), rateOf(price, 'search')]
   const each = request === 0n ? '' : ` + ${showNano(request)} a request`

@@ -70,7 +70,7 @@ function policyExposure(
     { per: 'everybody', atOnce: configuration.limits.maxInflight, formula: 'limits.max_inflight' },
     ...boundsOf(steps, configuration, models.length),
   ]
-  const crowd = (kinds: readonly string[]): Concurrency => {
+  const concurrencyOf = (kinds: readonly string[]): Concurrency => {
     const { atOnce, formula } = bounds
       .filter(bound => kinds.includes(bound.per))
       .reduce((least, each) => (each.atOnce < least.atOnce ? each : least))
@@ -85,8 +85,8 @@ function policyExposure(
     name,
     routes: routes.map(({ path }) => path),
     charged,
-    key: crowd(['key', 'account', 'everybody']),
-    account: crowd(['account', 'everybody']),
+    key: concurrencyOf(['key', 'account', 'everybody']),
+    account: concurrencyOf(['account', 'everybody']),
     raw,
     unbounded: routes.flatMap(route => unboundedOf(route, charged)),
     remarks: [

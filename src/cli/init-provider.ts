@@ -187,7 +187,7 @@ function providerYaml(vendor: Vendor): string {
   const { baseUrl = vendor.baseUrl, keys = {} } = NEEDS[name] ?? {}
   const entries = Object.entries({
     dialect,
-    // The other dialects have the name of their profile.
+    // Each other dialect implies its profile.
     ...(profile === undefined || dialect !== 'openai' ? {} : { profile }),
     base_url: baseUrl,
     ...keys,

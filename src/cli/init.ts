@@ -48,7 +48,7 @@ const SHIPPED = fileURLToPath(new URL('../..', import.meta.url))
 /** Always overwritten: `tollgate schema` generates it. */
 const SCHEMA = '.tollgate/schema.json'
 const PLUGIN = 'short-talks'
-/** Files that a repository often has: the first gets missing lines, the second stays unchanged. */
+/** Files that a repository often has already: `.gitignore` gets the missing lines, `tsconfig.json` stays unchanged. */
 const SHARED: ReadonlySet<string> = new Set(['.gitignore', 'tsconfig.json'])
 
 async function init(terminal: Terminal, folder: string, named: readonly Vendor[] | undefined): Promise<ExitCode> {

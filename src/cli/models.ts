@@ -7,8 +7,8 @@ import { findStore } from './place.ts'
 import { CommandError, type Terminal } from './terminal.ts'
 
 /**
- * Throws a `CommandError` if a model is neither in the catalog nor in a raw route. It asks the running gateway, or reads the
- * files if none runs. If the files do not load, it prints that the models were not checked.
+ * Throws a `CommandError` if a model is neither in the catalog nor in a raw route. Asks the running gateway for the models;
+ * without one, reads the configuration. If that does not load, prints that the models were not checked.
  */
 export async function checkModels(terminal: Terminal, configFile: string, models: readonly string[]): Promise<void> {
   const names =

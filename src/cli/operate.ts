@@ -1,4 +1,4 @@
-/** Access of commands to the store: through the control socket of a running gateway, else with the lock and the store itself. */
+/** Runs verbs of commands: through the control socket of a running gateway, or with the lock on the store. */
 import { userInfo } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { VerbName, VerbResults, VerifyView } from '../api/control/verbs.ts'
@@ -8,7 +8,10 @@ import type { Store } from '../store/store.ts'
 import { findStore, type StorePlace } from './place.ts'
 import { CommandError, progressLine, type Terminal } from './terminal.ts'
 
-/** The time for a gateway from locking its store to listening for commands, or for another command to finish. */
+/**
+ * The wait for a gateway that has locked the store but does not listen for commands yet, or for another command that holds the
+ * lock.
+ */
 const TIMEOUT_MS = 5000
 const ROUND_MS = 50
 
@@ -139,7 +142,7 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
         const where = secretPlace(configured, dirname(real))
         const store = await openStore({ url: place.store, secret, secretPlace: where, clock, writes: 'here' })
         try {
-          // With the lock, no other process uses the store, so every open hold is from a dead one.
+          // With the lock, no other process uses the store, so every open hold belongs to an ended process.
           await store.recover()
           return await work(store)
         } finally {

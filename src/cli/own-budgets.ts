@@ -85,7 +85,7 @@ export function budgetCommand(
   if (of === 'account') command.option('--after <cursor>', 'list the budgets after a page, which printed this cursor')
 }
 
-/** Reports options that do not fit together. */
+/** The mistake in a combination of options; undefined: none. */
 function mistakeIn({ every, amount, remove, ...options }: BudgetOptions): string | undefined {
   const term = (['zone', 'at', 'then'] as const).find(name => options[name] !== undefined)
   if (amount === undefined && term !== undefined) return `--${term} needs --amount, the limit of the budget`
@@ -136,10 +136,10 @@ export function budgetLimits(budgets: readonly { readonly every: string; readonl
   return budgets.map(({ every, amount }) => `${showMoney(amount)} ${every}`).join(', ') || 'none'
 }
 
-const zoneValue = (zone: string): string => sound({ zone }).zone
-const marksValue = (marks: string): readonly string[] => sound({ at: listValue(marks) }).at
+const zoneValue = (zone: string): string => checkTerms({ zone }).zone
+const marksValue = (marks: string): readonly string[] => checkTerms({ at: listValue(marks) }).at
 
-function sound<Terms extends Pick<Budget, 'zone' | 'at'>>(terms: Terms): Terms {
+function checkTerms<Terms extends Pick<Budget, 'zone' | 'at'>>(terms: Terms): Terms {
   const mistake = mistakeInBudget(terms)
   if (mistake === null) return terms
   const { value, rule } = mistake

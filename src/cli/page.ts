@@ -54,11 +54,14 @@ function withoutVite(isBuilt: boolean): string {
   return `The dashboard's page ${state}, and building it needs the development packages: run npm ci first, then tollgate build.`
 }
 
-/** A gateway that starts meanwhile gets the old page or the new one, never a partial one. Several processes may build at once. */
+/**
+ * Replaces the built page. A gateway that starts at this time gets the old page or the new one, never a partial one. Several
+ * processes may build at once.
+ */
 function putInPlace(fresh: string, built: string): void {
   const old = `${fresh}-old`
   renameUnless(['ENOENT'], built, old)
-  // Another process was faster; its page is the same.
+  // If another process has put its page there first, keep that one: it is the same.
   renameUnless(['ENOTEMPTY', 'EEXIST'], fresh, built)
   rmSync(old, { recursive: true, force: true })
 }

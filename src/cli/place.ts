@@ -1,6 +1,6 @@
 /**
- * Finds the store of a configuration without loading the rest. Revoking a key must work while a policy is being edited, and in
- * a shell without the gateway's environment variables.
+ * Finds the store of a configuration without loading the rest. So a key can be revoked while a policy is being edited, and in a
+ * shell without the gateway's environment variables.
  */
 import { readTextFile } from '../config/yaml/text-file.ts'
 import { pathOf } from './commands.ts'

@@ -1,7 +1,7 @@
 /**
- * Checks whether the steps of a valid configuration can start. External plugins are created temporarily, with services that
- * store nothing. Plugins that only record are checked without recording. Policies whose steps can be created get the dry run
- * of a reload.
+ * Checks whether the steps of a valid configuration can start. External plugins are created temporarily, with services that store
+ * nothing. Plugins that write records only check their settings. If all steps of a policy can be created, it gets the dry run of
+ * a reload.
  */
 import { dirname, resolve } from 'node:path'
 import type { Configuration, PolicyConfig, StepConfig } from '../config/configuration.ts'
@@ -37,7 +37,7 @@ export async function tryStarts(terminal: Terminal, config: string, loaded: Load
   }
 }
 
-/** Parses the policy's file again, which had no problems, for the positions of its values. */
+/** Parses the policy's file again, for the positions of its values. */
 async function sourceOf(
   { steps }: PolicyConfig,
   texts: ReadonlyMap<string, string>,

@@ -22,8 +22,8 @@ export interface ReportOptions {
 const MAX_SHOWN = 10
 
 /**
- * Prints the result and unhandled errors. Returns 1 if a gate fails, or a step broke so that a gateway would have ended.
- * Throws a `CommandError` if there was no line to replay.
+ * Prints the result and unhandled errors. Returns 1 if a gate fails, or if an unhandled error would have ended a gateway. Throws
+ * a `CommandError` if there was no line to replay.
  */
 export async function reportResult(
   terminal: Terminal,
@@ -34,8 +34,8 @@ export async function reportResult(
   const most = options.all ? Number.POSITIVE_INFINITY : MAX_SHOWN
   const nothing = result.taken > 0 ? null : await whyNothing(result, account)
   const gates = failOn.map(gate => exceeds(gate, result, failOn))
-  const astray = unhandled.take()
-  const failed = [nothing, ...gates, tooLittle(failOn, result), ...(unhandled.wereFatal ? astray : [])].filter(
+  const errors = unhandled.take()
+  const failed = [nothing, ...gates, tooLittle(failOn, result), ...(unhandled.wereFatal ? errors : [])].filter(
     reason => reason !== null,
   )
   if (options.json) terminal.out(json({ ok: failed.length === 0, ...reportJson(result, { most }), failed }))
@@ -50,7 +50,7 @@ export async function reportResult(
       failed.filter(reason => reason !== nothing),
     )
   }
-  if (!unhandled.wereFatal) printAll(terminal, astray)
+  if (!unhandled.wereFatal) printAll(terminal, errors)
   if (nothing !== null) throw new CommandError(nothing)
   return failed.length === 0 ? 0 : 1
 }

@@ -30,7 +30,7 @@ async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCo
   })
   const options = { self: terminal.self, onTerminal: terminal.ask !== undefined }
   const text = async () => (await quickStart(running, options)) ?? (await startText(running, terminal.self))
-  // It reads the store, which may be unavailable or, after a signal, closed. The text is optional.
+  // The text is optional: it needs the store, which may be unavailable or, after a signal, closed.
   terminal.out(await text().catch(() => ''))
   return (await running.finished) === 0 ? 0 : 1
 }

@@ -59,7 +59,7 @@ async function copy(terminal: Terminal, options: Options): Promise<CopyReport> {
   }
 }
 
-/** Messages never contain the address, because it may contain a password. */
+/** Resolves an address of the command line. Messages never contain the address, because it may contain a password. */
 function addressOf(terminal: Terminal, name: string, value: string): string {
   const variable = /^\$\{(\w+)\}$/.exec(value)?.[1]
   const address = variable === undefined ? value : terminal.env[variable]

@@ -16,8 +16,8 @@ const MINIMUM = [24, 18, 1]
 const PARENT = 'TOLLGATE_PARENT'
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2']
 
-// By default, Node opens its inspector at this signal: a port where all users of the machine can run code in the gateway.
-// A listener prevents that, also where `--disable-sigusr1` is unknown. `--inspect` still opens the inspector.
+// At this signal, Node opens its inspector by default: a port at which all users of the machine can run code in the gateway. A
+// listener prevents that, also on a Node that does not know `--disable-sigusr1`. `--inspect` still opens the inspector.
 process.on('SIGUSR1', () => {})
 
 // For `serve`: see src/README.md. Node reads it when it creates its heap, so it cannot be set later.

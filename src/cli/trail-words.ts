@@ -4,7 +4,7 @@ import { mistakeWords } from '../request/pipeline/step-report.ts'
 
 const DEEDS = { answer: 'answered', edit: 'edited', rewrite: 'rewritten' } as const
 
-/** The remarks of a line beyond its verdict and code; the step's own note is the last. */
+/** The remarks of a line besides its verdict and code. The step's own note is the last. */
 export function remarksOf({ verdict, why, would, note }: TrailEntry): readonly string[] {
   const deeds = would?.map(({ deed, header }) => (deed === 'set_header' ? `set ${header}` : DEEDS[deed]))
   return [

@@ -284,7 +284,7 @@ standard, burst: rate_limit_exceeded
   })
 })
 
-describe('steps in shadow mode in an exchange log', () => {
+describe('steps in shadow mode in a usage log', () => {
   const line = (nth: number, burst: object | null, change: object = {}) =>
     JSON.stringify({
       v: 1,
@@ -317,7 +317,7 @@ describe('steps in shadow mode in an exchange log', () => {
     ['with an invalid time', line(1, null, { at: 'soon' }), 'line 1: `at` is not a time'],
   ])('%s: refused', async (_name, text, sentence) => {
     place.write('log.jsonl', text)
-    await expect(read('log.jsonl')).rejects.toThrow(`log.jsonl is not an exchange log`)
+    await expect(read('log.jsonl')).rejects.toThrow(`log.jsonl is not a log of the plugin usage-log`)
     await expect(read('log.jsonl')).rejects.toThrow(sentence)
   })
 
@@ -368,7 +368,7 @@ standard, burst: rate_limit_exceeded
   })
 })
 
-test('end to end: a gateway with its control socket and its exchange log, and the program', async () => {
+test('end to end: a gateway with its control socket and its usage log, and the command', async () => {
   const logged = join(place.folder, 'usage.jsonl')
   const [apiKey, ...others] = FIVE_STEPS
   const once = { per: 'account', requests: '1 per hour', burst: 1 }

@@ -1,6 +1,6 @@
 /**
  * `tollgate explain req_…`: shows a past exchange. `tollgate explain --shadow`: shows what steps in shadow mode would have
- * refused, from the running gateway or from an exchange log.
+ * refused, from the running gateway or from a usage log.
  */
 import { statSync } from 'node:fs'
 import { visible } from '#contract'
@@ -27,7 +27,7 @@ export async function explainLive(id: string, { config, json }: LiveOptions, ter
 }
 
 export interface ShadowOptions extends LiveOptions {
-  /** An exchange log; undefined: the running gateway. */
+  /** A usage log; undefined: the running gateway. */
   readonly log?: string
 }
 
@@ -233,7 +233,7 @@ function share(part: number, whole: number): string {
   return `${percent.toFixed(percent < 10 ? 1 : 0)} %`
 }
 
-/** The contents of an exchange log. */
+/** The contents of a usage log. */
 interface ShadowLog {
   readonly file: string
   readonly exchanges: number
@@ -244,12 +244,12 @@ interface ShadowLog {
   readonly steps: readonly ShadowStep[]
 }
 
-/** Higher than in a running gateway: a command can use more memory. */
+/** The most accounts and keys to count for each refusal. A running gateway counts fewer, to save memory. */
 const MAX_TOUCHED = 100_000
 
 /**
- * Reads an exchange log, which does not show which steps were in shadow mode. It counts the steps that would have refused at
- * least once, in all exchanges in which they ran.
+ * Reads a usage log. The log does not record which steps were in shadow mode, so the result has only steps that would have
+ * refused at least once.
  */
 async function readShadowLog(terminal: Terminal, file: string): Promise<ShadowLog> {
   const [{ createShadowFigures, shadowRun }, { readLogs }, { parseLogged }] = await Promise.all([
@@ -293,7 +293,7 @@ async function readShadowLog(terminal: Terminal, file: string): Promise<ShadowLo
     progress.end()
   }
   if (exchanges === 0 && skipped) {
-    throw new CommandError(`${file} is not an exchange log of the plugin usage-log: ${skipped.first}`)
+    throw new CommandError(`${file} is not a log of the plugin usage-log: ${skipped.first}`)
   }
   return { file, exchanges, ...span, skipped, steps: figures.steps().filter(({ would_refuse: some }) => some > 0) }
 }

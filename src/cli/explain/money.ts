@@ -18,7 +18,7 @@ import {
 import { count, showNano } from '../format.ts'
 import type { HoldRecord } from './recorder.ts'
 
-/** An amount with its formula; null if unknown. */
+/** An amount with its formula. The formula is null if it is unknown. */
 export interface Sum {
   readonly amount: NanoUsd
   readonly formula: string | null

@@ -1,6 +1,6 @@
 /**
- * Records the steps of a policy during one request: values in conditions, answers of buckets and the ledger, and changes. Each
- * step is wrapped in a recording step, so a serving gateway has no cost from this.
+ * Records the steps of a policy during one request: values in conditions, results of buckets and the ledger, and changes. A copy
+ * of the configuration wraps each step, so a serving gateway has no cost.
  */
 import type { Context } from 'koa'
 import {
@@ -42,15 +42,15 @@ export interface HoldRecord {
 
 /** The record of one step. */
 export interface StepRecording {
-  /** The values in its condition when it was evaluated; null: none was. */
+  /** The values in its condition at its evaluation; null: the condition was not evaluated. */
   values: readonly NamedValue[] | null
   readonly grants: GrantRecord[]
   readonly holds: HoldRecord[]
-  /** Response headers that it set before the next step. */
+  /** Response headers that the step set before it called the next step. */
   headers: Readonly<Record<string, string>>
-  /** The output cap at its start and before the next step; null without a chat request. */
+  /** The output cap at the step's start and before the next step; null without a chat request. */
   cap: readonly [before: number | null, after: number | null]
-  /** Its own refusal or error, as a sentence; also in shadow mode. */
+  /** The step's own refusal or error, as a sentence; also in shadow mode. Null: none. */
   said: string | null
 }
 
@@ -77,11 +77,11 @@ export interface RecorderParts {
   readonly beforeSend: StepMiddleware
 }
 
-/** An added last step, with the same name as the upstream call. */
+/** The step that is added after the last one. It has the name of the upstream call. */
 const SEND = 'send'
 
-/** A copy of the configuration with recorders around all steps. */
-export function recorded(configuration: Configuration, parts: RecorderParts): Configuration {
+/** Returns a copy of the configuration with recorders around all steps. */
+export function withRecorders(configuration: Configuration, parts: RecorderParts): Configuration {
   const policies = new Map<PolicyConfig, PolicyConfig>()
   const watched = ({ steps, kind }: RouteConfig): PolicyConfig => {
     const known = policies.get(steps)
@@ -152,18 +152,18 @@ function watchedHandle(
     const headersBefore = { ...ctx.response.headers }
     const capBefore = ctx.exchange.chat?.cap ?? null
     let inner: { readonly error: unknown } | null = null
-    const goOn = () => {
+    const continueAfter = () => {
       mine.cap = [capBefore, ctx.exchange.chat?.cap ?? null]
       mine.headers = newHeaders(headersBefore, ctx.response.headers)
-      const going = next()
-      // The step may not await it, which the runner reports.
-      going.catch((error: unknown) => {
+      const rest = next()
+      // A step that does not await `next` is reported by the runner. The rejection must not be unhandled here.
+      rest.catch((error: unknown) => {
         inner = { error }
       })
-      return going
+      return rest
     }
     try {
-      await handle(context, goOn)
+      await handle(context, continueAfter)
     } catch (error) {
       // `inner` is set in a callback, which the compiler's flow analysis ignores.
       const theirs = inner as { readonly error: unknown } | null
@@ -221,8 +221,8 @@ function watchedLedger(ledger: Ledger, { holds }: StepRecording): Ledger {
 }
 
 /**
- * Replacements for steps that would contact other systems: nothing leaves this process. Any token of an identity provider is
- * accepted as the account of the trial request. External plugins that identify clients accept any request.
+ * Replacements for steps that would contact other systems, because nothing may leave this process. Any token of an identity
+ * provider is accepted as the account of the trial request. External plugins that identify clients accept any request.
  */
 export function standInsFor(caller: Caller, accounts: (id: string) => Exchange['account']): StandIn {
   return step => {

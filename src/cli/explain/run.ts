@@ -1,4 +1,7 @@
-/** Runs one request through the real gateway in this process, with simulated time, money and clients, scripted providers and no network. */
+/**
+ * Runs one request with the real gateway code in this process, without a network. Time, money, the client and the providers are
+ * simulated.
+ */
 import type { Exchange, NanoUsd, Receipt, StepMiddleware } from '#contract'
 import type { Configuration } from '../../config/configuration.ts'
 import type { ScriptedAnswer } from '../../simulate/answers.ts'
@@ -8,7 +11,7 @@ import { type BenchAnswer, headersOf } from '../../simulate/visit.ts'
 import { type BenchRecord, gatewayMistakeText, StuckError, TestGateway } from '../../simulate/whole-gateway.ts'
 import { createAccounts } from '../../testing/policy/accounts.ts'
 import { CommandError } from '../terminal.ts'
-import { type Caller, type RequestRecording, recorded, standInsFor } from './recorder.ts'
+import { type Caller, type RequestRecording, standInsFor, withRecorders } from './recorder.ts'
 import { type Fit, fitsOf } from './targets.ts'
 
 /** A header of the command line; null removes a default header. */
@@ -27,7 +30,7 @@ export interface RunOptions {
   readonly models: readonly string[] | null
   readonly atMs: number
   readonly headers: readonly HeaderText[]
-  /** The provider's answers in order; empty: it succeeds. */
+  /** The provider's answers, in order; empty: each call succeeds. */
   readonly upstream: readonly string[]
 }
 
@@ -43,24 +46,24 @@ export interface TrialRequest {
 /** The result of the request with the recordings. */
 export interface RunResult {
   readonly answer: BenchAnswer
-  /** Undefined if no step was reached: no route, a wrong method, a refused head. */
+  /** Undefined if the request reached no step: no route, a wrong method, or a refused request head. */
   readonly record: BenchRecord | undefined
   readonly seen: RequestRecording
   readonly exchange: Exchange | null
-  /** Empty if the request did not get that far. */
+  /** Empty if the request was refused before the upstream call. */
   readonly fits: readonly Fit[]
   readonly calls: readonly UpstreamCall[]
   readonly receipt: Receipt | undefined
-  /** Errors of steps. */
+  /** Errors in the code of steps. */
   readonly mistakes: readonly string[]
 }
 
-/** How long to wait for an external step, which may wait for something outside. */
+/** The time that a step has to return after the answer. External steps may wait for other systems. */
 const STEP_GRACE_MS = 1_000
 
 /**
- * Reports the result before the steps are disposed, because an external step may not end. Returns a sentence about steps that
- * did not, or null.
+ * Runs the request and reports the result. The report comes before the steps are disposed, because an external step may not end.
+ * Returns a sentence about the steps that did not end, or null.
  */
 export async function runRequest(
   configuration: Configuration,
@@ -80,7 +83,7 @@ export async function runRequest(
   }
   const standIn = standInsFor(caller, id => testGateway?.store.reads.findAccount(id))
   testGateway = await TestGateway.open({
-    configuration: recorded(configuration, { seen, standIn, beforeSend }),
+    configuration: withRecorders(configuration, { seen, standIn, beforeSend }),
     time,
     random: sameNumbers(),
     stepGraceMs: STEP_GRACE_MS,

@@ -22,7 +22,7 @@ export interface StepStory {
   readonly otherwise: string | null
 }
 
-/** A target of the model: asked, in reserve for failures, or passed over. */
+/** A target of the model: asked, in reserve for failures, or passed over as unsuitable. */
 export interface TargetStory {
   readonly id: string
   readonly dialect: string
@@ -56,7 +56,7 @@ export interface Story {
   readonly status: number | null
   readonly code: string | null
   readonly outcome: string | null
-  /** The step; `send` for the upstream call, `gateway` for checks before the steps; null if it was answered. */
+  /** The deciding step; `send` for the upstream call, `gateway` for checks before the steps; null if a provider answered. */
   readonly decidedBy: string | null
   /** The error message to the client. */
   readonly message: string | null

@@ -1,4 +1,4 @@
-/** Explains the verdict of a step, and when it would differ, as far as this is visible from outside. */
+/** Explains the verdict of a step, and when the verdict would differ. */
 
 import { budgetName, type ChainedBudget, type Exchange, formatSpan, type NanoUsd, type TrailEntry } from '#contract'
 import type { StepConfig } from '../../config/configuration.ts'
@@ -111,7 +111,7 @@ function cacheText(result: string | undefined): string | null {
   return result === 'skip' ? 'not looked up' : 'never refuses; the cache is empty here'
 }
 
-/** The shortage of a refused hold, for operators; null if none was refused. */
+/** Explains the shortage if the last hold was refused for lack of money, else null. For operators. */
 export function shortText(holds: readonly HoldRecord[]): string | null {
   const last = holds.at(-1)
   if (!last || last.result.held || last.result.reason !== 'short') return null

@@ -58,7 +58,7 @@ function azureOf({ fields, name, variables, remarks }: CloudParts): Cloud {
 function foundryOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   const base = fields.text('api_base')
   if (name.startsWith('claude') || (base && !hasReference(base) && !/\.services\.ai\.azure\.com(\/|$)/.test(base.text)))
-    return elsewhereOf({ fields, name, variables, remarks }, base)
+    return endpointOf({ fields, name, variables, remarks }, base)
   const sample = 'https://sample.services.ai.azure.com'
   const url = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
   const version = fields.text('api_version')
@@ -80,8 +80,8 @@ function foundryOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   }
 }
 
-/** Claude uses its own format there, and an endpoint of one model uses OpenAI's. */
-function elsewhereOf({ fields, name, variables, remarks }: CloudParts, base: TextValue | null): Cloud {
+/** A provider for Claude on Azure, in Anthropic's format, or for an endpoint of one model, in OpenAI's format. */
+function endpointOf({ fields, name, variables, remarks }: CloudParts, base: TextValue | null): Cloud {
   const claude = name.startsWith('claude')
   const sample = 'https://sample.services.ai.azure.com/anthropic'
   const url = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)

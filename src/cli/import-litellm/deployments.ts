@@ -76,10 +76,10 @@ function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentPart
     remarks.add('changed', name, "a model's id cannot be a variable: its value becomes an alias", 'write the id', named)
   const use = useOf(group, source, info, remarks)
   if (use === null) return null
-  const isPlaced = params.peek('api_base') !== null || params.peek('base_url') !== null
-  const maker = makerOf(source.text, params.text('custom_llm_provider')?.text ?? null, isPlaced)
+  const hasAddress = params.peek('api_base') !== null || params.peek('base_url') !== null
+  const maker = makerOf(source.text, params.text('custom_llm_provider')?.text ?? null, hasAddress)
   const vendor = maker === null ? undefined : MAKERS.get(maker.prefix)
-  if (maker === null || (vendor === undefined && !isPlaced && !parts.asksUnknown)) {
+  if (maker === null || (vendor === undefined && !hasAddress && !parts.convertsUnknown)) {
     const message = 'the provider is unknown to the importer, and the row has no api_base'
     remarks.add(
       'lost',

@@ -16,7 +16,7 @@ export function fallbacksOf(
   const ids = new Set(groups.filter(id => idOf(id) !== null && !isWildcard(id)))
   const wildcards = groups.filter(isWildcard)
   const found = new Map<string, string[]>([...ids].map(id => [id, []]))
-  const later = (id: string, to: Value): void => {
+  const addFallback = (id: string, to: Value): void => {
     const own = found.get(id)!
     if (to.kind !== 'text') remarks.add('lost', to, 'a fallback is the name of a model', 'name the model only')
     else if (wildcards.includes(to.text))
@@ -33,7 +33,7 @@ export function fallbacksOf(
   const chains = sources.flatMap(source => chainsOf(source?.list('fallbacks') ?? null, remarks))
   const named = chains.filter(({ from }) => from !== ANY)
   for (const { from, at, to } of named) {
-    if (ids.has(from)) for (const each of to) later(from, each)
+    if (ids.has(from)) for (const each of to) addFallback(from, each)
     else if (wildcards.includes(from)) remarks.add('lost', at, NO_FALLBACKS, 'name one of its models', from)
     else remarks.add('lost', at, 'these fallbacks are for a model that was not converted', null, from)
   }
@@ -49,7 +49,7 @@ export function fallbacksOf(
   const last = defaults.at(-1)
   for (const id of last ? wildcards : []) remarks.add('lost', last!.at, NO_FALLBACKS, 'name one of its models', id)
   const own = new Set(named.map(({ from }) => from))
-  for (const to of last?.to ?? []) for (const id of ids) if (!own.has(id)) later(id, to)
+  for (const to of last?.to ?? []) for (const id of ids) if (!own.has(id)) addFallback(id, to)
   const [first] = [...named, ...defaults.slice(-1)]
   if (first && [...found.values()].some(each => each.length > 0))
     remarks.add('changed', first.at, 'fallbacks are later targets: customers pay the price of the model for them')

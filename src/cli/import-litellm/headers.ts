@@ -41,10 +41,10 @@ export function headersOf(
 }
 
 /**
- * The provider with a single credential: in LiteLLM, a header of the row has precedence over its key.
+ * Returns the provider with a single credential: in LiteLLM, a header of the row has precedence over its key.
  * @param fields the row, for remarks
  */
-export function withOneSelf(
+export function withOneCredential(
   provider: Record<string, unknown>,
   headers: Readonly<Record<string, string>>,
   fields: Fields,

@@ -38,15 +38,16 @@ export interface ImportResult {
 
 /** @param file the file's name, for errors */
 export function importLitellm(text: string, file: string, options: ImportOptions): ImportResult {
-  let round: Round = { reserved: new Set(), asksUnknown: false, isForeignFree: false }
+  let round: Round = { reserved: new Set(), convertsUnknown: false, isForeignFree: false }
   let imported = importWith(text, file, options, round)
   const again = (change: Partial<Round>): void => {
     round = { ...round, ...change }
     imported = importWith(text, file, options, round)
   }
   const isOff = () => Object.values(imported.gateway['models'] as object).map(({ enabled }) => enabled === false)
-  // With unknown providers only, no model would be left: use them in OpenAI's format, free if necessary.
-  if (isOff().length === 0) again({ asksUnknown: true })
+  // If all providers are unknown, no model would be left. Then they are converted to OpenAI's format, and their models are free
+  // if necessary.
+  if (isOff().length === 0) again({ convertsUnknown: true })
   if (isOff().length > 0 && !isOff().includes(false)) again({ isForeignFree: true })
   // A row may use a variable with the name that an earlier secret got. One provider's key would then be sent to another. The
   // names are known only at the end, so the file is converted again.
@@ -57,14 +58,14 @@ export function importLitellm(text: string, file: string, options: ImportOptions
 interface Round extends Pick<ModelParts, 'isForeignFree'> {
   /** Names that must not be used for secrets of the file. */
   readonly reserved: ReadonlySet<string>
-  readonly asksUnknown: boolean
+  readonly convertsUnknown: boolean
 }
 
 function importWith(
   text: string,
   file: string,
   options: ImportOptions,
-  { reserved, asksUnknown, isForeignFree }: Round,
+  { reserved, convertsUnknown, isForeignFree }: Round,
 ): ImportResult & { readonly referred: ReadonlySet<string>; readonly areNamesMixed: boolean } {
   const whole = readYaml(text, file)
   // The values of LiteLLM's Helm chart contain the file under proxy_config.
@@ -84,16 +85,16 @@ function importWith(
     ...(settings ? timeoutsOf(settings, remarks, 'request_timeout') : {}),
     ...(router ? timeoutsOf(router, remarks) : {}),
   }
-  sayBeaten(settings, 'request_timeout', router?.peek('timeout'), remarks)
-  sayBeaten(settings, 'stream_timeout', router?.peek('stream_timeout'), remarks)
+  remarkOverridden(settings, 'request_timeout', router?.peek('timeout'), remarks)
+  remarkOverridden(settings, 'stream_timeout', router?.peek('stream_timeout'), remarks)
   const credentials = credentialsOf(top, remarks)
-  const deployments = deploymentsOf(top, { variables, remarks, providers, timeouts, credentials, asksUnknown })
+  const deployments = deploymentsOf(top, { variables, remarks, providers, timeouts, credentials, convertsUnknown })
   const modelParts: ModelParts = { ...options, remarks, providers, isForeignFree }
   const aliases = router?.map('model_group_alias') ?? null
   const groups = groupsOf(deployments, namesIn(aliases, [router, settings]), modelParts)
   const raw = rawRoutes(deployments, modelParts)
   const models = modelsOf(groups, [router, settings], modelParts)
-  sayCredentials(credentials, remarks)
+  remarkUnused(credentials, remarks)
   addAliases(models, aliases, remarks)
   const limits = limitsOf(general, remarks)
   const defaults = settings?.map('default_key_generate_params') ?? null
@@ -110,8 +111,8 @@ function importWith(
   })
   const isOfWildcard = (name: string) => deploymentsOfWildcard(name, groups, modelParts).length > 0
   const commands = keyCommands(defaults, { ...budgets, models, isOfWildcard }, remarks)
-  sayGeneral(general, remarks)
-  sayAddress(top, remarks)
+  remarkMasterKey(general, remarks)
+  remarkAddress(top, remarks)
   for (const [fields, section] of [
     [router, 'router'],
     [settings, 'litellm'],
@@ -173,7 +174,7 @@ function namesIn(aliases: Fields | null, sources: readonly (Fields | null)[]): s
 }
 
 /** Adds a remark for each unused credential, which is not converted. */
-function sayCredentials(credentials: ReadonlyMap<string, Credential>, remarks: Remarks): void {
+function remarkUnused(credentials: ReadonlyMap<string, Credential>, remarks: Remarks): void {
   for (const [name, { values, isUsed }] of credentials) {
     if (!isUsed) remarks.add('changed', values, 'no row of model_list uses the credential', null, name)
   }
@@ -214,13 +215,13 @@ function limitsOf(general: Fields | null, remarks: Remarks): Record<string, unkn
 }
 
 /** Adds a remark for a setting of `litellm_settings` that `router_settings` overrides. */
-function sayBeaten(settings: Fields | null, key: string, by: Value | null | undefined, remarks: Remarks): void {
+function remarkOverridden(settings: Fields | null, key: string, by: Value | null | undefined, remarks: Remarks): void {
   const value = settings?.peek(key)
   if (value && by) remarks.add('changed', value, 'the same setting of router_settings has precedence')
 }
 
 /** Adds a remark about the changed address. */
-function sayAddress(top: Fields, remarks: Remarks): void {
+function remarkAddress(top: Fields, remarks: Remarks): void {
   remarks.add(
     'changed',
     top,
@@ -229,7 +230,7 @@ function sayAddress(top: Fields, remarks: Remarks): void {
   )
 }
 
-function sayGeneral(general: Fields | null, remarks: Remarks): void {
+function remarkMasterKey(general: Fields | null, remarks: Remarks): void {
   const master = general?.text('master_key') ?? null
   if (master)
     remarks.add(

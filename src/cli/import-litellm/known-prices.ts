@@ -17,7 +17,10 @@ export interface ModelParts {
   readonly providers: DeploymentParts['providers']
   /** The treatment of a model at a paid provider without a known price. */
   readonly unpriced: 'disable' | 'free'
-  /** Whether a server at a public address of no known vendor is free, like the operator's own. Set if no model would be left. */
+  /**
+   * Whether a server at a public address of no known vendor is free, as the operator's own servers are. Set if no model would be
+   * left otherwise.
+   */
   readonly isForeignFree: boolean
 }
 
@@ -89,7 +92,10 @@ function baseModelOf({ params, info }: Deployment): string | null {
   return written === null ? null : (written.text.split('/').pop() ?? null)
 }
 
-/** Finds the model in the catalog by `base_model`, by its name, or, if names are free, by a known name within it. */
+/**
+ * Finds the model in the catalog by `base_model` or by its name. If the operator chooses the names, also by a known name within
+ * it.
+ */
 function listedAs(
   deployment: Deployment,
   vendor: Vendor,
@@ -125,9 +131,9 @@ function pricedIn(catalog: ModelParts['catalog'], vendor: Vendor, name: string |
 }
 
 /** The same model at its most expensive vendor, for resellers without a price list. */
-function modelElsewhere(name: string, catalog: ModelParts['catalog']): Elsewhere | null {
+function modelElsewhere(name: string, catalog: ModelParts['catalog']): VendorModel | null {
   const both = ({ price }: CatalogModel) => rateOf(pricesOf(price)!, 'input') + rateOf(pricesOf(price)!, 'output')
-  let most: Elsewhere | null = null
+  let most: VendorModel | null = null
   for (const { vendor, id } of idsByBareName(catalog).get(bareName(name)) ?? []) {
     const model = pricedIn(catalog, vendor, id)
     if (model && (most === null || both(model) > both(most.model))) most = { model, vendor }
@@ -135,15 +141,15 @@ function modelElsewhere(name: string, catalog: ModelParts['catalog']): Elsewhere
   return most
 }
 
-interface VendorsId {
+interface VendorModelId {
   readonly vendor: Vendor
   readonly id: string
 }
 
 /** Indexed, because a catalog has 1500 ids and a file may have many models without a price. */
-const INDEXES = new WeakMap<ModelParts['catalog'], ReadonlyMap<string, readonly VendorsId[]>>()
+const INDEXES = new WeakMap<ModelParts['catalog'], ReadonlyMap<string, readonly VendorModelId[]>>()
 
-function idsByBareName(catalog: ModelParts['catalog']): ReadonlyMap<string, readonly VendorsId[]> {
+function idsByBareName(catalog: ModelParts['catalog']): ReadonlyMap<string, readonly VendorModelId[]> {
   const known = INDEXES.get(catalog)
   if (known !== undefined) return known
   const all = VENDORS.flatMap(vendor => catalog.ids(vendor, vendor.dialect).map(id => ({ vendor, id })))
@@ -152,14 +158,14 @@ function idsByBareName(catalog: ModelParts['catalog']): ReadonlyMap<string, read
   return index
 }
 
-interface Elsewhere {
+interface VendorModel {
   readonly model: CatalogModel
   readonly vendor: Vendor
 }
 
 const ENDINGS = ['-maas', '-instruct', '-it', '-fp8', '-turbo', ':free', ':latest']
 
-/** The name without its vendor, and without endings that vendors add to names of open models. */
+/** The name without its vendor, and without the endings that vendors add to names of open models. */
 function bareName(name: string): string {
   let bare = name
     .slice(name.lastIndexOf('/') + 1)
@@ -175,7 +181,10 @@ function isIn(id: string, name: string): boolean {
   return at >= 0 && !/[a-z0-9.]/i.test(name[at + id.length] ?? '') && !/[a-z0-9]/i.test(name[at - 1] ?? '')
 }
 
-/** Whether a server may be the operator's own: products without a key (Ollama, vLLM), or hosts where LiteLLM names no paid vendor. */
+/**
+ * Whether a server may be the operator's own: a product without a key (Ollama, vLLM), or a host for which LiteLLM names no paid
+ * vendor.
+ */
 function isOwnServer(
   provider: Record<string, unknown>,
   vendor: Vendor | undefined,

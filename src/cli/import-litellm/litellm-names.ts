@@ -20,20 +20,20 @@ const ROUTE = /^(responses|o_series|gpt5_series)\/(.*)$/
 const PROVIDER = /^[a-z][a-z0-9_]*$/
 
 /**
- * Splits a model into prefix and name. A bare name gets its prefix by its beginning, as in LiteLLM. Null: the provider is
+ * Splits a model into prefix and name. A bare name gets its prefix from its beginning, as in LiteLLM. Null: the provider is
  * unknown.
  * @param custom `custom_llm_provider`
- * @param isPlaced whether the row has an address: a server there accepts names without a provider, in OpenAI's format
+ * @param hasAddress whether the row has an address: a server there accepts names without a provider, in OpenAI's format
  */
-export function makerOf(model: string, custom: string | null, isPlaced: boolean): ModelName | null {
+export function makerOf(model: string, custom: string | null, hasAddress: boolean): ModelName | null {
   const slash = model.indexOf('/')
   const prefix = slash < 0 ? null : model.slice(0, slash)
   if (custom !== null) return named(custom, prefix === custom ? model.slice(slash + 1) : model)
-  if (prefix !== null && (MAKERS.has(prefix) || !isPlaced || PROVIDER.test(prefix)))
+  if (prefix !== null && (MAKERS.has(prefix) || !hasAddress || PROVIDER.test(prefix)))
     return named(prefix, model.slice(slash + 1))
   const bare = BARE.find(([pattern]) => pattern.test(model))
   if (bare) return { prefix: bare[1], name: model }
-  return isPlaced ? { prefix: 'custom_openai', name: model } : null
+  return hasAddress ? { prefix: 'custom_openai', name: model } : null
 }
 
 function named(prefix: string, whole: string): ModelName {

@@ -51,7 +51,7 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
   if (!isAuto && cached.includes(true) && cached.includes(false))
     remarks.add('changed', first.params, 'cached tokens are priced as at the target without a price for them')
   const isOff = price === null && parts.unpriced === 'disable'
-  sayPrice(first, known, { isAuto, isOff }, parts)
+  remarkPrice(first, known, { isAuto, isOff }, parts)
   // A target that is not in the catalog needs its own cost.
   const isListed = known.every(each => each.isListed) && all.every(by => by !== null)
   const description = first.info.text('description')?.text
@@ -163,7 +163,7 @@ function priceOf(known: readonly KnownPrices[]): ModelPrice {
 
 const OFF = 'the model is off: its price is unknown'
 
-function sayPrice(
+function remarkPrice(
   { params, group }: Deployment,
   known: readonly KnownPrices[],
   { isAuto, isOff }: { readonly isAuto: boolean; readonly isOff: boolean },

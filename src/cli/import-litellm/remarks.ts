@@ -46,13 +46,13 @@ export class Remarks {
   /** Adds remarks for the settings that no code has read, from the table of settings. */
   rest(fields: Fields, section: Section): void {
     for (const [key, value, wanted] of fields.rest()) {
-      // An empty list or map sets nothing.
+      // An empty list or map has no effect.
       if ((value.kind === 'list' && value.items.length === 0) || (value.kind === 'map' && value.keys().length === 0))
         continue
       const row = settingOf(section, key)
       if (wanted !== null) this.add('lost', value, `it must be a ${wanted}`, 'correct it and import again', key)
       else if (row === undefined) this.add('lost', value, 'the setting is unknown to the importer', null, key)
-      else if (row.fate === 'carried')
+      else if (row.fate === 'converted')
         this.add('lost', value, 'it has no effect at this place', row.instead ?? `elsewhere: ${row.text}`, key)
       else this.add(row.fate, value, row.text, row.instead)
     }

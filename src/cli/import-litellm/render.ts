@@ -125,7 +125,7 @@ export function summary(remarks: readonly Remark[], source: string, rest: string
   return lines.map(line => `  ${line}\n`).join('')
 }
 
-/** If there are too many lines, the settings with the fewest remarks share one. */
+/** If there are too many lines, the settings with the fewest remarks share one line. */
 function fold(groups: readonly (readonly Remark[])[]): readonly (readonly Remark[])[] {
   const settings = groups.filter(([first]) => first!.kind === 'lost' && !isModel(first!))
   const many = Math.min(settings.length, groups.length - MOST_LINES + 1)

@@ -2,7 +2,7 @@
 import { expectedBaseUrl } from '../../config/base-urls.ts'
 import { type Vendor, vendorAt, vendorNamed } from '../../providers/dialects/vendors.ts'
 import { CLOUDS } from './clouds.ts'
-import { headersOf, withOneSelf } from './headers.ts'
+import { headersOf, withOneCredential } from './headers.ts'
 import type { ModelName } from './litellm-names.ts'
 import type { Fields, TextValue } from './read.ts'
 import { hasReference } from './references.ts'
@@ -20,7 +20,7 @@ export interface DeploymentParts {
   /** The providers so far; new ones are added. */
   readonly providers: Map<string, Record<string, unknown>>
   /** Whether an unknown provider without an address is converted too, with its address in a variable. */
-  readonly asksUnknown: boolean
+  readonly convertsUnknown: boolean
 }
 
 /** A credential that rows use by `litellm_credential_name`. */
@@ -49,17 +49,18 @@ export function providerOf(
     remarks.add('changed', fields.peek('model')!, "a part of the name selects LiteLLM's endpoint: it is removed")
   if (vendor === undefined)
     remarks.add('changed', fields.peek('model')!, "an unknown provider is called in OpenAI's format", null, prefix)
-  const spoken = vendor && at?.kind === 'text' ? spokenAt(at, vendor) : vendor
-  const cloud = spoken === undefined ? undefined : CLOUDS[spoken.name]
+  const vendorThere = vendor && at?.kind === 'text' ? vendorAtHost(at, vendor) : vendor
+  const cloud = vendorThere === undefined ? undefined : CLOUDS[vendorThere.name]
   const made = cloud
     ? cloud({ fields, name, variables, remarks })
-    : plainProvider(prefix, name, { spoken, fields, parts })
+    : plainProvider(prefix, name, { vendorThere, fields, parts })
   if (made === null) return null
   const headers = headersOf(fields, prefix, parts)
   const timeouts = timeoutsYaml({ ...parts.timeouts, ...timeoutsOf(fields, remarks) }, remarks)
   const url = String(made.provider['base_url'])
   // A variable may contain any address. Plain http is allowed only if it may be the operator's own server.
-  const isUnknown = url.startsWith('${') && !cloud && (spoken?.hosts === undefined || spoken.name === 'openai')
+  const isUnknown =
+    url.startsWith('${') && !cloud && (vendorThere?.hosts === undefined || vendorThere.name === 'openai')
   const isPlain = isUnknown || isPlainElsewhere(url)
   if (isPlain)
     remarks.add(
@@ -71,7 +72,7 @@ export function providerOf(
   return {
     model: made.model,
     provider: {
-      ...withOneSelf(made.provider, headers, fields, remarks),
+      ...withOneCredential(made.provider, headers, fields, remarks),
       ...(isPlain ? { allow_insecure: true } : {}),
       ...(Object.keys(headers).length > 0 ? { headers } : {}),
       ...(Object.keys(timeouts).length > 0 ? { timeouts } : {}),
@@ -79,8 +80,8 @@ export function providerOf(
   }
 }
 
-/** The vendor of the host, if the host does not support the dialect of the row's vendor. */
-function spokenAt(at: TextValue, vendor: Vendor): Vendor {
+/** The vendor whose dialect is used at the address: that of the row, or, if the host does not support it, that of the host. */
+function vendorAtHost(at: TextValue, vendor: Vendor): Vendor {
   const host = URL.parse(at.text)?.hostname
   const actual = host === undefined ? undefined : vendorAt(host)
   if (actual === undefined || actual.dialect === vendor.dialect) return vendor
@@ -88,7 +89,7 @@ function spokenAt(at: TextValue, vendor: Vendor): Vendor {
 }
 
 interface PlainParts {
-  readonly spoken: Vendor | undefined
+  readonly vendorThere: Vendor | undefined
   readonly fields: Fields
   readonly parts: DeploymentParts
 }
@@ -96,10 +97,11 @@ interface PlainParts {
 function plainProvider(
   prefix: string,
   name: string,
-  { spoken, fields, parts: { variables, remarks } }: PlainParts,
+  { vendorThere, fields, parts: { variables, remarks } }: PlainParts,
 ): Place {
-  const { dialect, hosts, baseUrl, key: standardKey, profile: ofVendor } = spoken ?? OPENAI_LIKE
-  // Otherwise the host decides: a server that LiteLLM calls "openai" may be any product.
+  const { dialect, hosts, baseUrl, key: standardKey, profile: ofVendor } = vendorThere ?? OPENAI_LIKE
+  // For a vendor with hosts, the gateway takes the profile from the host: a server that LiteLLM calls "openai" may be any
+  // product.
   const profile = hosts === undefined ? ofVendor : undefined
   const address = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
   const upper = prefix.toUpperCase().replace(/\W/g, '_')
@@ -119,7 +121,7 @@ function plainProvider(
   return { provider, model: name }
 
   function missingBase(): string {
-    if (spoken?.name === 'cloudflare') {
+    if (vendorThere?.name === 'cloudflare') {
       remarks.add('yours', fields, 'the address contains your account', 'set CLOUDFLARE_ACCOUNT_ID')
       const account = variables.reference('CLOUDFLARE_ACCOUNT_ID', 'sample-account')
       return `https://api.cloudflare.com/client/v4/accounts/${account}/ai/v1`

@@ -2,8 +2,8 @@
 
 /** A row of the table, for one or more settings. */
 interface Row {
-  readonly fate: 'carried' | 'unneeded' | 'lost'
-  /** Carried: its name here. Otherwise the reason. */
+  readonly fate: 'converted' | 'unneeded' | 'lost'
+  /** Converted: its name here. Otherwise the reason. */
   readonly text: string
   readonly instead: string | null
 }
@@ -27,30 +27,30 @@ export type Section =
  * section only; `*` matches any letters.
  */
 const TABLE = `
-carried | model_name | the id of a model
-carried | litellm_params model custom_llm_provider | the provider and model of a target
-carried | model_info | price and sizes of the model
-carried | api_key azure_ad_token | api_key of the provider
-carried | api_base base_url api_version organization | base_url, api_version and headers of the provider
-carried | headers extra_headers | headers of the provider
-carried | aws_access_key_id aws_secret_access_key aws_session_token aws_region_name | aws of the provider
-carried | vertex_project vertex_location vertex_credentials | base_url and service_account of the provider
-carried | litellm_credential_name credential_list credential_name credential_values | keys of the providers
-carried | weight order | weight and priority of a target | write it in litellm_params
-carried | rpm tpm | a step rate-limit of the model | write it in litellm_params, and import again
-carried | params.max_parallel_requests | max_inflight of a target
-carried | max_tokens max_completion_tokens | default_output of the model
-carried | max_input_tokens max_output_tokens | context and max_output of the model
-carried | base_model | base_model of a target
-carried | *_cost_per_token cache_*_token_cost | price of the model | write it in model_info
-carried | supports_reasoning mode description | reasoning and description of the model
-carried | timeout stream_timeout litellm.request_timeout | timeouts of the provider
-carried | num_retries fallbacks default_fallbacks routing_strategy drop_params | targets and the step route
-carried | model_group_alias | aliases of the model
-carried | global_max_parallel_requests max_request_size_mb | limits
-carried | default_key_generate_params key.models key.duration key.rpm_limit key.tpm_limit | the commands that create keys
-carried | litellm.max_budget litellm.budget_duration timezone max_internal_user_budget internal_user_budget_duration default_internal_user_params default_team_params key.max_budget key.budget_duration key.soft_budget key.budget_limits user.max_budget user.budget_duration user.soft_budget user.budget_limits team.max_budget team.budget_duration team.soft_budget team.budget_limits | budgets of the step credits, and of accounts and keys
-carried | master_key salt_key | operator tokens
+converted | model_name | the id of a model
+converted | litellm_params model custom_llm_provider | the provider and model of a target
+converted | model_info | price and sizes of the model
+converted | api_key azure_ad_token | api_key of the provider
+converted | api_base base_url api_version organization | base_url, api_version and headers of the provider
+converted | headers extra_headers | headers of the provider
+converted | aws_access_key_id aws_secret_access_key aws_session_token aws_region_name | aws of the provider
+converted | vertex_project vertex_location vertex_credentials | base_url and service_account of the provider
+converted | litellm_credential_name credential_list credential_name credential_values | keys of the providers
+converted | weight order | weight and priority of a target | write it in litellm_params
+converted | rpm tpm | a step rate-limit of the model | write it in litellm_params, and import again
+converted | params.max_parallel_requests | max_inflight of a target
+converted | max_tokens max_completion_tokens | default_output of the model
+converted | max_input_tokens max_output_tokens | context and max_output of the model
+converted | base_model | base_model of a target
+converted | *_cost_per_token cache_*_token_cost | price of the model | write it in model_info
+converted | supports_reasoning mode description | reasoning and description of the model
+converted | timeout stream_timeout litellm.request_timeout | timeouts of the provider
+converted | num_retries fallbacks default_fallbacks routing_strategy drop_params | targets and the step route
+converted | model_group_alias | aliases of the model
+converted | global_max_parallel_requests max_request_size_mb | limits
+converted | default_key_generate_params key.models key.duration key.rpm_limit key.tpm_limit | the commands that create keys
+converted | litellm.max_budget litellm.budget_duration timezone max_internal_user_budget internal_user_budget_duration default_internal_user_params default_team_params key.max_budget key.budget_duration key.soft_budget key.budget_limits user.max_budget user.budget_duration user.soft_budget user.budget_limits team.max_budget team.budget_duration team.soft_budget team.budget_limits | budgets of the step credits, and of accounts and keys
+converted | master_key salt_key | operator tokens
 unneeded | set_verbose debug_level suppress_debug_info json_logs detailed_debug | the log has one line an exchange
 unneeded | disable_error_logs global_disable_no_log_param log_raw_request_response | the log has no prompts
 unneeded | turn_off_message_logging redact_* request_correlation_in_logs | the log has no prompts and no keys

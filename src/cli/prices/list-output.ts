@@ -20,7 +20,7 @@ import { CommandError } from '../terminal.ts'
 /** The rows of a list: LiteLLM's by model name, models.dev's by provider with `models`. */
 export type Rows = Readonly<Record<string, Members>>
 
-/** The fields of a row that Tollgate reads. Others would make changes harder to review. */
+/** The fields of a row that Tollgate reads. The others are not written, because they would make changes harder to review. */
 const READ = {
   LiteLLM:
     /cost|^tiered_pricing$|^(litellm_provider|mode|max_tokens|max_input_tokens|max_output_tokens|supports_reasoning|deprecation_date|successor_model)$/,

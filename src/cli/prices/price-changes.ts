@@ -1,4 +1,4 @@
-/** Compares two price lists: prices of models and costs of their targets, before and after. */
+/** Compares the prices of models and the costs of their targets under two price lists. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatMoney, type ModelEnd, type NanoUsd, type Price, UNITS } from '#contract'
 import type { CatalogModel, PriceCatalog } from '../../catalog/price-catalog.ts'
@@ -50,7 +50,7 @@ export interface PriceDiff {
   readonly removed: readonly string[]
   /** Models of the previous list whose price now comes from another list. */
   readonly missing: readonly { readonly model: string; readonly from: string }[]
-  /** Handwritten prices, which do not change, with differing rates of the list. */
+  /** Prices in gateway.yaml for which the list has other rates. These prices do not change. */
   readonly byHand: readonly PriceChange[]
   /** The number of models with the same price. */
   readonly same: number
@@ -110,7 +110,7 @@ function changesOf(was: PricedModel, is: PricedModel, accept: readonly string[])
     return { ...target, rates: known ? ratesOf(before, target.cost, is.searches) : [] }
   })
   const rowsOf = (some: readonly PricedTarget[]) => [...new Set(some.flatMap(({ listed }) => listed ?? []))]
-  // A price jumps because of one target's cost: the other targets need not be accepted.
+  // Only the targets whose own cost jumps must be accepted.
   const jumping = rowsOf(costs.filter(({ rates }) => rates.some(({ mark }) => mark !== null)))
   return [
     ...change(null, jumping.length > 0 ? jumping : rowsOf(is.targets), price),
@@ -121,7 +121,7 @@ function changesOf(was: PricedModel, is: PricedModel, accept: readonly string[])
   ]
 }
 
-/** Free models of a list are not in a wildcard until they are accepted. */
+/** The changes of a model that a wildcard loses because the list makes it free: a free model must be accepted first. */
 function freedOf(was: PricedModel, { models, providers }: Configuration, catalog: PriceCatalog | null): PriceChange[] {
   return models.get(was.id)!.targets.flatMap(({ provider, model }) => {
     const vendor = vendorOf(providers.get(provider)!)

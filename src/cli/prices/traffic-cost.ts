@@ -49,7 +49,7 @@ export async function trafficCost(
       }
       const { line } = each
       const { usage } = line
-      // A free model has usage without a charge, and another list may give it a price.
+      // A line with usage but without a charge is compared too: another list may give a free model a price.
       if (usage === null) {
         unused++
         continue

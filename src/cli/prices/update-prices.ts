@@ -114,7 +114,7 @@ function outOf(terminal: Terminal, { configuration }: LoadSuccess, { out }: Upda
   )
 }
 
-/** A gateway reloads when its files change, so it would charge the new prices before a review. */
+/** Throws if a running gateway uses the file: it would reload, and charge the new prices before a review. */
 async function checkNotServed(
   terminal: Terminal,
   file: string,
