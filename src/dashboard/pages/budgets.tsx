@@ -6,7 +6,7 @@ import { api } from '../lib/api.ts'
 import { budgetOf, draftOf, limitOf, PERIODS, periodOf, resetOf, sourceOf, usedOf } from '../lib/budget-draft.ts'
 import { nano, relative } from '../lib/format.ts'
 import { useForm } from '../lib/use-form.ts'
-import { useNow, useResource } from '../lib/use-resource.ts'
+import { type Resource, useNow, useResource } from '../lib/use-resource.ts'
 import {
   announce,
   Button,
@@ -14,6 +14,7 @@ import {
   Dialog,
   Empty,
   FormDialog,
+  Loaded,
   Money,
   MoneyMeter,
   SelectField,
@@ -236,40 +237,49 @@ function BudgetDialog({ whose, path, budget, periods, models, onClose, onChanged
   )
 }
 
-interface KeyBudgetsProps {
+interface KeyBudgetsProps extends Pick<EditorProps, 'models'> {
   readonly keyView: KeyView
-  /** The budgets of this key. */
-  readonly budgets: readonly BudgetView[]
-  readonly onChanged: () => void
+  /** The API path of the keys: `keys`. */
+  readonly keysPath: string
+  /** The budgets of the account and its keys. */
+  readonly resource: Pick<Resource<PageView<BudgetView>>, 'data' | 'error' | 'reload'>
   readonly onClose: () => void
 }
 
 /** The budgets of one key, each with its remainder. Only the key's own budgets can be changed. */
-export function KeyBudgetsDialog({ keyView: { id, name }, budgets, onChanged, onClose }: KeyBudgetsProps): VNode {
+export function KeyBudgetsDialog({ keyView, keysPath, resource, models, onClose }: KeyBudgetsProps): VNode {
+  const { id, name } = keyView
+  const budgets = resource.data?.items.filter(({ key_id }) => key_id === id) ?? []
   const editor = useBudgetEditor({
     whose: `the key ${name}`,
-    path: `keys/${encodeURIComponent(id)}/budgets`,
+    path: `${keysPath}/${encodeURIComponent(id)}/budgets`,
     budgets,
     isOwn: ({ place }) => place === 'key',
-    models: 'models',
-    onChanged,
+    models,
+    onChanged: resource.reload,
   })
   return (
     <Dialog title={`Budgets of ${name}`} wide onClose={onClose}>
       <div class="stack">
         <p class="muted">A budget limits what this key spends in a period. The spending cap limits it for good.</p>
-        <Table
-          caption={`Budgets of ${name}`}
-          columns={BUDGET_COLUMNS}
-          rows={budgetRows(budgets)}
-          rowActions={editor.rowActions}
-          empty={
-            <Empty icon="clock" title="No budgets">
-              The balance and the budgets of the account limit this key.
-            </Empty>
-          }
-        />
-        <div class="row">{editor.add}</div>
+        <Loaded resource={resource} title="Failed to load the budgets">
+          {() => (
+            <>
+              <Table
+                caption={`Budgets of ${name}`}
+                columns={BUDGET_COLUMNS}
+                rows={budgetRows(budgets)}
+                rowActions={editor.rowActions}
+                empty={
+                  <Empty icon="clock" title="No budgets">
+                    The balance and the budgets of the account limit this key.
+                  </Empty>
+                }
+              />
+              <div class="row">{editor.add}</div>
+            </>
+          )}
+        </Loaded>
       </div>
       {editor.dialogs}
     </Dialog>

@@ -77,8 +77,9 @@ export default function Keys(): VNode {
       {open?.kind === 'budgets' && (
         <KeyBudgetsDialog
           keyView={current(open.key)}
-          budgets={budgetsOf(open.key)}
-          onChanged={budgets.reload}
+          keysPath="keys"
+          resource={budgets}
+          models="models"
           onClose={close}
         />
       )}

@@ -1,9 +1,9 @@
 /** The budgets, the people and the keys of an account. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { AccountView, BudgetView, KeyView, PersonView } from '../../../api/views.ts'
+import type { AccountView, BudgetView, KeyView, PageView, PersonView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
-import { usePages } from '../../lib/use-resource.ts'
+import { type Pages, useResource } from '../../lib/use-resource.ts'
 import {
   Badge,
   Button,
@@ -16,17 +16,20 @@ import {
   Time,
   useQuestion,
 } from '../../ui/index.ts'
-import { BUDGET_COLUMNS, budgetRows, useBudgetEditor } from '../budgets.tsx'
+import { BUDGET_COLUMNS, budgetRows, KeyBudgetsDialog, useBudgetEditor } from '../budgets.tsx'
 import { InviteDialog, ResetDialog } from './links.tsx'
 
-/** The budgets of the account and its keys. Operators change those of the account itself. */
-export function Budgets({ account }: { readonly account: AccountView }): VNode {
-  const path = `operator/accounts/${account.id}/budgets`
-  const budgets = usePages<BudgetView>(path, undefined, { onReturn: true })
+interface BudgetsProps {
+  readonly account: AccountView
+  readonly budgets: Pages<BudgetView>
+}
+
+/** The budgets of the account and its keys. The list of keys has a button for those of a key. */
+export function Budgets({ account, budgets }: BudgetsProps): VNode {
   const items = budgets.data ?? []
   const editor = useBudgetEditor({
     whose: account.name,
-    path,
+    path: `operator/accounts/${account.id}/budgets`,
     budgets: items,
     isOwn: ({ place }) => place === 'account',
     models: 'operator/models',
@@ -113,16 +116,21 @@ interface KeysProps {
   readonly account: AccountView
   readonly keys: readonly KeyView[]
   readonly onChanged: () => void
+  readonly onBudgetsChanged: () => void
 }
 
-/** The account's keys. Operators can revoke keys; only the account's people create them. */
-export function Keys({ account, keys, onChanged }: KeysProps): VNode {
+/** The account's keys. Operators can revoke keys and set their budgets; only the account's people create them. */
+export function Keys({ account, keys, onChanged, onBudgetsChanged }: KeysProps): VNode {
+  const path = `operator/accounts/${account.id}`
+  const [limited, setLimited] = useState<KeyView>()
+  // Not the list of the account: it may be at a later page, and the budgets of keys are on the first one.
+  const budgets = useResource<PageView<BudgetView>>(limited ? `${path}/budgets` : null)
   const [revoke, question] = useQuestion<KeyView>(({ id, name, last_used_at }) => ({
     title: `Revoke the key ${name}?`,
     confirm: 'Revoke the key',
     danger: true,
     removesOpener: true,
-    onConfirm: () => api.post(`operator/accounts/${account.id}/keys/${id}/revoke`).then(onChanged),
+    onConfirm: () => api.post(`${path}/keys/${id}/revoke`).then(onChanged),
     done: `The key ${name} is revoked`,
     children: (
       <>
@@ -141,9 +149,14 @@ export function Keys({ account, keys, onChanged }: KeysProps): VNode {
       columns={KEYS}
       rowActions={key =>
         key.state === 'live' && (
-          <Button small aria-label={`Revoke the key ${key.name}`} onClick={() => revoke(key)}>
-            Revoke
-          </Button>
+          <span class="row">
+            <Button small aria-label={`Budgets of the key ${key.name}`} onClick={() => setLimited(key)}>
+              Budgets
+            </Button>
+            <Button small aria-label={`Revoke the key ${key.name}`} onClick={() => revoke(key)}>
+              Revoke
+            </Button>
+          </span>
         )
       }
       empty={
@@ -154,6 +167,18 @@ export function Keys({ account, keys, onChanged }: KeysProps): VNode {
       }
     >
       {question}
+      {limited && (
+        <KeyBudgetsDialog
+          keyView={limited}
+          keysPath={`${path}/keys`}
+          resource={budgets}
+          models="operator/models"
+          onClose={() => {
+            setLimited(undefined)
+            onBudgetsChanged()
+          }}
+        />
+      )}
     </List>
   )
 }

@@ -2,11 +2,11 @@
 
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { AccountDetailView, AccountView, PageView, PlanView } from '../../../api/views.ts'
+import type { AccountDetailView, AccountView, BudgetView, PageView, PlanView } from '../../../api/views.ts'
 import type { PageProps } from '../../lib/paths.ts'
 import { setQuery, usePlace } from '../../lib/router.tsx'
 import { useSession } from '../../lib/session.tsx'
-import { type Resource, useResource } from '../../lib/use-resource.ts'
+import { type Resource, usePages, useResource } from '../../lib/use-resource.ts'
 import {
   Button,
   Card,
@@ -79,6 +79,7 @@ function Detail({ resource, detail }: DetailProps): VNode {
   // A new number reads the ledger again.
   const [changes, setChanges] = useState(0)
   const plans = useResource<PageView<PlanView>>('operator/plans')
+  const budgets = usePages<BudgetView>(`operator/accounts/${account.id}/budgets`, undefined, { onReturn: true })
   const { session, refresh } = useSession()
   const close = (): void => open(null)
   const changed = (account: AccountView): void => {
@@ -87,6 +88,8 @@ function Detail({ resource, detail }: DetailProps): VNode {
     // The sidebar shows the balance of the operator's own account.
     if (account.id === session.account.id) refresh()
     plans.reload()
+    // Another plan has other budgets.
+    budgets.reload()
   }
   const dialog = { account, onClose: close, onChanged: changed }
   return (
@@ -121,10 +124,9 @@ function Detail({ resource, detail }: DetailProps): VNode {
       )}
       <Figures account={account} />
       <Usage accountId={account.id} keys={keys} />
-      {/* Another plan has other budgets. */}
-      <Budgets key={account.plan} account={account} />
+      <Budgets account={account} budgets={budgets} />
       <People account={account} people={people} onChanged={resource.reload} />
-      <Keys account={account} keys={keys} onChanged={resource.reload} />
+      <Keys account={account} keys={keys} onChanged={resource.reload} onBudgetsChanged={budgets.reload} />
       <Lists account={account} keys={keys} changes={changes} onGrant={() => open('credit')} />
       {opened === 'credit' && <CreditDialog {...dialog} />}
       {opened === 'plan' && <PlanDialog {...dialog} plans={plans.data?.items ?? []} />}
