@@ -3,25 +3,25 @@ import type { ChatCompletion, Chunk, Delta, WireUsage } from '#contract'
 import type { Behaviour, Call, Meter, ProviderRequest } from './fake-provider.ts'
 
 export interface AnswerOptions {
-  /** The content, a token an element; a number makes so many; `cap` as many as the request allows. Default 3. */
+  /** The content, one token per element; a number of tokens; or `cap`: the maximum of the request. Default: 3. */
   readonly tokens?: readonly string[] | number | 'cap'
-  /** Thinking before it, a token an element. */
+  /** Reasoning before the content, one token per element. */
   readonly reasoning?: readonly string[]
-  /** Calls instead of content: the name costs one token and each piece of the arguments one. */
+  /** Calls instead of content. The name is one token, and so is each piece of the arguments. */
   readonly toolCalls?: readonly { readonly id?: string; readonly name: string; readonly arguments: readonly string[] }[]
-  /** Default: as many as the request asks for. */
+  /** Default: the number in the request. */
   readonly choices?: number
-  /** Default: what fits: stop, length, tool_calls. */
+  /** Default: the reason that fits: stop, length or tool_calls. */
   readonly finish?: string
-  /** False: more tokens than the request allows may come. Default true. */
+  /** False: ignores the output cap of the request. Default: true. */
   readonly obeyCap?: boolean
   /** Default 10. */
   readonly promptTokens?: number
-  /** Instead of the true usage; null leaves it out. */
+  /** Replaces the true usage; null: no usage. */
   readonly usage?: WireUsage | null
-  /** Streams: whether the usage is sent. Default: when it is asked for. */
+  /** For streams: whether the usage is sent. Default: if the request has `include_usage`. */
   readonly includeUsage?: boolean
-  /** Streams: whether [DONE] is sent. Default true. */
+  /** For streams: whether [DONE] is sent. Default: true. */
   readonly done?: boolean
   /** Default: the model of the request. */
   readonly model?: string
@@ -34,7 +34,7 @@ export interface Part {
   readonly meter: Meter
 }
 
-/** A whole answer, whatever was asked for. */
+/** A whole answer, also to a request for a stream. */
 export function whole(options: AnswerOptions = {}): Behaviour {
   return {
     name: 'whole',
@@ -46,7 +46,7 @@ export function whole(options: AnswerOptions = {}): Behaviour {
   }
 }
 
-/** A stream, as fast as it is read. */
+/** A stream, sent as fast as the client reads it. */
 export function stream(options: AnswerOptions = {}): Behaviour {
   return {
     name: 'stream',
@@ -58,7 +58,7 @@ export function stream(options: AnswerOptions = {}): Behaviour {
   }
 }
 
-/** Whole or as a stream, as the request asks. */
+/** A whole answer or a stream, as the request asks. */
 export function exact(options: AnswerOptions = {}): Behaviour {
   return {
     name: 'exact',
@@ -66,7 +66,7 @@ export function exact(options: AnswerOptions = {}): Behaviour {
   }
 }
 
-/** Like `exact`, but each event (or the whole answer) waits for `request.step()`; so does the end of the stream. */
+/** Like `exact`, but each event (or the whole answer) and the end of the stream wait for `request.step()`. */
 export function gated(options: AnswerOptions = {}): Behaviour {
   return {
     name: 'gated',
@@ -81,7 +81,7 @@ export function gated(options: AnswerOptions = {}): Behaviour {
   }
 }
 
-/** Sends nothing until `request.step()` or `provider.release()`; then follows the script. */
+/** Sends nothing until `request.step()` or `provider.release()`. Then it follows the script. */
 export function withhold(then: Behaviour = exact()): Behaviour {
   return {
     name: `withheld ${then.name}`,
@@ -91,7 +91,7 @@ export function withhold(then: Behaviour = exact()): Behaviour {
   }
 }
 
-/** An error status. An object becomes JSON; text is sent as it is. */
+/** An error status. An object is sent as JSON, and text unchanged. */
 export function errorAnswer(
   status: number,
   body: unknown = errorBody(status),
@@ -107,7 +107,7 @@ export function errorAnswer(
   }
 }
 
-/** OpenAI's envelope for an error; the message carries what must never reach a client. */
+/** OpenAI's error envelope. Its message has a secret that must never reach a client. */
 export function errorBody(
   status: number,
   message = `status ${status} at https://user:hunter2@provider.internal/v1`,
@@ -130,7 +130,7 @@ export function sendStreamHead(call: Call, headers: Readonly<Record<string, stri
   call.head(200, { 'content-type': 'text/event-stream', ...headers })
 }
 
-/** An event of a stream from anything that becomes JSON, or from text. */
+/** An event of a stream, from text or from a value that becomes JSON. */
 export function sse(data: unknown): string {
   return `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`
 }
@@ -158,7 +158,7 @@ export function wholePart(request: ProviderRequest, options: AnswerOptions = {})
   return { text: JSON.stringify(completion), meter: { tokens: tokens * choices, ...(usage ? { usage } : {}) } }
 }
 
-/** The events of a stream: the role, a token each, the finish, the usage, [DONE]. */
+/** The events of a stream: the role, one per token, the finish, the usage, [DONE]. */
 export function streamParts(request: ProviderRequest, options: AnswerOptions = {}): Part[] {
   const { deltas, finish, choices, usage } = plan(request, options)
   const asked = (request.body?.['stream_options'] as { include_usage?: boolean } | undefined)?.include_usage === true
@@ -187,7 +187,7 @@ export function capOf({ body }: ProviderRequest): number | null {
 }
 
 interface Plan {
-  /** Of one choice, a token each. */
+  /** The events of one choice, one per token. */
   readonly deltas: readonly Delta[]
   readonly finish: string
   readonly tokens: number

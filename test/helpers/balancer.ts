@@ -1,6 +1,6 @@
 /**
- * A load balancer for tests, which tries nothing again: what goes wrong on the way to a replica, the client sees. It sends
- * requests in turn to those of whom /readyz says 200, except those that were taken out.
+ * A load balancer for tests. It never retries, so the client sees each failure of a replica. It sends requests in turn to the replicas
+ * whose /readyz answers 200, except those that were removed.
  */
 import { once } from 'node:events'
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
@@ -14,21 +14,21 @@ interface Replica {
   readonly url: string
   readonly agent: Agent
   isReady: boolean
-  /** Answers that were begun. */
+  /** The number of answers that have begun. */
   served: number
 }
 
 export interface Balancer {
   readonly url: string
-  /** From now on, when it is ready. */
+  /** Adds a replica, which gets requests once it is ready. */
   add(url: string): void
-  /** Sends it nothing more. What it has got goes on. */
+  /** Removes a replica: it gets no further requests. Its requests in progress continue. */
   takeOut(url: string): void
-  /** How many answers a replica has begun; 0 when it was taken out. */
+  /** How many answers a replica has begun; 0 if it was removed. */
   served(url: string): number
 }
 
-/** Starts one for the rest of the test. */
+/** Starts a balancer, which runs until the end of the test. */
 export async function startBalancer(): Promise<Balancer> {
   const replicas = new Map<string, Replica>()
   let [turn, isOver] = [0, false]

@@ -1,4 +1,4 @@
-/** Runs commands beside a main one, which has the terminal. What the others print is returned when all have ended. */
+/** Runs commands beside a main one, which has the terminal. Returns the output of the others when all have ended. */
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { ROOT } from './repository.ts'
@@ -26,7 +26,7 @@ export interface Ended {
   readonly checks: readonly CheckResult[]
 }
 
-/** How often a signal is repeated: a program that is just starting may miss the first one. */
+/** The interval between repeated signals, because a program that starts may miss the first one. */
 const REPEAT_MS = 250
 
 /** Runs all of them from the top of the repository; SIGINT and SIGTERM end all of them. */
@@ -44,7 +44,7 @@ export async function runTogether(beside: readonly Command[], main: Command): Pr
 }
 
 function start({ line }: Command, output: 'inherit' | 'pipe', signals: Signals) {
-  // Only a program that reads from a terminal has to stay in the terminal's group.
+  // A program that reads from the terminal must stay in the terminal's process group.
   const isGroup = output === 'pipe' || !process.stdin.isTTY
   const [program = '', ...args] = line
   const child = spawn(program, args, {
@@ -102,6 +102,6 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // It has ended meanwhile.
+    // It has already ended.
   }
 }

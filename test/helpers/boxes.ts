@@ -1,8 +1,8 @@
-/** Boxes of one account, made with the store's own cipher. */
+/** Encrypted texts (boxes) of one account, made with the store's cipher. */
 import type { Boxes } from '#contract'
 import { createVault } from '../../src/store/vault.ts'
 
-/** Without chance, so that two answers can be compared. */
+/** Not random, so that tests can compare two answers. */
 export function boxesOf(account: string, secret = 'a secret that only tests have, long enough'): Boxes {
   const vault = createVault(secret, size => Buffer.alloc(size))
   return {

@@ -12,14 +12,14 @@ import { allFiles, ROOT } from './repository.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** One case: what goes in, and what must come out. */
+/** One case: the inputs and the expected results. */
 export interface Case extends Json {
   readonly name: string
   readonly expect: Json
 }
 
 interface CaseFile {
-  /** Inputs of every case that does not set them itself, and members of `expect` that every case has unless it sets them. */
+  /** Default inputs, and default members of `expect`, of every case. */
   readonly common: Json & { readonly expect?: Json }
   readonly cases: Case[]
 }
@@ -31,7 +31,7 @@ const isUpdate = process.env['TOLLGATE_UPDATE'] === '1'
  * A test for each case of each file with this name below `folder`.
  * @param folder from the top of the repository: `test/providers/dialects`
  * @param name of the files: `request.json`
- * @param run returns what comes out of a case; `given` has the members of `common` and of the case
+ * @param run returns the result of a case; `given` has the members of `common` and of the case
  */
 export function testCases(folder: string, name: string, run: (given: Case, file: string) => Json): void {
   for (const { file, common, cases } of readFiles(folder, name)) {
@@ -42,7 +42,7 @@ export function testCases(folder: string, name: string, run: (given: Case, file:
       })
 
       test.each(cases.map((each, index) => ({ each, index })))('$each.name', ({ each, index }) => {
-        // Through JSON: members that are undefined are not there.
+        // JSON removes members that are undefined.
         const made = JSON.parse(JSON.stringify(run({ ...common, ...each }, file))) as Json
         if (isUpdate) cases[index] = { ...each, expect: withoutCommon(made, sharedBy(made, common)) }
         else expect(made).toEqual(withCommon(each.expect, sharedBy(each.expect, common)))
@@ -55,14 +55,14 @@ export function testCases(folder: string, name: string, run: (given: Case, file:
   }
 }
 
-/** The cases of the files with this name below `folder`, each with what `common` gives it. */
+/** The cases of the files with this name below `folder`, each with its defaults from `common`. */
 export function readCases(folder: string, name: string): Case[] {
   return readFiles(folder, name).flatMap(({ common, cases }) => cases.map(each => ({ ...common, ...each })))
 }
 
 function readFiles(folder: string, name: string): (CaseFile & { readonly file: string })[] {
   const below = allFiles().filter(file => file.startsWith(`${folder}/`))
-  // A folder further down with a runner of its own, as inbound/ has.
+  // A subfolder such as inbound/ has a runner of its own.
   const others = below.filter(file => basename(file) === 'cases.test.ts' && dirname(file) !== folder).map(dirname)
   const files = below.filter(
     file => file.endsWith(`/cases/${name}`) && !others.some(other => file.startsWith(`${other}/`)),
@@ -71,12 +71,12 @@ function readFiles(folder: string, name: string): (CaseFile & { readonly file: s
   return files.map(file => ({ file, ...(JSON.parse(readFileSync(join(ROOT, file), 'utf8')) as CaseFile) }))
 }
 
-/** The members of `common` are those of answers: a failure has none of them. */
+/** The members of `common` are for answers; a failure gets none of them. */
 function sharedBy(expected: Json, { expect: shared = {} }: CaseFile['common']): Json {
   return 'failure' in expected ? {} : shared
 }
 
-/** A null removes a member of `common`. If `common` has a `body`, that of a case holds only what differs. */
+/** A null removes a member of `common`. If `common` has a `body`, the body of a case has only the differences. */
 function withCommon(expected: Json, common: Json): Json {
   const isTaken = (name: string) => expected[name] === null && (common[name] ?? null) !== null
   const all = Object.entries({ ...common, ...expected }).filter(([name]) => !isTaken(name))

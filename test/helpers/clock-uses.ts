@@ -1,6 +1,6 @@
 /** Which files of the product may use time and chance, and why. */
 
-/** Time and chance are passed in, everywhere but here. */
+/** All other files get time and chance as arguments. */
 export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[], why: string]>> = {
   'src/contract/slices.ts': [['performance.now', 'setTimeout'], 'the one queue of the process; tests make their own'],
   'src/common/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],

@@ -1,4 +1,4 @@
-/** A real OpenTelemetry collector on a free port of the loopback, which hands on all that it takes. */
+/** A real OpenTelemetry collector on a free loopback port, which forwards everything that it receives. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ export interface Collector extends AsyncDisposable {
   readonly url: string
 }
 
-/** @param to where it sends all that it takes, at once and as JSON: the URL of an `OtlpReceiver` */
+/** @param to the URL of an `OtlpReceiver`, which gets everything at once and as JSON */
 export async function startCollector(to: string): Promise<Collector> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-collector-'))
   const file = join(folder, 'collector.yaml')
@@ -36,7 +36,7 @@ export async function startCollector(to: string): Promise<Collector> {
   }
   writeFileSync(file, JSON.stringify(configuration))
   const child = spawn(PROGRAM!, ['--config', file], { stdio: ['ignore', 'ignore', 'pipe'] })
-  // It must not outlive a test process that ends in the middle.
+  // The collector must not outlive a test process that is killed.
   const kill = () => void child.kill('SIGKILL')
   process.once('exit', kill)
   child.once('exit', () => process.off('exit', kill))

@@ -1,4 +1,4 @@
-/** How often tests do a thing: a few times in `npm test` and `npm run test:system`, the full figure in `npm run test:full -- PART`. */
+/** The counts of repeated tests: small in `npm test` and `npm run test:system`, full in `npm run test:full -- PART`. */
 import type { Part } from './parts.ts'
 
 /** Whether the full counts of this part run. */
@@ -11,12 +11,12 @@ export function shareOf(every: number): number {
   return (process.env['TOLLGATE_LAYER'] ?? 'unit') === 'unit' ? every : 1
 }
 
-/** Why a test is left out that only runs with the full counts of this part; null: they run. */
+/** Why a test that needs the full counts of this part is left out; null: it runs. */
 export function onlyFull(part: Part): string | null {
   return isFull(part) ? null : `npm run test:full -- ${part}`
 }
 
-/** For the files of a part: returns the first of two figures, or the second one when the part runs in full. */
+/** For the files of a part. Returns a function that chooses the first of two counts, or the second one if the part runs in full. */
 export function countsOf(part: Part): (small: number, full: number) => number {
   return (small, full) => (isFull(part) ? full : small)
 }

@@ -47,13 +47,13 @@ export function databaseIn(dir: string): string {
   return join(dir, 'data/tollgate.db')
 }
 
-/** Fills a file system with a file, and makes room on it again. */
+/** Fills a file system with a file, and removes the file again. */
 function fillable(dir: string): Pick<Disk, 'fill' | 'makeRoom' | 'refuse'> {
   const filler = join(dir, 'filler')
   const fill = () => {
     const file = openSync(filler, 'a')
     try {
-      // The largest pieces first; fsync, so that what is written has its blocks.
+      // The largest pieces first. fsync makes the file system allocate the blocks now.
       for (const size of [1 << 20, 4096]) fillWith(file, Buffer.alloc(size, 1))
     } finally {
       closeSync(file)
@@ -120,7 +120,7 @@ export function limitedDisk(): Disk | null {
   }
 }
 
-/** A disk that can become read-only under its open files, as after an error of the hardware. */
+/** A disk that can become read-only while files are open on it, as after a hardware error. */
 export interface FailingDisk extends Disk {
   fail(): void
   /** Unmounts it, repairs it and mounts it again, once no process has files open in it. */
@@ -151,13 +151,13 @@ export function ext4Disk(): FailingDisk | null {
     fail: () => writeFileSync(trigger(), 'on purpose'),
     repair() {
       run('umount', dir)
-      // 1: it found errors, as intended, and corrected them.
+      // 1: it corrected errors, which the test has caused.
       const { status } = spawnSync('e2fsck', ['-p', image])
       if (status !== 0 && status !== 1) throw new Error(`e2fsck ends with ${status}`)
       mount()
     },
     remove() {
-      // Not mounted when its repair has failed.
+      // It is not mounted if its repair has failed.
       spawnSync('umount', ['-l', dir])
       rmSync(folder, { recursive: true, force: true })
     },

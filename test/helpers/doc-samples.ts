@@ -1,4 +1,4 @@
-/** The samples of the pages, and configurations around those that show a part of one. */
+/** The code samples of the pages, and whole configurations around samples that show a part of one. */
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
@@ -8,13 +8,13 @@ import { allFiles, ROOT, type Sample, samplesOf } from './repository.ts'
 /** Every page of the repository. */
 export const PAGES = allFiles().filter(file => file.endsWith('.md'))
 
-// Each of these is one story: test/guide.system.test.ts, test/company.test.ts and test/migrate.system.test.ts follow them.
+// The samples of these pages depend on each other: test/guide.system.test.ts, test/company.test.ts and test/migrate.system.test.ts run them in order.
 const STORIES = /^(policies\/(GUIDE|COMPANY)|src\/config\/migrate\/FROM-[A-Z-]+)\.md$/
 
-/** The samples of all pages but the stories. */
+/** The samples of all other pages. */
 export const SAMPLES: readonly Sample[] = PAGES.filter(file => !STORIES.test(file)).flatMap(samplesOf)
 
-/** Those in a language: of all pages, or of one. */
+/** The samples in a language, of all pages or of one. */
 export function inLanguage(language: string, file?: string): Sample[] {
   return SAMPLES.filter(sample => sample.language === language && (file === undefined || sample.file === file))
 }
@@ -28,7 +28,7 @@ export async function configurationDirectory(): Promise<string> {
   return dir
 }
 
-/** The least that a gateway needs. Open and unmetered where the sample shows a part of a policy without key or charge. */
+/** A minimal configuration. Its route is public and unmetered if the sample has no step for keys or charges. */
 export function minimal(policy = 'sample', steps = '') {
   return {
     version: 1,
@@ -48,7 +48,7 @@ export function minimal(policy = 'sample', steps = '') {
 
 const REST_OF_A_MODEL = { price: { per: '1M tokens', input: '$1', output: '$2' }, context: '8Ki', max_output: '1Ki' }
 
-/** Steps that show one plugin, with those that every chat route needs behind them. */
+/** Steps that show one plugin, followed by those that every chat route needs. */
 export function completed(steps: string): string {
   const used = (parse(steps) as { steps: { use: string }[] }).steps.map(({ use }) => use)
   const missing = ['schema', 'route'].filter(use => !used.includes(use))
@@ -57,7 +57,7 @@ export function completed(steps: string): string {
 
 export type Models = Readonly<Record<string, { readonly targets: readonly { readonly provider: string }[] }>>
 
-/** Models that show one key, with what a model needs besides. */
+/** Models that show one key, with the other required keys. */
 export function withModels(models: Models) {
   const providers = Object.values(models).flatMap(({ targets }) => targets.map(({ provider }) => provider))
   return {

@@ -1,4 +1,4 @@
-/** Changes the configuration of a gateway in the test's process, as an operator with an editor does. */
+/** Changes the files of a gateway that runs in the test's process, as an operator does with an editor. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'

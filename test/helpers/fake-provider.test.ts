@@ -152,7 +152,7 @@ describe('gates', () => {
     for await (const _event of events) rest++
     expect(rest).toBe(3)
     expect((await provider.waitForClose(request)).how).toBe('answered')
-    // Stepping what is over does not hang.
+    // A step after the end does not hang.
     await request.step(5)
   })
 

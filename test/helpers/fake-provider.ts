@@ -26,10 +26,10 @@ export interface Behaviour {
   run(call: Call): Promise<void>
 }
 
-/** One behaviour for all requests, a list in the order of requests, or a choice by the request (which has then been read). */
+/** One behaviour for all requests, a list in the order of requests, or a function of the request, which has then been read. */
 export type Script = Behaviour | Behaviour[] | ((request: ProviderRequest) => Behaviour)
 
-/** How a request ended: the answer was sent completely, the other side sent FIN or RST, or the provider broke off. */
+/** How a request ended: with a complete answer, by FIN or RST of the other side, or by the provider. */
 export interface RequestEnd {
   readonly how: 'answered' | 'fin' | 'reset' | 'provider'
   /** Milliseconds since the request's head arrived. */
@@ -38,15 +38,15 @@ export interface RequestEnd {
   readonly at: number
 }
 
-/** The meter's line about one request. */
+/** The record of one request. */
 export interface ProviderRequest {
-  /** From 0, in the order of arrival. */
+  /** The number of the request, from 0, in the order of arrival. */
   readonly index: number
   /** The number of its connection, from 0. */
   readonly connection: number
   readonly method: string
   readonly path: string
-  /** Lower-case names; repeated ones joined. */
+  /** With lower-case names; values of repeated headers are joined. */
   readonly headers: Readonly<Record<string, string>>
   readonly rawHeaders: readonly string[]
   readonly raw: Buffer
@@ -56,43 +56,43 @@ export interface ProviderRequest {
     readonly bytes: number
     /** The first 64 KiB of the body as sent. */
     readonly text: string
-    /** Output tokens of all choices that were sent. */
+    /** The output tokens that were sent, of all choices. */
     readonly tokens: number
     /** The last usage that was sent. */
     readonly usage: WireUsage | null
   }
   /** Null while it is in progress. */
   readonly ending: RequestEnd | null
-  /** Lets a held answer take a number of steps; resolves when they are sent. */
+  /** Lets a held answer send a number of steps; resolves when they are sent. */
   step(count?: number): Promise<void>
   /** Lets a held answer continue freely. */
   release(): void
 }
 
-/** The operations of a behaviour on its connection. Sending returns whether the other side is still connected. */
+/** The operations of a behaviour on its connection. Those that send return whether the other side is still connected. */
 export interface Call {
   readonly request: ProviderRequest
   /** The provider's own address. */
   readonly url: string
   /** Sends the response head; chunked unless there is a content-length. */
   head(status: number, headers?: Record<string, string | string[]>): void
-  /** Sends a part of the body, with its contents for the meter. Resolves when there is room for more. */
+  /** Sends a part of the body; `contents` goes into the record. Resolves when the socket accepts more. */
   write(data: string | Buffer, meter?: Meter): Promise<boolean>
-  /** Ends the body by its framing. */
+  /** Ends the body as its framing requires. */
   end(data?: string | Buffer, meter?: Meter): Promise<void>
   /** Sends bytes unchanged, instead of `head` and `write`. Resolves when the kernel has them. */
   sendRaw(data: string | Buffer): Promise<boolean>
-  /** Closes the connection in order (FIN), even in the middle of an answer. */
+  /** Closes the connection with FIN, even in the middle of an answer. */
   fin(): void
   /** Resets the connection (RST). */
   reset(): void
-  /** Waits at the request's gate and runs `send`; false when the other side has disconnected. */
+  /** Waits at the request's gate and runs `send`. Returns false if the other side has disconnected. */
   step(send: () => Promise<unknown>): Promise<boolean>
   /** Resolves when the connection is closed. */
   readonly closed: Promise<void>
 }
 
-/** The contents of a piece of an answer, for the meter. */
+/** The contents of a piece of an answer, for the record. */
 export interface Meter {
   readonly tokens?: number
   readonly usage?: WireUsage
@@ -105,7 +105,7 @@ export interface FakeProvider extends AsyncDisposable {
   readonly baseUrl: string
   readonly port: number
   readonly requests: readonly ProviderRequest[]
-  /** The number of connections ever opened, and of those open now. */
+  /** The number of all connections so far, and of the open ones. */
   readonly connections: number
   readonly openConnections: number
   /** Replaces the script for later requests. */
@@ -114,7 +114,7 @@ export interface FakeProvider extends AsyncDisposable {
   waitForRequest(index?: number): Promise<ProviderRequest>
   /** Resolves when the request has ended. */
   waitForClose(request: ProviderRequest): Promise<RequestEnd>
-  /** Steps the latest request, waiting for a first one. */
+  /** Steps the latest request; waits for one if there was none. */
   step(count?: number): Promise<void>
   /** Lets all held answers, also later ones, continue freely. */
   release(): void
@@ -128,7 +128,7 @@ export async function startFakeProvider(options: { script: Script }): Promise<Fa
   let connections = 0
   const sockets = new Map<Socket, number>()
   const exchanges: Served[] = []
-  /** In the order in which they were read, which is the order of `index`. */
+  /** In the order of `index`, in which they were read. */
   const requests: ProviderRequest[] = []
   const arrivals: (() => void)[] = []
 
@@ -202,7 +202,7 @@ export async function startFakeProvider(options: { script: Script }): Promise<Fa
   }
 }
 
-/** The behaviour for the next request of a list; after the last, an error that says so. */
+/** The behaviour for the next request of a list. After the last one, it answers with an error that says so. */
 function next(script: Behaviour | Behaviour[]): Behaviour {
   if (!Array.isArray(script)) return script
   return script.shift() ?? SCRIPT_IS_OVER

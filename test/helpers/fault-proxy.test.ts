@@ -138,7 +138,7 @@ async function start(
   proxy = await startFaultProxy({ target: provider.url, faults })
 }
 
-/** A reset may be quicker than the news of having connected. */
+/** A reset may arrive before the `connect` event. */
 async function endOfConnecting(): Promise<string> {
   return openRaw(proxy.url).then(
     client => client.closed,

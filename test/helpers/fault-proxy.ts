@@ -1,6 +1,6 @@
 /**
- * A TCP proxy in user space that spoils what passes: later, slower, in slices, not at all, or only up to a byte. It is put
- * between gateway and provider, or between client and gateway.
+ * A TCP proxy with faults: it delays, slows, slices or withholds bytes, or stops after a number of them. Tests put it between gateway
+ * and provider, or between client and gateway.
  */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
@@ -11,18 +11,18 @@ export interface Direction {
   /** Delay of each byte, in milliseconds. */
   readonly latencyMs?: number
   readonly bytesPerSecond?: number
-  /** The most bytes in a write; a turn of the event loop between two writes makes the reader see slices. */
+  /** The maximum size of a write. The event loop turns between two writes, so the reader gets slices. */
   readonly sliceBytes?: number
-  /** After this many bytes nothing passes, and both sides are closed: in order, or by RST. */
+  /** After this number of bytes, both sides are closed, by FIN or RST. */
   readonly cut?: { readonly afterBytes: number; readonly how: 'fin' | 'rst' }
-  /** After this many bytes everything waits for `release()`. */
+  /** After this number of bytes, all others wait for `release()`. */
   readonly holdAfterBytes?: number
 }
 
 export interface ConnectionFaults {
-  /** From the connecting side to the target. */
+  /** From the client to the target. */
   readonly up?: Direction
-  /** From the target back. */
+  /** From the target to the client. */
   readonly down?: Direction
   /** RST instead of a connection to the target. */
   readonly refuse?: boolean
@@ -31,11 +31,11 @@ export interface ConnectionFaults {
 /** A connection through the proxy. */
 export interface ProxiedConnection {
   readonly index: number
-  /** Bytes that were passed on. */
+  /** The number of bytes that were forwarded. */
   readonly passed: { up: number; down: number }
-  /** Lets held bytes go. */
+  /** Sends the held bytes. */
   release(): void
-  /** Cuts it now. */
+  /** Closes both sides now. */
   cut(how: 'fin' | 'rst'): void
   /** Resolves when both sides are closed. */
   readonly closed: Promise<void>
@@ -50,10 +50,10 @@ export interface FaultProxy extends AsyncDisposable {
   close(): Promise<void>
 }
 
-/** The most bytes that wait for a slow or held reader before the writer is paused. */
+/** If more bytes than these wait for a slow reader, the writer is paused. */
 const BUFFER_MOST = 65_536
 
-/** Starts a proxy to a URL's host and port. `faults` is asked for each connection. */
+/** Starts a proxy to a URL's host and port. `faults` is called for each connection. */
 export async function startFaultProxy(options: {
   readonly target: string
   readonly faults?: ConnectionFaults | ((connection: number) => ConnectionFaults)
@@ -62,7 +62,7 @@ export async function startFaultProxy(options: {
   const connections: ProxiedConnection[] = []
   const arrivals: (() => void)[] = []
 
-  // Half-open: a FIN is passed on as a FIN, and the other direction lives on.
+  // A FIN closes one direction only; the other one continues.
   const server = createServer({ allowHalfOpen: true, noDelay: true }, client => {
     const { faults = {} } = options
     const own = typeof faults === 'function' ? faults(connections.length) : faults
@@ -105,11 +105,11 @@ function join(client: Socket, index: number, faults: ConnectionFaults, host: str
     gate.close()
     for (const socket of [client, target]) {
       if (how === 'rst') socket.resetAndDestroy()
-      // destroySoon: what was already passed on is still delivered, then FIN.
+      // destroySoon delivers the bytes that were already written, and then sends FIN.
       else socket.destroySoon()
     }
   }
-  // A reset on one side is a reset on the other; so is a target that cannot be reached.
+  // A reset on one side becomes a reset on the other. A target that cannot be reached causes one too.
   client.on('error', () => target.resetAndDestroy())
   target.on('error', () => client.resetAndDestroy())
   const run = (from: Socket, to: Socket, way: 'up' | 'down') =>
@@ -120,7 +120,7 @@ function join(client: Socket, index: number, faults: ConnectionFaults, host: str
   return { index, passed, release: () => gate.release(), cut, closed }
 }
 
-/** Moves the bytes of one direction; ends when they end. */
+/** Forwards the bytes of one direction until their end. */
 async function pass(
   from: Socket,
   to: Socket,
@@ -132,7 +132,7 @@ async function pass(
   const { latencyMs = 0, bytesPerSecond = Infinity, sliceBytes = Infinity } = direction
   const holdAfter = direction.holdAfterBytes ?? Infinity
   const cutAfter = direction.cut?.afterBytes ?? Infinity
-  // Slow lines carry twenty pieces a second, so that the rate is even.
+  // A slow direction sends twenty pieces per second, so that the rate is even.
   const stride = Math.max(1, bytesPerSecond / 20)
   let sent = 0
   if (cutAfter === 0) return cut(direction.cut!.how)
@@ -155,7 +155,7 @@ async function pass(
   if (!to.destroyed) to.end()
 }
 
-/** The bytes of a socket with the time at which each may go on. Reading is not held up by a delay, only by a full buffer. */
+/** The bytes of a socket, with the time from which each may be forwarded. Only a full buffer pauses reading; a delay does not. */
 async function* delayed(from: Socket, latencyMs: number): AsyncGenerator<{ bytes: Buffer; dueAt: number }> {
   const queue: { bytes: Buffer; dueAt: number }[] = []
   let waiting = 0

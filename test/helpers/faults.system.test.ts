@@ -93,7 +93,7 @@ const WIRE: Record<string, (seen: WireRecord, mode: FaultMode) => void> = {
   'F30 a NUL without its escape': ({ response }) => expect(response!.body.includes(0)).toBe(true),
 }
 
-/** Some have no end of their own: the reader leaves, and that must be all it takes. */
+/** Some faults never end by themselves. A disconnect of the reader must end them. */
 const ENDLESS = /^F07|^F08|^F11|^F12|^F16|^F29 never/
 
 const CASES = FAULTS.flatMap(fault => MODES.map(mode => [`${fault.id} ${fault.title}`, mode, fault] as const))

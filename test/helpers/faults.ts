@@ -15,18 +15,18 @@ export interface Fault {
   readonly id: string
   /** The difference between several faults with the same id. */
   readonly title: string
-  /** Whether such providers can have it; left out: all can. */
+  /** Whether a provider of this format can have the fault. Default: each can. */
   readonly fits?: (voice: Voice) => boolean
-  /** Default: what speaks OpenAI's own format. */
+  /** Default of `voice`: OpenAI's own format. */
   make(mode: FaultMode, voice?: Voice): Behaviour
 }
 
-/** How a fault runs: for which call, in which mode, and in whose words. */
+/** Runs a fault on a call, in a mode and in a provider's format. */
 type Run = (call: Call, mode: FaultMode, voice: Voice) => Promise<unknown>
 
 const OPENAI = openAiVoice('openai')
 
-/** Between two bytes of F11, in milliseconds: longer than a test wants, shorter than any idle deadline. */
+/** The pause between two bytes of F11, in milliseconds. It is shorter than every idle timeout. */
 const DRIP_MS = 200
 const HUGE_BYTES = 100 * 1024 * 1024
 const CHUNK = Buffer.alloc(65_536, 'a')
@@ -47,7 +47,7 @@ export function fault(id: string, title: string, run: Run, fits?: Fault['fits'])
   }
 }
 
-/** The faults, one row a variant. Whole and stream are two cases of each. */
+/** The faults, one row per variant. Each has two cases: a whole answer and a stream. */
 export const FAULTS: readonly Fault[] = [
   fault('F05', 'reset before the head', async call => call.reset()),
   fault('F06', 'closed before the head', async call => call.fin()),
@@ -139,14 +139,14 @@ export const FAULTS: readonly Fault[] = [
   ]),
   ...[301, 302, 307, 308].map(status =>
     fault('F21', `${status} to another host`, call => {
-      // The same server by another name: who follows is seen there, with what it brings along.
+      // The same server by another name: it records a client that follows, with its headers.
       const location = `${call.url.replace('127.0.0.1', 'localhost')}/elsewhere`
       return errorAnswer(status, '', { location }).run(call)
     }),
   ),
   fault('F22', 'a gzip bomb', async (call, mode, voice) => {
     call.head(200, { 'content-type': voice.types[mode], 'content-encoding': 'gzip' })
-    // Members of a gzip file may be joined: 64 times 16 MiB become a GiB out of one MiB.
+    // A gzip file may have several members: 64 of 16 MiB make a GiB from one MiB.
     const member = bombPart()
     for (let sent = 0; sent < 64; sent++) if (!(await call.write(member))) return
     await call.end()
@@ -232,7 +232,7 @@ export const FAULTS: readonly Fault[] = [
     const opening = said.slice(0, first).map(({ bytes }) => bytes)
     await call.write(mode === 'stream' ? Buffer.concat(opening) : answer.subarray(0, answer.indexOf('t0')))
     const [more, tokens] = mode === 'stream' ? [said[first]!.bytes, 1] : [' t'.repeat(512), 512]
-    // A whole answer comes so slowly that its deadline is met, and not the limit of its size.
+    // A whole answer is so slow that it reaches its timeout before the limit of its size.
     while (await call.write(more, { tokens })) if (mode === 'whole') await pause(call, 1)
   }),
   fault('F30', 'characters cut anywhere', async (call, mode, voice) => {
@@ -262,7 +262,7 @@ export const FAULTS: readonly Fault[] = [
   }),
 ]
 
-/** The rows of F24: the texts of the counts, since some are no JSON that JavaScript would write. */
+/** The rows of F24. The counts are texts, because JavaScript cannot write some of them as JSON. */
 function hostileUsages(): [string, UsageText][] {
   const both = (prompt: string, completion: string) => ({ prompt, completion })
   return [
@@ -281,7 +281,7 @@ function hostileUsages(): [string, UsageText][] {
   ]
 }
 
-/** A good answer in that voice: whole, or each event by itself. */
+/** A good answer in that format: whole, or as a list of events. */
 export function speak(voice: Voice, mode: FaultMode, say: Say = {}): Behaviour {
   return {
     name: `${voice.dialect} (${mode})`,
@@ -301,7 +301,7 @@ async function write(call: Call, { bytes, kind }: StreamPart): Promise<boolean> 
   return call.write(bytes, kind === 'token' ? { tokens: 1 } : {})
 }
 
-/** The bytes of a good answer, or of one that says something else. */
+/** The bytes of a good answer; `say` replaces its content. */
 export function body(call: Call, mode: FaultMode, voice: Voice, say: Say = {}): Buffer {
   return mode === 'stream' ? streamBytes(call, voice, say) : voice.whole(say, call.request)
 }
@@ -310,14 +310,14 @@ function streamBytes(call: Call, voice: Voice, say: Say = {}): Buffer {
   return Buffer.concat(voice.stream(say, call.request).map(({ bytes }) => bytes))
 }
 
-/** Of a good stream what comes before its third token, and what comes from there on. */
+/** A good stream in two parts: before its third token, and from it on. */
 export function halves(call: Call, voice: Voice): readonly [readonly StreamPart[], readonly StreamPart[]] {
   const said = voice.stream({}, call.request)
   const third = said.findLastIndex(({ kind }) => kind === 'token')
   return [said.slice(0, third), said.slice(third)]
 }
 
-/** Sends a good head, chunked unless a length is promised, and gives the body that would belong to it. */
+/** Sends a good head, chunked unless it has a length, and returns the body for it. */
 function head(call: Call, mode: FaultMode, voice: Voice, length?: number): Buffer {
   call.head(200, { 'content-type': voice.types[mode], ...(length ? { 'content-length': String(length) } : {}) })
   return body(call, mode, voice)
@@ -335,7 +335,7 @@ async function half(call: Call, mode: FaultMode, voice: Voice): Promise<void> {
   await call.write(bytes.subarray(0, bytes.length / 2))
 }
 
-/** A complete answer with that body; `as` when its type is not the one that was asked for. */
+/** A complete answer with that body. `as` is its type if it differs from the requested one. */
 export async function answerWith(
   call: Call,
   mode: FaultMode,
@@ -348,7 +348,7 @@ export async function answerWith(
   await call.end(text)
 }
 
-/** Two good tokens, then something bad, then what would have followed. For a whole answer only the bad part. */
+/** Two good tokens, the bad part, and the rest of a good stream. A whole answer is the bad part only. */
 export async function spoiled(call: Call, mode: FaultMode, voice: Voice, bad: string | Buffer): Promise<void> {
   if (mode === 'whole') return answerWith(call, mode, voice, bad, 'stream')
   const [before, after] = halves(call, voice)
@@ -376,7 +376,7 @@ function bombPart(): Buffer {
   return bomb
 }
 
-/** A head that Node would not write. `connection: close`, since the end of such an answer cannot be determined. */
+/** A head that Node would not write. It has `connection: close`, because the end of such an answer cannot be determined. */
 async function rawHead(
   call: Call,
   mode: FaultMode,

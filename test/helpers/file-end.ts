@@ -1,2 +1,2 @@
-/** Clean-up of helpers at the end of a test file: `setup.ts` runs it, also where several files share a process. */
+/** Clean-up at the end of a test file. `setup.ts` runs it, also if several files share a process. */
 export const AT_FILE_END: (() => Promise<void>)[] = []

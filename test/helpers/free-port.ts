@@ -1,4 +1,4 @@
-/** A port for a program that cannot choose one itself. */
+/** A port for a program that cannot choose a free one. */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 

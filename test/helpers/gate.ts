@@ -1,4 +1,4 @@
-/** A gate: code waits at it until the test opens it, so tests order events without sleeping. */
+/** A gate, at which code waits until the test opens it. So tests order events without sleeping. */
 export class Gate {
   private credits = 0
   private free = false
@@ -6,7 +6,7 @@ export class Gate {
   private waiting: (() => void)[] = []
   private readonly stepped: { left: number; resolve: () => void }[] = []
 
-  /** Lets the next `count` through. Resolves when they are done, or when nothing more will come to this gate. */
+  /** Lets the next `count` waiters pass. Resolves when their actions are done, or when the gate is closed. */
   step(count = 1): Promise<void> {
     if (this.over) return Promise.resolve()
     return new Promise(resolve => {
@@ -16,13 +16,13 @@ export class Gate {
     })
   }
 
-  /** Lets everything through from now on. */
+  /** Lets all waiters pass from now on. */
   release(): void {
     this.free = true
     this.admit()
   }
 
-  /** Waits to be let through. Call `done()` after the action that it allows. */
+  /** Waits until the gate lets it pass. Call `done()` after the action. */
   pass(): Promise<void> {
     return new Promise(resolve => {
       this.waiting.push(resolve)
@@ -38,7 +38,7 @@ export class Gate {
     first.resolve()
   }
 
-  /** Nothing more will come: resolves all who wait for a step. */
+  /** Closes the gate: all calls of `step` resolve, because no further waiter comes. */
   close(): void {
     this.over = true
     this.release()

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { cleanUp, createAccount, startGateway, temporaryDirectory, tollgate } from './gateway.ts'
 import { contentOf, readSse } from './sse.ts'
 
-// A stand-in command prints its arguments: this tests the running of processes, and not the gateway.
+// The command only prints its arguments: this tests how processes run, not the gateway.
 const STAND_IN = `
 import { readFileSync } from 'node:fs'
 const [verb, ...rest] = process.argv.slice(2)

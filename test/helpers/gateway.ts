@@ -202,7 +202,7 @@ export async function cleanUp(): Promise<void> {
 }
 
 AT_FILE_END.push(cleanUp)
-// A benchmark has no test files: the clean-up runs when its process ends.
+// A benchmark has no test files, so the clean-up runs when its process ends.
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
@@ -220,12 +220,12 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(kept.map(name => [name, process.env[name]]).filter(([, value]) => value !== undefined))
 }
 
-/** 'close', not 'exit': only then has all its output been read. */
+/** Waits for 'close' instead of 'exit', because the output is complete only then. */
 function exitOf(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve, reject) => child.once('close', resolve).once('error', reject))
 }
 
-/** The output of a process, and the waiters for a line of it. */
+/** The output of a process, and the calls that wait for a line of it. */
 class Output {
   readonly lines: LogLine[] = []
   stdout = ''

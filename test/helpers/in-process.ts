@@ -22,7 +22,7 @@ export interface InProcessOptions {
   readonly plugins?: readonly AnyPlugin[]
   /** The policy's steps; default: the five-step pipeline without limits. */
   readonly steps?: readonly object[]
-  /** Further policies, by name: their steps, or all that the file has. */
+  /** Further policies by name: their steps, or the whole file. */
   readonly policies?: Readonly<Record<string, readonly object[] | { readonly steps: readonly object[] }>>
   /** Dollars on the account; default 10. */
   readonly credit?: string
@@ -44,17 +44,17 @@ export interface Account {
   readonly running: LocalRunning
   readonly accountId: string
   readonly key: string
-  /** The log so far, from when the account was created. */
+  /** The log since the account was created. */
   readonly log: readonly LogLine[]
   /** A chat request to the model `m` with the account's key; `init` replaces parts of the request. */
   chat(body?: Readonly<Record<string, unknown>>, init?: RequestInit): Promise<Response>
-  /** Dollars in nano: what is posted and what is held now. */
+  /** The posted and the held amount, in nano-dollars. */
   balance(): { readonly posted: bigint; readonly held: bigint }
   /** The receipt of an answer, from the store. */
   receipt(answer: Response): ReturnType<LocalStore['reads']['findReceipt']>
-  /** Resolves when a log line fits, also one that was written before. */
+  /** Resolves with the first matching log line, also an earlier one. */
   waitForLog(fits: (line: LogLine) => boolean): Promise<LogLine>
-  /** The line that the gateway writes when an exchange is over. */
+  /** The log line of an exchange, which the gateway writes at its end. */
   exchangeLine(id: string): Promise<LogLine>
   /** The same gateway as a new account sees it. @param credit in dollars; default 10 */
   account(credit?: string): Promise<Account>
@@ -64,7 +64,7 @@ export interface InProcess extends Account, AsyncDisposable {
   stop(): Promise<number>
 }
 
-/** The standard pipeline without options. One attempt, so that the client sees what one provider does. */
+/** The standard pipeline without options. It makes one attempt, so the client sees the result of one provider. */
 export const FIVE_STEPS: readonly object[] = [
   { use: 'api-key' },
   { use: 'schema' },
@@ -73,7 +73,7 @@ export const FIVE_STEPS: readonly object[] = [
   { use: 'route', with: { attempts: 1 } },
 ]
 
-/** $1 and $2 a million: 1,000 and 2,000 nano-dollars a token, so that a charge can be read off. */
+/** $1 and $2 per million: a token costs 1,000 or 2,000 nano-dollars, so that a charge is easy to check. */
 export const PRICE = { per: '1M tokens', input: '$1', output: '$2' }
 
 export async function startInProcess(options: InProcessOptions = {}): Promise<InProcess> {
@@ -166,7 +166,7 @@ AT_FILE_END.push(async () => {
  * requests: a start costs 40 ms of CPU.
  *
  * @param common the options of all of them, read at each start, because the URL of a provider is not known earlier
- * @returns gives a new account at the gateway that has these options besides
+ * @returns a function that returns a new account on the gateway with these further options
  *
  * @example
  * const start = shareGateways(() => ({ provider: provider.baseUrl, plugins: [mine] }))
@@ -208,7 +208,7 @@ function configurationOf({ provider, yaml, model, timeouts, store }: InProcessOp
       },
     },
     routes: [{ path: '/v1/chat/completions', policy: 'test' }],
-    // A comment sends the head with 200, and on a slow machine it comes before the answer that a test waits for.
+    // The head with 200 is sent with the first comment. On a slow machine it would come before the answer that a test waits for.
     heartbeat: { first: '1h', every: '1h' },
     ...yaml,
   }

@@ -1,4 +1,4 @@
-/** Which test files may share a process, read from their code. */
+/** Decides from the code of test files which may share a process. */
 import { importsOf, isTestFile, read, withoutComments } from './repository.ts'
 
 /** Code that changes the process for the next file in it, or measures the process. */
@@ -13,17 +13,17 @@ const PROCESS_WIDE: readonly RegExp[] = [
   /\bmemoryUsage\b|\bgc\(|\bgetActiveResourcesInfo\b|\bcpuUsage\b/,
 ]
 
-/** These are harmless in a file that also undoes them. */
+/** Changes that are harmless in a file that also undoes them. */
 const UNDONE: readonly (readonly [change: RegExp, undo: RegExp])[] = [
   [/\bvi\.useFakeTimers\b/, /\bvi\.useRealTimers\b/],
   [/\bvi\.spyOn\b/, /\bvi\.restoreAllMocks\b|\.mockRestore\b/],
   [/\bvi\.stub(?:Env|Global)\b/, /\bvi\.unstubAll/],
 ]
 
-/** The hooks of a helper: a second file in the process does not load the helper again, and so would have none. */
+/** Hooks that a helper sets when it is loaded. A second file in the process does not load the helper again, so it would not have them. */
 const HOOKS_OF_HELPER = /^(before|after)(Each|All)\(/m
 
-/** Their listener on the process only kills what they started, or is there only where they are a program of their own. */
+/** The process listeners of these helpers are harmless: they only kill the helpers' own programs, or run only in a program of their own. */
 const HARMLESS = new Set([
   'test/gateway/loop-probe.ts',
   'test/helpers/collector.ts',
@@ -40,7 +40,7 @@ export function needsOwnProcess(file: string): boolean {
   return isProcessWide(read(file), false) || helpers.some(each => isProcessWide(read(each), true))
 }
 
-/** Whether code changes or measures its process; of a helper also whether it sets hooks. */
+/** Whether code changes or measures its process. For a helper, also whether it sets hooks. */
 export function isProcessWide(text: string, isHelper: boolean): boolean {
   const code = withoutComments(text)
   const stays = UNDONE.some(([change, undo]) => change.test(code) && !undo.test(code))

@@ -1,4 +1,4 @@
-/** Processes that tests have started and not ended: those of the run's process group, and those with the run's mark. */
+/** Processes that tests have started and not ended: in the run's process group, or with the run's mark in the environment. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 
@@ -7,13 +7,12 @@ interface TestRun {
   readonly isGroup: boolean
 }
 
-/** Servers of a run end by themselves when they see that it is over (test/helpers/postgres.ts). */
+/** The servers of a run end by themselves after the run (test/helpers/postgres.ts). */
 const OWN_END_MS = 10_000
 
 /**
- * Waits for the servers of a run to end, ends all that is left, and returns their command lines. Returns none where there is
- * no /proc.
- * @param run the first process of the tests; its group counts where it has one of its own, and the mark always
+ * Waits for the servers of a run to end, kills all other processes, and returns their command lines. Without /proc, returns none.
+ * @param run the first process of the tests. Processes of its group are found if it has a group of its own, and always those with the mark
  * @param ownEndMs how long it waits, in milliseconds
  */
 export async function endLeftovers(run: TestRun, ownEndMs = OWN_END_MS): Promise<string[]> {
@@ -23,7 +22,7 @@ export async function endLeftovers(run: TestRun, ownEndMs = OWN_END_MS): Promise
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It has ended meanwhile.
+      // It has already ended.
     }
   }
   return left.map(({ command }) => command)
@@ -43,7 +42,7 @@ function leftovers(run: TestRun): { readonly pid: number; readonly command: stri
       if (!isOurs || state === 'Z') return []
       return [{ pid, command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim() }]
     } catch {
-      // It has ended meanwhile, or it is another user's.
+      // It has already ended, or it is another user's.
       return []
     }
   })

@@ -1,6 +1,6 @@
 /**
  * Concurrent clients, each with one request in progress at any time, until they are stopped or the gateway has ended.
- * Their answers are kept, so that a test can compare them with the ledger. Driven by events and a seeded random generator.
+ * Keeps the answers, so that a test can compare them with the ledger. Its choices come from a seeded random generator.
  *
  * @example
  * const load = startLoad({ url: gateway.url, clients: 40, choose: client => ({ serial, key, body }) })
@@ -20,14 +20,14 @@ export interface Question {
   readonly body: Readonly<Record<string, unknown>>
   /** Disconnect after this number of further answers (of any client) have ended. Default: never. */
   readonly leaveAfter?: number
-  /** Read nothing after the first piece until the gateway has ended (or `stop`), and then the rest. */
+  /** Stop reading after the first piece until the gateway has ended (or `stop`), and then read the rest. */
   readonly stall?: boolean
 }
 
 /** The result of a request, as its client saw it. */
 export interface LoadRequest {
   readonly question: Question
-  /** The answer's x-request-id; null when no head came. */
+  /** The x-request-id of the answer; null: no head has arrived. */
   id: string | null
   status: number | null
   /**
@@ -42,9 +42,9 @@ export interface LoadRequest {
   cost: string | null
   /** Whether a part of a stream has arrived. */
   arrived: boolean
-  /** Pieces of content that had arrived at its end. */
+  /** The number of content pieces that arrived. */
   pieces: number
-  /** The error of the connection. */
+  /** The error of the connection, if it broke. */
   error: string | null
 }
 
@@ -53,9 +53,9 @@ export interface Load {
   /** The number of ended requests, whatever their result. */
   readonly ended: number
   open(): LoadRequest[]
-  /** Resolves at the first event after which it is so. Rejects when all clients have given up before. */
+  /** Resolves at the first event after which the condition is true. Rejects if all clients have given up before. */
   until(isSo: () => boolean): Promise<void>
-  /** No further requests. */
+  /** Sends no further requests. */
   stop(): void
   /** Resolves when every client is done: after `stop`, or when the gateway has ended. */
   readonly over: Promise<void>
@@ -64,10 +64,10 @@ export interface Load {
 export interface LoadOptions {
   readonly url: string
   readonly clients: number
-  /** How long a client thinks before its next request; default: not at all. */
+  /** The pause of a client before its next request. Default: none. */
   readonly pauseMs?: number
   choose(client: number): Question
-  /** Called after each answer that ended. */
+  /** Called at the end of each answer. */
   onEnded?(asked: LoadRequest): void
 }
 
@@ -132,8 +132,8 @@ export function startLoad({ url, clients, pauseMs = 0, choose, onEnded }: LoadOp
 }
 
 /**
- * Whether the connection was closed during the request. A server does so with an idle connection, and when it dies.
- * Another attempt on a new connection shows which.
+ * Whether the connection was closed during the request. A server closes idle connections, and all of them when it dies. A second
+ * attempt on a new connection shows which it was.
  */
 function wasClosed({ status, error }: LoadRequest): boolean {
   return status === null && error === 'other side closed'
@@ -143,7 +143,7 @@ interface Asking {
   readonly url: string
   readonly one: LoadRequest
   readonly signal: AbortSignal
-  /** How long one that stalls does not read. */
+  /** How long a stalled client does not read, in milliseconds. */
   readonly stalled: Promise<void>
   onPiece(): void
 }
@@ -175,14 +175,14 @@ async function ask({ url, one, signal, stalled, onPiece }: Asking): Promise<Load
   } catch (error) {
     const { message, cause } = error as Error
     one.error = cause instanceof Error ? cause.message : message
-    // The pieces that arrived count, however the connection ended.
+    // Pieces count even if the connection broke after them.
     const ending = text === '' ? null : readStream(one, text)
     return ending ?? (signal.aborted ? 'left' : 'broken')
   }
 }
 
 function readStream(one: LoadRequest, text: string): 'complete' | 'refused' | null {
-  // A stream that was cut may end within an event.
+  // A broken stream may end within an event.
   const stream = parseSse(text.slice(0, text.lastIndexOf('\n\n') + 2))
   const chunks = chunksOf(stream)
   one.pieces = chunks.filter(chunk => chunk.choices?.[0]?.delta.content).length

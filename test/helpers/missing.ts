@@ -1,4 +1,4 @@
-/** Tests of what a machine or a run may not have. The end of the run lists why they are left out. */
+/** Tests that need something that a machine or a run may lack. The end of the run lists why they are left out. */
 import { describe, test } from 'vitest'
 
 /** Where recorded traffic is; '' without it. It is outside this repository. */
@@ -26,7 +26,7 @@ export const NOT_ON_LINUX = process.platform === 'linux' ? null : 'only Linux ha
 
 /**
  * A suite that needs something.
- * @param missing why it cannot run here; one test then says so in its place. Null: everything is there.
+ * @param missing why it cannot run here: one skipped test says so. Null: it can run.
  */
 export function describeWith(missing: string | null, name: string, tests: () => void): void {
   if (missing === null) describe(name, tests)

@@ -1,4 +1,4 @@
-/** nginx with the file of src/deploy, in front of gateways on ports of the loopback. */
+/** nginx with the configuration of src/deploy, in front of gateways on loopback ports. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, readFile, writeFile } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import { ROOT } from './repository.ts'
 
 export const WITHOUT_NGINX = without('nginx', 'nginx-light')
 
-/** Starts it for the rest of the test, in front of three gateways by their URLs. Answers with its own, once it answers. */
+/** Starts nginx for the rest of the test, in front of the URLs of three gateways. Returns its own URL once it answers. */
 export async function startNginx(gateways: readonly string[]): Promise<string> {
   const folder = await temporaryDirectory()
   await chmod(folder, 0o777)

@@ -1,7 +1,6 @@
 /**
- * Receives OTLP over HTTP, as a collector does, and keeps it in one plain shape. Protobuf is read by the
- * field numbers of the published definitions (opentelemetry-proto: trace.proto, metrics.proto, common.proto), not by the
- * library that writes it.
+ * Receives OTLP over HTTP, as a collector does, and keeps it in a plain shape. It decodes Protobuf by the field numbers of the published
+ * definitions (opentelemetry-proto: trace.proto, metrics.proto, common.proto), not with the library that encodes it.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
@@ -12,7 +11,7 @@ export type Values = Readonly<Record<string, unknown>>
 export interface ReceivedSpan {
   readonly traceId: string
   readonly spanId: string
-  /** Empty: it has none. */
+  /** Empty: no parent. */
   readonly parentId: string
   readonly state: string
   readonly name: string
@@ -48,13 +47,13 @@ export interface ReceivedRequest {
 export interface OtlpReceiver extends AsyncDisposable {
   readonly url: string
   readonly requests: ReceivedRequest[]
-  /** Those of requests that it has taken. */
+  /** The spans of all accepted requests. */
   readonly spans: ReceivedSpan[]
-  /** Of the last request that had any: sums go on. */
+  /** The metrics of the last request that had any, because sums are cumulative. */
   readonly points: ReceivedPoint[]
-  /** How it answers from now on; true: as it should. */
+  /** Sets how it answers from now on; true: correctly. */
   answer(how: true | ((response: ServerResponse, request: ReceivedRequest) => void)): void
-  /** Resolves when that is so. */
+  /** Resolves when the condition is true. */
   until(isSo: () => boolean): Promise<void>
 }
 
@@ -164,7 +163,7 @@ function jsonPoints(body: Buffer): ReceivedPoint[] {
   )
 }
 
-/** The fields of one message, by number: varints and fixed numbers as bigint, the rest as bytes. */
+/** The fields of one message by number. Varints and fixed numbers are bigints, all others bytes. */
 type Fields = ReadonlyMap<number, readonly (bigint | Buffer)[]>
 
 function fieldsOf(bytes: Buffer): Fields {

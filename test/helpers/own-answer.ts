@@ -1,7 +1,7 @@
-/** Answers that steps of the tests give without a provider. */
+/** Answers of test steps that need no provider. */
 import { type ChatCompletion, definePlugin } from '#contract'
 
-/** Says `content`; each call makes a new one, because who sends it may change it. */
+/** An answer with `content`. Each call makes a new one, because the sender may change it. */
 export function ownAnswer(content: string): ChatCompletion {
   return {
     id: 'chatcmpl-1',
@@ -13,7 +13,7 @@ export function ownAnswer(content: string): ChatCompletion {
   }
 }
 
-/** A plugin that answers "Hello", whatever is asked. */
+/** A plugin that answers each request with "Hello". */
 export const mock = (name: string) =>
   definePlugin({
     name,

@@ -1,7 +1,7 @@
 /**
  * The packages that only `test:system` and `test:full` need (client SDKs, browser driver, accessibility rules, editor server): test/packages
- * has their package.json and lock file. They are installed there, and a link in `test/node_modules` leads
- * to each. A link to the whole folder would hide packages of the checkout that others there have in another version.
+ * has their package.json and lock file. They are installed there, and `test/node_modules` has a link to each. A link to the whole folder
+ * would hide packages of the checkout, because the folder has some of them in another version.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -16,7 +16,7 @@ interface PackageFile {
   readonly dependencies: Readonly<Record<string, string>>
 }
 
-/** Installs them unless the lock file is the one that was installed last. Returns whether they are there. */
+/** Installs them if the lock file has changed since the last time. Returns whether they are installed. */
 export function installPackages(): boolean {
   const lock = readFileSync(join(PACKAGES, 'package-lock.json'))
   const mark = createHash('sha256').update(lock).digest('hex')

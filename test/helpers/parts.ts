@@ -22,8 +22,8 @@ export function isPart(name: string): name is Part {
 }
 
 /**
- * The layer in which a test file runs, by its name. Two kinds run in both: `X.engines.test.ts` on SQLite and then on
- * PostgreSQL, `X.share.test.ts` a share of its rows and then all of them.
+ * The layer in which a test file runs, by its name. Two kinds run in both layers: `X.engines.test.ts` on SQLite, then on PostgreSQL;
+ * `X.share.test.ts` with a share of its rows, then with all.
  */
 export function runsIn(file: string, layer: 'unit' | 'system'): boolean {
   const [, kind] = /\.(system|engines|share)\.test\.ts$/.exec(basename(file)) ?? []
@@ -35,7 +35,7 @@ export function isSystemFile(file: string): boolean {
   return /\.system(?:\.test)?\.ts$/.test(file) || file.startsWith('test/clients/')
 }
 
-/** The part whose full counts a file has; it says so itself: `const counts = countsOf('kills')`. */
+/** The part whose full counts a file uses, from its code: `const counts = countsOf('kills')`. */
 export function partsIn(code: string): string[] {
   return [...code.matchAll(/\b(?:countsOf|isFull|onlyFull)\('(\w+)'\)/g)].map(match => match[1]!)
 }

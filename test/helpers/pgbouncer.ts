@@ -1,4 +1,4 @@
-/** PgBouncer in front of the tests' PostgreSQL, on a port of the loopback. */
+/** PgBouncer in front of the tests' PostgreSQL, on a loopback port. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ const PROGRAM = findProgram('pgbouncer')
 
 export const WITHOUT_PGBOUNCER = without('pgbouncer')
 
-/** Starts it for the rest of the test, with more lines of its settings. Answers with the database's address at it. */
+/** Starts PgBouncer for the rest of the test, with further lines of settings. Returns the URL of the database through it. */
 export async function startPgbouncer(
   database: TestDatabase,
   mode: 'session' | 'transaction',

@@ -1,7 +1,7 @@
 /**
- * A PostgreSQL server for tests: the newest one installed, or that of TOLLGATE_POSTGRES, a folder with its programs. It has
- * its own port and a temporary folder. The first test file that needs it starts it, and the others of the run share it. A
- * shell beside it stops it when the run has ended, however it ended. It does not survive a power cut, which no test needs.
+ * A PostgreSQL server for tests: the newest one installed, or the one in the folder TOLLGATE_POSTGRES. It has its own port and a
+ * temporary folder. The first test file that needs it starts it; the others of the run share it. A shell stops it after the run, also
+ * after a killed one. Its settings would lose data in a power cut, which no test needs.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,7 +27,7 @@ import { freePort } from './free-port.ts'
 
 const PROGRAMS = process.env.TOLLGATE_POSTGRES ?? newest('/usr/lib/postgresql')
 
-/** Why nothing runs on PostgreSQL here; null: it does. */
+/** Why tests on PostgreSQL cannot run here; null: they can. */
 export const WITHOUT_POSTGRES =
   (process.env['TOLLGATE_LAYER'] ?? 'unit') === 'unit'
     ? 'PostgreSQL: npm run test:system'
@@ -38,28 +38,28 @@ const MAJOR =
   WITHOUT_POSTGRES === null
     ? Number(/\d+/.exec(execFileSync(join(PROGRAMS!, 'postgres'), ['--version'], { encoding: 'utf8' }))![0])
     : 0
-/** Faster than through the log, for databases that nothing else uses; older servers know no other way. */
+/** Copies a database without the write-ahead log, which is faster. Older servers always copy so. */
 const FILE_COPY = MAJOR >= 15 ? ' STRATEGY file_copy' : ''
-/** Of a database with a locale of the operating system's; older servers know no other ones. */
+/** A locale of the operating system. Older servers have no other provider. */
 export const LIBC = MAJOR >= 15 ? 'LOCALE_PROVIDER libc' : ''
 
-/** The run that this process belongs to (test/vitest.config.ts), or this process by itself. */
+/** The id of the run (test/vitest.config.ts), or of this process alone. */
 const RUN = Number(process.env.TOLLGATE_TEST_RUN ?? process.pid)
 const FOLDER = join(tmpdir(), `tollgate-postgres-${RUN}`)
 const ADDRESS = join(FOLDER, 'address')
-/** The data of a server that has never run: to make them takes a second. */
+/** The data of a new server. They are kept, because making them takes a second. */
 const EMPTY = join(FOLDER, 'empty')
-/** With a password; all others are trusted. */
+/** This user needs a password; all others are trusted. */
 export const LOCKED = { user: 'locked', password: 'correct horse' } as const
 const STARTS = 3
 
 export interface TestServer {
   readonly port: number
-  /** Of its first process. */
+  /** The id of the server's first process. */
   readonly pid: number
 }
 
-/** Of a database's address, the name. */
+/** The name of a database, from its URL. */
 const nameIn = (url: string) => new URL(url).pathname.slice(1)
 
 export interface TestDatabase {
@@ -67,9 +67,9 @@ export interface TestDatabase {
   readonly name: string
   /** Runs statements as the owner of the server, on a connection of its own. */
   run(sql: string, values?: readonly unknown[]): Promise<Record<string, unknown>[]>
-  /** Ends every connection to the database, as a crash of the server does to its clients. */
+  /** Ends every connection to the database, as a crash of the server does. */
   cut(): Promise<void>
-  /** Whether it lets anybody in; with false also those who are in are cut. */
+  /** Sets whether the database accepts connections. False also ends the existing ones. */
   allow(isAllowed: boolean): Promise<void>
 }
 
@@ -97,7 +97,7 @@ export async function testServer(): Promise<TestServer> {
   }
 }
 
-/** Gives a folder to the user that the server runs as; the words in front of a command that run it as that user. */
+/** Gives a folder to the server's user. Returns the words in front of a command that run it as that user. */
 export function give(folder: string): readonly string[] {
   const user = ordinaryUser()
   if (user) chownSync(folder, user.uid, user.gid)
@@ -108,22 +108,22 @@ export function give(folder: string): readonly string[] {
 function makeData(folder: string): readonly string[] {
   const as = give(folder)
   const initdb = ['-D', join(folder, 'data'), '-U', 'postgres', '--no-sync', '--no-instructions', '-E', 'UTF8']
-  // Texts of a collation other than "C" sort otherwise than SQLite's: what relies on the default is found out.
+  // This collation sorts differently from SQLite, so that tests find code that relies on the default.
   const collation =
     MAJOR >= 15 ? ['--locale=C.UTF-8', '--locale-provider=icu', '--icu-locale=en-US'] : ['--locale=C.UTF-8']
   execute(as, 'initdb', [...initdb, ...collation, '--auth=trust'])
   return as
 }
 
-/** A server for one test, which may do to it what it likes. */
+/** A server for one test, which may kill, freeze and restart it. */
 export interface OwnServer {
   readonly url: string
-  /** SIGKILL to its first process; the others notice and end. */
+  /** Sends SIGKILL to its first process; the others then end by themselves. */
   kill(): Promise<void>
-  /** SIGSTOP and SIGCONT, to all of its processes. */
+  /** Sends SIGSTOP or SIGCONT to all of its processes. */
   freeze(): void
   thaw(): void
-  /** Ends it as an operator does: all connections are cut. */
+  /** Stops it as an operator does, which ends all connections. */
   stop(): Promise<void>
   /** Starts it again after `kill` or `stop`. */
   start(): Promise<void>
@@ -142,10 +142,10 @@ export async function ownServer(): Promise<OwnServer> {
     child = spawn(command!, first, { stdio: 'ignore', cwd: '/' })
     while (!(await answers(port))) await wait(20)
   }
-  // The first process is the child itself: neither program in front of it forks.
+  // The child is the first process, because neither program in front of it forks.
   const all = () => [child.pid!, ...childrenOf(child.pid!)]
   const signal = (name: NodeJS.Signals) => {
-    // One of them may end by itself meanwhile.
+    // A process may end by itself in the meantime.
     for (const pid of all()) if (existsSync(`/proc/${pid}`)) process.kill(pid, name)
   }
   const end = async (name: NodeJS.Signals) => {
@@ -154,7 +154,7 @@ export async function ownServer(): Promise<OwnServer> {
     const ended = once(child, 'exit')
     child.kill(name)
     await ended
-    // The others see that the first one has ended; a new one must not start before.
+    // A new server must not start before the other processes have noticed the end of the first one.
     while (others.some(pid => existsSync(`/proc/${pid}`))) await wait(10)
   }
   await start()
@@ -190,7 +190,7 @@ export function testDatabase(like = 'template0'): Promise<TestDatabase> {
 /** An empty database for several tests of a file, which is dropped after the file. */
 export function fileDatabase(): Promise<TestDatabase> {
   return newDatabase('template0', end => {
-    // The next file of the process has databases of its own.
+    // The next test file in this process creates its own databases.
     const once = async () => {
       AT_FILE_END.splice(AT_FILE_END.indexOf(once), 1)
       await end()
@@ -221,19 +221,19 @@ function databaseOf(server: TestServer, name: string): TestDatabase {
   }
 }
 
-/** A database with the store's tables, and what they are by its catalogs. */
+/** A database with the store's tables, and their description in its catalogs. */
 interface StoreDatabase {
   readonly name: string
   readonly tables: readonly string[]
   readonly defined: unknown
 }
 
-/** Those of this process that no test has at the moment. */
+/** The databases of this process that no test uses now. */
 const free: StoreDatabase[] = []
 
 /**
- * A database with the tables of a store, all of them empty. The next test gets it again: to make one and to migrate it takes
- * ten times as long as most tests. One whose tables a test has changed, or filled, is dropped.
+ * A database with the empty tables of a store. The next test uses it again, because creating and migrating one takes ten times as long
+ * as most tests. It is dropped if a test has changed its tables, or left many rows.
  */
 export async function storeDatabase(): Promise<TestDatabase> {
   const server = await testServer()
@@ -259,7 +259,7 @@ async function makeStoreDatabase(server: TestServer): Promise<StoreDatabase> {
 const TABLES = `SELECT relname AS name FROM pg_class
   WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'tollgate_schema'`
 
-/** Every statement that defines something leaves its number in a catalog. */
+/** Each statement that changes a table leaves its transaction number in a catalog. */
 const DEFINED = `SELECT md5(string_agg(line, ',' ORDER BY line)) AS defined FROM (
   SELECT 'class ' || oid || ' ' || xmin FROM pg_class WHERE relnamespace = 'public'::regnamespace
   UNION ALL SELECT 'attribute ' || attrelid || ' ' || attnum || ' ' || xmin FROM pg_attribute WHERE attrelid >= 16384
@@ -274,10 +274,10 @@ const DEFINED = `SELECT md5(string_agg(line, ',' ORDER BY line)) AS defined FROM
   UNION ALL SELECT 'migration ' || version || ' ' || xmin FROM tollgate_schema
 ) AS lines (line)`
 
-/** Rows that were deleted stay in the files: more than these would make the next test slower. */
+/** Deleted rows stay in the files. More than these would slow the next test. */
 const WIPED_MOST = 2000
 
-/** Empties the tables and begins their numbers again. False: another test had better not use it. */
+/** Empties the tables and resets their sequences. False: no other test should use the database. */
 async function wipe({ port }: TestServer, { name, tables, defined }: StoreDatabase): Promise<boolean> {
   const client = new Client({ host: '127.0.0.1', port, user: 'postgres', database: name })
   await client.connect()
@@ -306,14 +306,14 @@ async function cut(server: TestServer, name: string): Promise<void> {
 }
 
 /**
- * A copy of a database as it is now: what the next owner finds when its clients are killed. The original accepts no
- * more connections, so that its open clients cannot go on.
+ * A copy of a database as the next owner finds it after its clients are killed. The original accepts no further connections, so
+ * that its open clients cannot continue.
  */
 export function copyDatabase(url: string): string {
   const [from, to] = [nameIn(url), `test_${process.pid}_${++numbered}`]
   const place = new URL(url)
   place.pathname = '/postgres'
-  // All at once, in this thread: those who are about to die do nothing more.
+  // In this thread without a pause, so that the killed clients do nothing more.
   const server = openPostgres(place.href)
   server.exec(`ALTER DATABASE ${from} WITH ALLOW_CONNECTIONS false`)
   server.prepare('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ?').all(from)
@@ -334,13 +334,13 @@ async function onServer(server: TestServer, sql: string, values: readonly unknow
   }
 }
 
-/** Another process of the run starts it; when it can't, that one fails with the reason. */
+/** Waits until another process of the run has started the server. If that fails, the other process reports the reason. */
 async function started(): Promise<TestServer> {
   while (!existsSync(ADDRESS)) await wait(50)
   return JSON.parse(readFileSync(ADDRESS, 'utf8'))
 }
 
-/** Null when it has ended: another process has taken the port in the meantime. */
+/** Null if the server has ended, because another process took its port. */
 async function startServer(as: readonly string[], data: string): Promise<TestServer | null> {
   const port = await freePort()
   const settings = Object.entries({
@@ -349,7 +349,7 @@ async function startServer(as: readonly string[], data: string): Promise<TestSer
     fsync: 'off',
     max_connections: '300',
     shared_buffers: '32MB',
-    // Clients of a test that was broken off would keep it from its end.
+    // Clients of an interrupted test would prevent its end.
     tcp_keepalives_idle: '60',
   }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const script = `

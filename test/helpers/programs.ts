@@ -1,12 +1,12 @@
-/** Programs that some tests run for real: on PATH, where Go puts them, or in a folder that TOLLGATE_TOOLS names. */
+/** Real programs that some tests run. They are on PATH, in Go's folder, or in the folder TOLLGATE_TOOLS. */
 import { accessSync, constants } from 'node:fs'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
-/** Outside the checkout: what is slow to make is made once for all of them. */
+/** A cache outside the checkout, for files that are slow to make. */
 export const TOOLS = process.env['TOLLGATE_TOOLS'] ?? join(homedir(), '.cache/tollgate')
 
-/** The path of a program; null when it is not here. */
+/** The path of a program; null if it is not installed. */
 export function findProgram(name: string): string | null {
   const folders = [
     ...(process.env['PATH'] ?? '').split(delimiter),
@@ -17,7 +17,7 @@ export function findProgram(name: string): string | null {
   return folders.map(folder => join(folder, name)).find(isProgram) ?? null
 }
 
-/** Why a test that needs the program is left out; null: it is here. */
+/** Why a test that needs the program is left out; null: it is installed. */
 export function without(name: string, debianPackage = name): string | null {
   return findProgram(name) === null ? `${name} is not installed (apt-get install ${debianPackage})` : null
 }

@@ -1,6 +1,6 @@
 /**
- * A client that sends the given bytes and reads the answer byte by byte. For what fetch would
- * normalize, and for every way to disconnect.
+ * A client that sends the given bytes and reads the answer byte by byte. For requests that fetch would normalize, and for each kind of
+ * disconnect.
  */
 import { connect, type Socket } from 'node:net'
 
@@ -8,11 +8,11 @@ import { connect, type Socket } from 'node:net'
 export interface RawResponse {
   readonly statusLine: string
   readonly status: number
-  /** In order, as written. */
+  /** In their order and spelling. */
   readonly headers: readonly (readonly [name: string, value: string])[]
-  /** The body without its framing. */
+  /** The body, decoded from its framing. */
   readonly body: Buffer
-  /** How the body's end was known: by length, by the last chunk, by the connection's end; or it was cut before that. */
+  /** How the body ended: at its length, at the last chunk, at the end of the connection, or too early. */
   readonly end: 'length' | 'chunked' | 'close' | 'cut'
   /** The first header of that name, or undefined. */
   header(name: string): string | undefined
@@ -21,26 +21,26 @@ export interface RawResponse {
 
 export interface RawClient {
   readonly socket: Socket
-  /** All bytes received so far that were not yet taken by `readResponse`. */
+  /** The received bytes that `readResponse` has not yet returned. */
   received(): Buffer
-  /** Sends bytes (text as Latin-1, so that any byte can be written). Resolves when the kernel has them. */
+  /** Sends bytes. Text is sent as Latin-1, so that it can have any byte. Resolves when the kernel has them. */
   send(bytes: string | Buffer): Promise<void>
   /** Sends a good POST with a JSON body; `headers` are added. */
   post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<void>
-  /** The next response, informational ones left out. Rejects when the connection ends before a head. */
+  /** The next response that is not informational. Rejects if the connection ends before its head. */
   readResponse(options?: { readonly toHead?: boolean }): Promise<RawResponse>
   /** Resolves when the text has arrived, and rejects when the connection ends without it. */
   readUntil(text: string): Promise<void>
-  /** Everything until the connection's end. */
+  /** All bytes until the end of the connection. */
   readToEnd(): Promise<Buffer>
-  /** Stops reading: the kernel's buffers fill, then the other side must wait. */
+  /** Stops reading. When the kernel's buffers are full, the other side must wait. */
   pause(): void
   resume(): void
-  /** Half-closes: no more will be sent. */
+  /** Half-closes the connection: sends FIN. */
   fin(): void
   /** Sends RST. */
   reset(): void
-  /** How the other side ended the connection; `own` when we did. Resolves, never rejects. */
+  /** Resolves with how the other side ended the connection; `own`: this side did. Never rejects. */
   readonly closed: Promise<'fin' | 'reset' | 'own'>
 }
 
@@ -178,7 +178,7 @@ class Client implements RawClient {
     return all.subarray(0, count)
   }
 
-  /** Waits until it is so or the connection has ended. */
+  /** Waits until the condition is true or the connection has ended. */
   private async until(isSo: () => boolean): Promise<void> {
     while (!isSo() && !this.over) await new Promise<void>(resolve => this.readers.push(resolve))
   }
@@ -204,7 +204,7 @@ class Client implements RawClient {
       }
       this.socket.on('end', () => {
         end(this.finished ? 'own' : 'fin')
-        // We answer a FIN with ours, or the socket would stay for ever.
+        // Answer a FIN with a FIN; otherwise the socket would stay open.
         if (!this.finished) this.socket.end()
       })
       this.socket.on('error', () => end(this.finished ? 'own' : 'reset'))

@@ -1,4 +1,4 @@
-/** A real state server: Debian's `redis-server` on a free port of the loopback, in a temporary folder, for one test file. */
+/** A real state server for one test file: `redis-server` on a free loopback port, in a temporary folder. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -15,18 +15,18 @@ export const WITHOUT_REDIS = PROGRAM === null ? without('redis-server') : null
 export interface RedisServer extends AsyncDisposable {
   readonly url: string
   readonly port: number
-  /** For looking inside. */
+  /** For commands of the test. */
   readonly client: Redis
-  /** Ends it at once, as a crash does. What it had is lost. */
+  /** Kills it, as a crash does. Its data is lost. */
   kill(): Promise<void>
   /** Starts it again on the same port. */
   restart(): Promise<void>
-  /** SIGSTOP and SIGCONT. */
+  /** Sends SIGSTOP or SIGCONT. */
   stop(): void
   goOn(): void
 }
 
-/** @param options more of redis-server, such as `['--requirepass', 'x']` */
+/** @param options further arguments of redis-server, such as `['--requirepass', 'x']` */
 export async function startRedis(options: readonly string[] = []): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
   const port = await freePort()
@@ -62,7 +62,7 @@ export async function startRedis(options: readonly string[] = []): Promise<Redis
 async function launch(port: number, folder: string, options: readonly string[]): Promise<ChildProcess> {
   const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', '', '--appendonly', 'no']
   const child = spawn(PROGRAM!, [...settings, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
-  // A server must not outlive a test process that ends in the middle.
+  // The server must not outlive a test process that is killed.
   const kill = () => void child.kill('SIGKILL')
   process.once('exit', kill)
   child.once('exit', () => process.off('exit', kill))

@@ -1,4 +1,4 @@
-/** The repository as text: its files, what they import, and what its READMEs say in tables, sections and samples. */
+/** The repository as text: its files, their imports, and the tables, sections and samples of its pages. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +11,7 @@ export function read(file: string): string {
   return readFileSync(join(ROOT, file), 'utf8')
 }
 
-/** Output of tools, which is not committed. */
+/** Output of tools, which git ignores. */
 const MADE = new Set(['.git', 'node_modules', '.tollgate', 'dist', 'coverage', '.DS_Store'])
 
 /** Every file by its path from the top. */
@@ -25,21 +25,21 @@ export function allFiles(folder = ROOT): string[] {
     .sort()
 }
 
-/** Whether a file is there for tests only. */
+/** Whether a file is used by tests only. */
 export function isTestFile(file: string): boolean {
   return file.startsWith('test/') || file.endsWith('.test.ts') || basename(file).startsWith('test-')
 }
 
 export interface Import {
   readonly specifier: string
-  /** The file it leads to, by its path from the top; null for a package. */
+  /** The imported file by its path from the top; null for a package. */
   readonly target: string | null
 }
 
 /** Every import and re-export at the top of a file, and every `import('…')` in it. */
 export function importsOf(file: string): Import[] {
   const code = withoutComments(read(file))
-  // Code that a test holds as text has imports too, but further down.
+  // Imports in code that a test has as text are indented.
   const top = code.slice(0, /^(?!import|export [*{]|export type [*{])[a-z][^'"]*$/m.exec(code)?.index)
   const found = [
     ...top.matchAll(/^(?:import|export)\s(?:[^'"]*?\bfrom\s+)?'([^']+)'/gm),
@@ -48,7 +48,7 @@ export function importsOf(file: string): Import[] {
   return found.map(([, specifier]) => ({ specifier: specifier!, target: targetOf(file, specifier!) }))
 }
 
-/** Each circle of imports among these files that a walk meets, as its path: `a.ts -> b.ts -> a.ts`. Imports of types count. */
+/** The import cycles among these files: `a.ts -> b.ts -> a.ts`. Imports of types count. */
 export function importCircles(files: readonly string[], targetsOf: (file: string) => readonly string[]): string[] {
   const circles: string[] = []
   const done = new Set<string>()
@@ -70,12 +70,12 @@ function targetOf(file: string, specifier: string): string | null {
   return specifier.startsWith('.') ? join(dirname(file), specifier) : null
 }
 
-/** Removes comments only: texts with two slashes or a star in them stay. */
+/** Removes comments. Strings with two slashes or a star stay. */
 export function withoutComments(code: string): string {
   return code.replace(/(?<=^|\s)\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
 }
 
-/** The rows of the table whose first column has that title, cell by cell. */
+/** The rows of the table whose first column has that title, as lists of cells. */
 export function tableOf(text: string, title: string): string[][] {
   const lines = text.split('\n')
   const head = lines.findIndex(line => line.startsWith(`| ${title} |`))

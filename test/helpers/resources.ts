@@ -1,6 +1,6 @@
 /**
- * The command `tollgate`, with an ear for SIGUSR2: it collects garbage and logs what the process still holds. For tests of
- * leaks; run as `entry` of `startGateway`, and asked by `resourcesOf`.
+ * The command `tollgate` with a handler of SIGUSR2, which collects garbage and logs the resources of the process. For tests of leaks:
+ * `startGateway` runs it as `entry`, and `resourcesOf` reads it.
  */
 import { readFileSync, writeSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
@@ -11,20 +11,20 @@ import type { Gateway } from './gateway.ts'
 export interface Resources {
   /** Bytes of the JavaScript heap after a collection. */
   readonly heap: number
-  /** Bytes of buffers outside of it. */
+  /** Bytes of buffers outside the heap. */
   readonly buffers: number
   /** Bytes in RAM, buffers and code included. */
   readonly resident: number
-  /** The most bytes that it has ever had in RAM. */
+  /** The maximum of bytes in RAM since the start. */
   readonly peak: number
-  /** Open handles and requests by their kind: Timeout, TCPSocketWrap, … */
+  /** The number of open handles and requests by kind: Timeout, TCPSocketWrap, … */
   readonly active: Readonly<Record<string, number>>
 }
 
 /** The path of this file, for `entry`. */
 export const WATCHED_GATEWAY = import.meta.filename
 
-/** Asks a gateway that was started with `WATCHED_GATEWAY`. */
+/** The resources of a gateway that was started with `WATCHED_GATEWAY`. */
 export async function resourcesOf(gateway: Gateway): Promise<Resources> {
   const seen = gateway.logs().filter(isResources).length
   process.kill(gateway.pid, 'SIGUSR2')
@@ -36,7 +36,7 @@ function isResources(line: Readonly<Record<string, unknown>>): boolean {
   return line['msg'] === 'resources'
 }
 
-/** Bytes. Linux counts the process that started this one into `maxRSS` (getrusage(2)), and not into `VmHWM` (proc(5)). */
+/** In bytes. On Linux `maxRSS` includes the memory of the parent process (getrusage(2)); `VmHWM` does not (proc(5)). */
 function highWater(): number {
   const [, own] =
     process.platform === 'linux' ? (/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []) : []

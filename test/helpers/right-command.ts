@@ -1,4 +1,4 @@
-/** Which command runs a test file that was given to another one. */
+/** Finds the command for a test file that was given to another command. */
 import { isAbsolute, normalize, relative } from 'node:path'
 import { type Layer, partsIn, runsIn } from './parts.ts'
 import { allFiles, ROOT, read } from './repository.ts'
@@ -12,7 +12,7 @@ export function filesOf(layer: Layer, part: string | undefined): string[] {
   )
 }
 
-/** A sentence for each file among the arguments that a command would not run. */
+/** A message for each file among the arguments that the command would not run. */
 export function wrongFiles(args: readonly string[], layer: Layer, part: string | undefined): string[] {
   const named = args.filter((arg, index) => /^[^-].*\.ts$/.test(arg) && args[index - 1] !== '-t')
   if (named.length === 0) return []

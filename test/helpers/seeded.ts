@@ -1,6 +1,6 @@
-/** Chance that repeats itself: with the seed that a test prints, everything that it drew comes again. */
+/** Random numbers that a test can repeat with the seed that it prints. */
 
-/** A small generator (mulberry32) of numbers from 0 up to, and without, 1. */
+/** A small generator (mulberry32) of numbers from 0 to below 1. */
 export function seeded(seed: number): () => number {
   let state = seed
   return () => {

@@ -1,4 +1,4 @@
-/** One request at the fake provider: what a behaviour does with the connection, and the meter's line about it. */
+/** One request of the fake provider: the operations of a behaviour, and the record of the request. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { WireUsage } from '#contract'
@@ -46,7 +46,7 @@ export class Served implements Call {
     this.closed = this.watch()
   }
 
-  /** Reads the body. One that breaks off leaves what had come. */
+  /** Reads the body. If the client disconnects, keeps the part that has arrived. */
   async read(): Promise<void> {
     const pieces: Buffer[] = []
     try {
@@ -68,7 +68,7 @@ export class Served implements Call {
     const roomy = this.response.write(data)
     this.count(data, meter)
     if (!roomy) await Promise.race([new Promise(resolve => this.response.once('drain', resolve)), this.closed])
-    // A turn of the loop: so that two writes are two packets, and a reset is seen.
+    // Lets the event loop turn, so that two writes are two packets and a reset is noticed.
     else await nextTurn()
     return !this.response.destroyed
   }
@@ -112,7 +112,7 @@ export class Served implements Call {
     emitted.usage = usage ?? (emitted.usage as WireUsage | null)
   }
 
-  /** Records the first sign of an end; the order of FIN, RST and close events in Node is what is measured here. */
+  /** Records the first event of the end. Node emits the events of FIN, RST and close in an order that differs. */
   private watch(): Promise<void> {
     const { socket } = this.incoming
     const end = (how: RequestEnd['how']) => {

@@ -1,6 +1,5 @@
 /**
- * One shell for many commands, as people have it in a terminal: what a command exports, defines or changes is there for
- * the next one.
+ * One shell for many commands, as in a terminal: variables, functions and folders of a command stay for the next one.
  *
  * @example
  * const shell = openShell({ folder, env: { PATH: process.env['PATH']! } })
@@ -10,13 +9,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 
 export interface Shell {
-  /** Runs lines as they would be pasted; gives what they print, on stdout and stderr. Rejects when one of them fails. */
+  /** Runs lines as if they were pasted. Returns their output, stdout and stderr. Rejects if one of them fails. */
   run(lines: string): Promise<string>
-  /** Ends it, with what it still runs. */
+  /** Ends the shell with its running commands. */
   close(): void
 }
 
-/** Behind the output of each command; nothing prints it by chance. */
+/** Marks the end of the output of a command; no command prints it by chance. */
 const MARK = '\u0001done\u0001'
 
 const open = new Set<ChildProcess>()
@@ -64,7 +63,7 @@ function end(child: ChildProcess): void {
   try {
     process.kill(-child.pid, 'SIGKILL')
   } catch {
-    // It has ended in the meantime.
+    // It has already ended.
   }
 }
 

@@ -1,4 +1,4 @@
-/** The real `sqlite3` program, as an operator runs it beside a gateway, and what the kernel knows of a store's files. */
+/** The real `sqlite3` program, as an operator runs it beside a gateway, and the kernel's view of a store's files. */
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -14,7 +14,7 @@ export async function sqlite3(database: string, command: string): Promise<string
   return stdout.trim()
 }
 
-/** The first byte of the range that every open connection of a database locks. */
+/** The first byte of the range that each open connection to a database locks. */
 const SHARED_FIRST = 0x40000002
 
 /** Whether the process holds SQLite's lock on the database: without it another process removes the log. */
@@ -30,7 +30,7 @@ export function openFiles(pid: number, database: string): string[] {
     try {
       return [readlinkSync(`/proc/${pid}/fd/${descriptor}`)]
     } catch {
-      // Closed meanwhile.
+      // It was closed in the meantime.
       return []
     }
   })

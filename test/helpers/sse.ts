@@ -1,6 +1,6 @@
 /**
- * A strict parser of `text/event-stream` in the form that the gateway promises: LF, one `data: ` line per event, in
- * comments a colon and a space. Anything that a browser would tolerate is an error.
+ * A strict parser of `text/event-stream` in the form that the gateway promises: LF, and one `data: ` line per event. Comments begin with
+ * a colon and a space. Forms that only a browser would tolerate are errors.
  */
 import type { Chunk } from '#contract'
 
@@ -13,15 +13,15 @@ export interface SseMessage {
 export interface SseStream {
   /** Everything before `[DONE]`. */
   readonly events: readonly SseMessage[]
-  /** The text behind the colon and space. */
+  /** The comments, without the colon and the space. */
   readonly comments: readonly string[]
   /** Whether `data: [DONE]` came. */
   readonly done: boolean
-  /** Bytes behind the last blank line: what is left of an event that was cut. */
+  /** The bytes after the last blank line: the beginning of an incomplete event. */
   readonly rest: string
 }
 
-/** A stream that breaks the form. The message quotes the line. */
+/** The error for a stream that breaks the form. The message quotes the line. */
 export class SseError extends Error {
   override readonly name = 'SseError'
 }
@@ -45,7 +45,7 @@ export async function readSse(response: Response): Promise<SseStream> {
   return reader.stream()
 }
 
-/** The text of a body, which has to end properly: a stream that goes wrong ends behind its error event. Rejects otherwise. */
+/** The text of a body that must end properly: also a failed stream ends after its error event. Rejects otherwise. */
 export async function textOf(response: Response): Promise<string> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   let text = ''
@@ -67,7 +67,7 @@ export function chunksOf(stream: SseStream): (Chunk & { error?: { message: strin
   return stream.events.map(({ data }) => JSON.parse(data))
 }
 
-/** The text that a stream's first choice (or another) adds up to. */
+/** The whole text of a stream's first choice, or of another one. */
 export function contentOf(stream: SseStream, choice = 0): string {
   const deltas = chunksOf(stream).flatMap(chunk => chunk.choices ?? [])
   return deltas.map(({ index, delta }) => (index === choice ? (delta.content ?? '') : '')).join('')
@@ -89,9 +89,9 @@ class SseReader {
   private done = false
   private rest = ''
 
-  /** The events that became complete. */
+  /** The events that these bytes complete. */
   push(text: string): SseMessage[] {
-    // Every line end of the form is LF alone; with CR in it no blank line would ever be found.
+    // All line ends are LF. With a CR, no blank line would be found.
     if (text.includes('\r')) throw new SseError(`a carriage return in ${JSON.stringify(text.slice(0, 200))}`)
     const before = this.events.length
     const blocks = (this.rest + text).split('\n\n')

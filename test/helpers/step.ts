@@ -13,7 +13,7 @@ import type { StepReport } from '../../src/request/pipeline/step-report.ts'
 import { Contexts } from '../../src/simulate/context.ts'
 import { SimulatedExchange } from '../../src/simulate/exchange.ts'
 
-/** A step as a policy says it. */
+/** A step as in a policy. */
 export interface StepText {
   readonly use: AnyPlugin
   readonly with?: Readonly<Record<string, unknown>>
@@ -22,7 +22,7 @@ export interface StepText {
 
 /** A request as it reaches the steps. */
 export interface StepRequest {
-  /** Name and value in turn, as they were sent. */
+  /** Names and values in turn, as in `rawHeaders`. */
   readonly headers?: readonly (readonly [name: string, value: string])[]
   readonly body?: unknown
   readonly bytes?: Buffer
@@ -38,9 +38,9 @@ export interface StepResult {
   readonly ctx: Context
   /** The error for the client; null when every step let the request pass. */
   readonly refusal: Refusal | null
-  /** Whether it went past the last step. */
+  /** Whether the request passed the last step. */
   readonly passed: boolean
-  /** Mistakes of steps, as the log would have them. */
+  /** The mistakes of steps, as in the log. */
   readonly reports: readonly StepReport[]
 }
 
@@ -119,7 +119,7 @@ const contexts = new Contexts()
 
 function contextOf(sent: NonNullable<StepRequest['headers']>, path: string): Context {
   const headers: Record<string, string> = {}
-  // Of two with one name Node keeps the first, as it does for Authorization.
+  // Of two headers with one name, Node keeps the first, as it does for Authorization.
   for (const [name, value] of sent) headers[name.toLowerCase()] ??= value
   return contexts.koa({ method: 'POST', path, headers, rawHeaders: sent.flat() })
 }

@@ -19,7 +19,7 @@ export function hookTransactions(database: Database, { begin, commit }: Transact
   }
 }
 
-/** A statement of which each call is made by `call`. */
+/** A statement whose calls go through `call`. */
 export function hookStatement(statement: Statement, call: <Result>(run: () => Result) => Result): Statement {
   const { later, laterAll } = statement
   return {

@@ -1,17 +1,17 @@
-/** Providers that cannot be reached at all: F01 to F04 of the list of upstream faults. */
+/** Providers that cannot be reached: F01 to F04 of the list of upstream faults. */
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { Worker } from 'node:worker_threads'
 
-/** An address at which something is wrong. */
+/** An address with a fault. */
 export interface Unreachable extends AsyncDisposable {
-  /** With the scheme that is needed to fall in. */
+  /** With the scheme that causes the fault. */
   readonly url: string
   close(): Promise<void>
 }
 
-/** F01 to F04, a row a variant. */
+/** F01 to F04, one row per variant. */
 export const UNREACHABLE: readonly { readonly id: string; readonly title: string; open(): Promise<Unreachable> }[] = [
   { id: 'F01', title: 'the connection is refused', open: async () => fixed(REFUSED_URL) },
   { id: 'F02', title: 'connecting takes for ever', open: blackHole },
@@ -21,10 +21,10 @@ export const UNREACHABLE: readonly { readonly id: string; readonly title: string
   { id: 'F04', title: 'TLS with an untrusted certificate', open: () => badTls('self-signed') },
 ]
 
-/** RFC 6761 section 6.4: `.invalid` never exists, and a resolver need not ask anyone to know it. */
+/** `.invalid` never exists, and a resolver knows that without a query (RFC 6761, 6.4). */
 export const UNKNOWN_HOST_URL = 'http://provider.invalid'
 
-/** A loopback port without a listener. A port that was free a moment ago may be another test's by now; this one is reserved. */
+/** A loopback port without a listener. It is reserved, because another test could take a port that was only free before. */
 export const REFUSED_URL = 'http://127.0.0.1:2'
 
 /**
@@ -88,7 +88,7 @@ function fixed(url: string, close: () => Promise<void> = async () => {}): Unreac
   return { url, close, [Symbol.asyncDispose]: close }
 }
 
-/** A certificate made on the spot (RFC 5280 section 4.1), so that no private key lies in the repository. */
+/** Makes a certificate (RFC 5280, 4.1), so that the repository contains no private key. */
 function selfSigned(): { key: string; cert: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const ecdsaWithSha256 = der(0x30, Buffer.from('06082a8648ce3d040302', 'hex'))

@@ -1,4 +1,4 @@
-/** Waiting for an event that nothing announces. */
+/** Polls for a condition that causes no event. */
 import { vi } from 'vitest'
 import { LIMIT_MS } from './limit.ts'
 

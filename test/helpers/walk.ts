@@ -1,6 +1,5 @@
 /**
- * Follows a page of the documentation: a folder with Tollgate, a shell in it, and the output of
- * the page beside the real one.
+ * Runs the commands of a page of the documentation in a folder with Tollgate, and compares their output with that of the page.
  */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -18,12 +17,12 @@ export async function openWalk(name: string): Promise<Walk> {
   const folder = join(await temporaryDirectory(), name)
   const bin = join(folder, '../bin')
   mkdirSync(bin)
-  // As `npm install --save-dev ./tollgate-*.tgz` leaves it, but for a link in place of the package.
+  // Like after `npm install --save-dev ./tollgate-*.tgz`, but with a link in place of the package.
   mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true })
   symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
   const command = join(folder, 'node_modules/.bin/tollgate')
   symlinkSync(join(ROOT, 'src/cli/tollgate.js'), command)
-  // npx itself takes half a second to find it.
+  // A function, because npx takes half a second to find it.
   const node = join(ROOT, 'node_modules/.bin/node')
   const npx = `#!/bin/sh\n[ "$1" = tollgate ] || exit 127\nshift\nexec "${node}" "${command}" "$@"\n`
   writeFileSync(join(bin, 'npx'), npx, { mode: 0o755 })
@@ -31,7 +30,7 @@ export async function openWalk(name: string): Promise<Walk> {
   return { folder, shell }
 }
 
-/** Writes a file that a page shows: its name is the last one in the sentence before. */
+/** Writes a file that a page shows. Its name is the last one in the sentence before it. */
 export function writeSample(folder: string, { place, text, before }: Sample, change = (text: string) => text): void {
   const name = [...before.matchAll(/`([\w./-]+\.(?:yaml|json))`/g)].at(-1)?.[1]
   if (name === undefined) throw new Error(`${place}: the sentence before does not name the file`)
@@ -40,7 +39,7 @@ export function writeSample(folder: string, { place, text, before }: Sample, cha
   writeFileSync(file, change(text))
 }
 
-/** Without what is another each time: ids, times, ports, and the room that they take in a table. */
+/** Replaces the parts that differ in each run: ids, times, ports, and their padding in tables. */
 export function plain(text: string): string {
   return text
     .replaceAll('\r', '')
