@@ -32,10 +32,7 @@ export function outcomeAfter(before: Outcome | null, end: Pick<Reply, 'outcome'>
   return before === 'answered' ? outcomeOfError(refusal, end.hasSeen) : before
 }
 
-/**
- * The outcome of an answer that a step refused, or failed on (null). It is `refused` only if the client received nothing; delivered
- * content is charged.
- */
+/** The outcome of an answer that a step refused (null: the step failed). Delivered content is charged, so its answer is not `refused`. */
 export function outcomeOfError(refusal: Refusal | null, hasSeen: boolean): Outcome {
   return refusal === null || refusal.status >= 500 || hasSeen ? 'failed' : 'refused'
 }

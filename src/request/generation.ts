@@ -256,7 +256,7 @@ function createUpstream(
     return {
       upstream: {
         provider,
-        // The demo speaks OpenAI's format without a network.
+        // The demo answers in OpenAI's format, without a network.
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: dispatch,
         rawProxy,

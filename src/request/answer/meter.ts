@@ -1,5 +1,5 @@
 /**
- * Counts an answer while it passes, without keeping its text. The provider's usage always has priority; the count serves answers that end
+ * Counts an answer while it passes, without keeping its text. The provider's usage always has priority; the count is for answers that end
  * without it.
  */
 import type {
@@ -104,7 +104,7 @@ export class Meter implements Progress {
     const reported = this.#withSeen(stated)
     const counted = this.countedTokens
     const { input = 0, output = 0 } = reported
-    // Some providers send zeros at first, and never more for an abandoned request.
+    // Some providers send zeros at first. For an abandoned request nothing else comes.
     if (this.abandoned && counted === 0 && !(input > 0)) return this.estimate
     const isLast = (whole || this.#usageIsLast) && !this.#usageIsPartial
     const believed = isLast ? output > 0 : output >= counted

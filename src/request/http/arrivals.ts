@@ -152,7 +152,7 @@ class Arrival {
     if (this.#unread.length > 0) this.#pause()
   }
 
-  /** Whether these bytes are at most a head, or part of a body that Node does not take apart. */
+  /** Whether these bytes are at most a head, or part of a body without chunks. */
   #isCheap(bytes: Buffer): boolean {
     if (this.#unread.length > 0 || this.#socket._paused) return false
     const coming = bodyOn(this.#socket)

@@ -180,7 +180,6 @@ function pause(exchange: LiveExchange, pauseMs: number): Promise<void> {
 
 /** The reply for the end of an attempt, with the refusal for the client if it failed. */
 function replyOf(exchange: LiveExchange, { target, pump }: ChatAttempt, ending: PumpEnding): Reply {
-  // A whole answer is collected before it is judged; its failures were unknown at its head.
   const isWhole = pump instanceof WholePump && ending.ending === 'complete'
   const usage = isWhole ? pump.usage : exchange.meter.spent(ending.ending === 'complete')
   switch (ending.ending) {

@@ -17,7 +17,7 @@ export async function answerEarly(
 ): Promise<Reply> {
   const { meter, chat, live } = exchange
   if (exchange.stopped) return stoppedReply(exchange)
-  // A step may answer before the request was read. The answer is in the route's format anyway.
+  // A step may answer before the request was read. Reading it sets the encoder of the route's format.
   if (live.config.kind !== 'chat') exchange.request()
   meter.started = true
   meter.finished = true

@@ -91,7 +91,7 @@ export class ByteStream implements RawStream {
 
 const NOTHING: Buffer = Buffer.alloc(0)
 
-/** If more than this follows an event with usage, that was not the last one. */
+/** If more bytes than this follow an event with usage, its usage was not the last one. */
 const MAX_TAIL_BYTES = 64 * 1024
 /** The approximate memory of the object around an event. */
 const EVENT_BYTES = 128
@@ -115,7 +115,7 @@ export class EventStream implements RawStream {
   readonly #split = new EventSplitter()
   /** The withheld events: from the last usage on, or from the event before [DONE] on, else only the last event. */
   #tail: Buffer[] = []
-  /** Memory of the events after it. */
+  /** The memory of these events, without the first one. */
   #tailBytes = 0
   #isEnding = false
 
@@ -174,7 +174,7 @@ export class EventStream implements RawStream {
       if (this.#tailBytes <= MAX_TAIL_BYTES) return
       released.push(...this.#tail.splice(0, this.#tail.length - 1))
     } else {
-      // Repeated usage: the previous one was not the last.
+      // The withheld events were not the end.
       released.push(...this.#tail)
       this.#tail = [event]
     }
