@@ -166,7 +166,7 @@ class Reloader {
     const loaded = await this.#parts.load()
     if (this.#closed) return 'unchanged'
     this.#isCrowded = false
-    // Until it serves, changes of both matter: the running files, and those that were read or missing now.
+    // Until the new configuration serves, a change of the running files matters, and of those that were just read or missing.
     this.#follow([...this.running.reads.keys(), ...loaded.reads.keys()], loaded.reads)
     if ('problems' in loaded) return this.#refuse(why, loaded.problems)
     if (isSame(loaded, this.running)) {

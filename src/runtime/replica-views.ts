@@ -58,7 +58,7 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
     return { format: FORMAT, inflight: exchanges.length, openHolds: openHolds(), exchanges: oldest, providers }
   }
 
-  /** The views of the others; the last lastViews ones if the database is unavailable or slow. */
+  /** The views of the others; the last ones that were read if the database is unavailable or slow. */
   async function others(): Promise<readonly Other[]> {
     if (replicas === null) return lastViews
     reading ??= readOthers(replicas)
