@@ -1,7 +1,7 @@
 /**
- * Reads usage in all variants of OpenAI's format. They have its own names, those of its Responses API, or fields of Anthropic, DeepSeek,
- * Mistral, Moonshot, Perplexity and LiteLLM. The result has OpenAI's names and counting: the prompt includes cached tokens, the completion
- * includes reasoning. `normalise` converts it to units.
+ * Reads usage in all variants of OpenAI's format. The names are those of chat completions or of the Responses API, or fields of Anthropic,
+ * DeepSeek, Mistral, Moonshot, Perplexity and LiteLLM. The result has OpenAI's names and counting: the prompt includes cached tokens, the
+ * completion includes reasoning. `normalise` converts it to units.
  */
 import { type MeteredUsage, TIERS, type Tier, type WireUsage } from '#contract'
 
@@ -99,7 +99,7 @@ type PartUnit =
   | 'output_audio'
   | 'output_image'
 
-/** A class of service with possible prices of its own, by the provider's word; undefined: the ordinary one. */
+/** The service tier of a provider's word; undefined: the default tier, or one without prices of its own. */
 export function tierOf(raw: unknown): Tier | undefined {
   return TIERS.includes(raw as Tier) ? (raw as Tier) : undefined
 }

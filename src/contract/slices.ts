@@ -310,7 +310,7 @@ export class SliceQueue {
     const workedMs = this.#worked(measuredMs, now)
     const ms = spentMs - measuredMs + workedMs
     owner.add(ms, now)
-    // Health and metrics probes slow no account.
+    // Only accounts count as others: probes and unknown clients slow no account.
     if (owner !== this.#unowned && owner.group === null) {
       if (owner !== this.#last) this.#otherAtMs = this.#lastAtMs
       this.#last = owner

@@ -56,8 +56,7 @@ export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): Loca
 }
 
 /**
- * Takes `amount` units, or none. More than the capacity is never granted; the wait is then the time to fill an empty bucket, so that it
- * is
+ * Takes `amount` units, or none. More than the capacity is never granted; the wait is then the time to fill an empty bucket, so that it is
  * finite.
  */
 export function take(
@@ -100,8 +99,7 @@ export function give(before: Level | undefined, shape: BucketShape, amount: numb
 }
 
 /**
- * The level now: full for a new bucket, and at most a capacity that a reload has lowered. If the clock steps back, nothing refills and
- * time
+ * The level now: full for a new bucket, and at most a capacity that a reload has lowered. If the clock steps back, nothing refills and time
  * counts from there. Otherwise refills would stop until the clock has caught up.
  */
 function refill(before: Level | undefined, shape: BucketShape, nowMs: number): Level {

@@ -1,6 +1,6 @@
 /**
- * The connection to a state server. A call takes at most `CALL_MS`. After a failure or a timeout no request calls the server until it renews
- * this replica's lease again. So a request waits for a lost server at most once.
+ * The connection to a state server. A call takes at most `CALL_MS`. After a failure or a timeout no request calls the server until it
+ * renews this replica's lease again. So a request waits for a lost server at most once.
  */
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
@@ -85,7 +85,7 @@ export class RedisConnection {
   #failed = 0
   #closed = false
   #isUp = false
-  /** Before that, a failed start reports the loss. */
+  /** False during the start, whose failure reports a loss. */
   #hasBegun = false
   #replicas = 1
   #lost = 0
@@ -290,9 +290,8 @@ export class RedisConnection {
   }
 
   /**
-   * Reconnects after a server or a firewall has closed an idle connection. Nothing is lost unless the server cannot be reached again.
-   * Calls in
-   * progress fail, and thereby count as a loss.
+   * Reconnects after a server or a firewall has closed an idle connection. Nothing is lost unless the server cannot be reached again. Calls
+   * in progress fail, and thereby count as a loss.
    */
   readonly #joinAgain = (): void => {
     if (!this.#isUp || this.#closed || this.#pending.size > 0) return
@@ -355,7 +354,7 @@ export class RedisConnection {
     }
   }
 
-  /** Declares the slots of this replica. Later calls on this connection are done later. */
+  /** Declares the slots of this replica. The server executes later calls of this connection afterwards. */
   #declare(): void {
     for (const [name, count] of this.slots?.counts() ?? []) {
       this.#send(() => this.#redis.declare(`${PREFIX}slots:${name}`, this.#replica, count, HASH_MS))

@@ -1,6 +1,6 @@
 /**
- * State that all replicas share, on a server with the protocol of Redis. While the server is lost, each replica uses its share of a limit: buckets
- * and slots divided by the number of replicas. Buckets start from the last known level.
+ * State that all replicas share, on a server with the protocol of Redis. While the server is lost, each replica uses its share of a limit:
+ * buckets and slots divided by the number of replicas. Buckets start from the last known level.
  */
 import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue, Versions } from '#contract'
 import { checkGive, checkTake, createApart, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
