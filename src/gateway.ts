@@ -151,7 +151,7 @@ export class Gateway {
   /** From now on, new exchanges are refused. */
   drain(): void {
     this.#draining = true
-    // Pending answers close their connections: no further request may come on them.
+    // Pending answers close their connections, so that no further request arrives on them.
     for (const { ctx } of this.#exchanges) ctx.res.shouldKeepAlive = false
   }
 
@@ -383,7 +383,7 @@ async function parseAhead(exchange: LiveExchange): Promise<void> {
     const body = await slices.run(parseInSlices(exchange.bytes, exchange.spans), exchange.signal)
     if (body !== undefined) exchange.setJson(body)
   } catch (error) {
-    // The step that asks for the body refuses it.
+    // The step that reads the body throws this refusal.
     if (isRefusal(error)) exchange.refuseJson(error)
   }
 }

@@ -66,7 +66,7 @@ class Arrival {
   readonly #onData = (bytes: Buffer) => this.#take(bytes)
   readonly #onResume = () => this.#resumed()
   #owner: WorkOwner
-  /** Whether no complete head has come yet. */
+  /** Whether no complete head has arrived yet. */
   #isNew = true
   #isKnown = false
   #isOver = false
@@ -146,7 +146,7 @@ class Arrival {
     this.#work.unparsedBytes += bytes
   }
 
-  /** Node resumes the socket whenever more of a body is read. Bytes that have already come are parsed first. */
+  /** Node resumes the socket whenever more of a body is read. Bytes that have already arrived are parsed first. */
   #resumed(): void {
     this.#go()
     if (this.#unread.length > 0) this.#pause()

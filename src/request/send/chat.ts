@@ -145,7 +145,7 @@ export function requestFor(exchange: LiveExchange, target: Target): EncodedReque
   }
 }
 
-/** Null: this attempt was the last one, because its answer has begun or nothing suggests another. */
+/** Null: no further attempt, because the answer has begun, the attempts are used up, or a retry cannot help. */
 function mayRetry(
   exchange: LiveExchange,
   { pump, target, tookMs, hasOtherCredential }: ChatAttempt,
