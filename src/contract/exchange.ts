@@ -33,8 +33,8 @@ export type FactName = keyof Facts
 export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold', 'claims', 'tags']
 
 /**
- * How an exchange ended; set by the pump or at the refusal. `refused`: rejected before the client received a byte of an answer, so
- * nothing is charged. A rejection during or after a stream is `failed`: delivered content is charged.
+ * How an exchange ended; set by the pump or at the refusal. `refused`: rejected before the client received content, so nothing is
+ * charged. A rejection during or after a stream is `failed`: delivered content is charged.
  */
 export type Outcome = 'answered' | 'refused' | 'failed' | 'client_left' | 'cut'
 

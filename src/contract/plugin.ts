@@ -228,8 +228,8 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
    */
   readonly before?: readonly FactName[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /**
-   * Names of plugins that must not come before this step. It reads what the client sent, and would take their changes for the client's. A
-   * list, or a function of the settings.
+   * Names of plugins that must not come before this step, which would take their changes for the client's. A list, or a function of
+   * the settings.
    */
   readonly precedes?: readonly string[] | ((settings: Settings) => readonly string[])
   /** Facts that this step sets before it calls `next()`. */

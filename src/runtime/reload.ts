@@ -104,7 +104,7 @@ class Reloader {
   problem: string | null = null
   /** The number of exchanges in each generation. */
   readonly #exchanges = new Map<Generation, number>()
-  /** The latest requested reload, until it is over; and one that has not begun, which will see all changes until then. */
+  /** The latest requested reload; and the one that has not begun, which will load all changes until it begins. */
   #last: Promise<unknown> = Promise.resolve()
   #waiting: Promise<ReloadResult> | null = null
   /** Whether the last reload was refused because too many generations are in use. */

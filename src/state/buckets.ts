@@ -1,7 +1,7 @@
 /**
- * Token buckets in the memory of one gateway process. The arithmetic is pure and takes the time as an argument. The rest is two bounded
- * maps: a name that was not used while 65,536 other names of its map were starts full again. Addresses have a map of their own, so that a
- * flood from many of them does not refill buckets of keys and accounts.
+ * Token buckets in the memory of one gateway process. The arithmetic is pure and takes the time as an argument. The rest is two
+ * bounded maps. Each drops its least recently used name above 65,536 names, and the bucket of a dropped name starts full again. Addresses
+ * have a map of their own, so that a flood from many of them does not refill buckets of keys and accounts.
  */
 
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'

@@ -73,7 +73,7 @@ export class RedisConnection {
   readonly #log: Log
   readonly #now: () => number
   readonly #leaseMs: number
-  /** Replaced after each loss, so that calls from before that are done late do not count. */
+  /** Replaced after each loss, so that earlier calls that the server executes late do not count. */
   #replica: string = randomUUID()
   #former: string | null = null
   /** Calls without an answer, oldest first. */
@@ -208,13 +208,13 @@ export class RedisConnection {
     return Number(await this.#timed(() => this.#redis.version(versionKey(name), newVersion(), VERSION_MS)))
   }
 
-  /** Resolves when the server knows the change or is lost. Then the change is sent when the server is back. */
+  /** Resolves when the server has the change. Also when the server is lost: then the change is sent when it is back. */
   async changeVersion(name: string): Promise<void> {
     if (this.#isUp) await this.#sendVersion(name)
     else this.#changed.set(name, UNSENT)
   }
 
-  /** Uses a new number each time: an earlier call that is done late must not bring back a number. */
+  /** Uses a new number each time: an earlier call that the server executes late must not restore an old number. */
   async #sendVersion(name: string): Promise<void> {
     const version = newVersion()
     this.#changed.set(name, version)
