@@ -305,7 +305,7 @@ export class SliceQueue {
     }
   }
 
-  /** After a long slice, light owners have the loop for as long. The owner of the slice rests up to four times as long. */
+  /** After a long slice, light owners have the loop for the same time. The owner of the slice rests up to four times as long. */
   #count(owner: WorkOwner, spentMs: number, measuredMs: number, now: number): void {
     const workedMs = this.#worked(measuredMs, now)
     const ms = spentMs - measuredMs + workedMs

@@ -250,8 +250,8 @@ export abstract class Exchange {
 
   /** Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment, is not content. */
   broke(error: unknown): void {
-    const hasSeen = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
-    this.end({ error, hasSeen: this.outcome === 'answered' && hasSeen() })
+    const hasReceived = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
+    this.end({ error, hasReceived: this.outcome === 'answered' && hasReceived() })
   }
 
   json(): unknown {

@@ -91,11 +91,11 @@ export interface ThreadMemoryOptions {
 }
 
 export function createThreadMemory({ clock, threads, secret, serving }: ThreadMemoryOptions): ThreadMemory {
-  interface Parts {
+  interface CacheParts {
     readonly byScope: Map<string, TextMemory>
     usedAt: number
   }
-  const caches = new Map<string, Parts>()
+  const caches = new Map<string, CacheParts>()
   const shared = {
     buckets: createBucketMemory(),
     slots: createSlotMemory(threads),

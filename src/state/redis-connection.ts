@@ -51,7 +51,7 @@ interface ScriptClient extends Redis {
   renew(leases: string, replica: string, leaseMs: number): Promise<[held: 0 | 1, replicas: number]>
 }
 
-interface Pending {
+interface PendingCall {
   readonly until: number
   readonly reject: (error: Error) => void
 }
@@ -77,7 +77,7 @@ export class RedisConnection {
   #replica: string = randomUUID()
   #former: string | null = null
   /** Calls without an answer, oldest first. */
-  readonly #pending = new Set<Pending>()
+  readonly #pending = new Set<PendingCall>()
   #expiry: NodeJS.Timeout | null = null
   #next: NodeJS.Timeout | null = null
   /** Calls wait for this connection attempt. */
@@ -255,7 +255,7 @@ export class RedisConnection {
   #timed<Answer>(call: () => Promise<Answer>, withinMs = CALL_MS): Promise<Answer> {
     const answer = this.#joining === null ? call() : this.#joining.then(call)
     return new Promise((resolve, reject) => {
-      const pending: Pending = { until: this.#now() + withinMs, reject }
+      const pending: PendingCall = { until: this.#now() + withinMs, reject }
       this.#pending.add(pending)
       this.#expiry ??= setTimeout(this.#expireSoon, withinMs)
       answer.then(

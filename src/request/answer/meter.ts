@@ -101,7 +101,7 @@ export class Meter implements Progress {
   spent(whole: boolean): MeteredUsage | null {
     const stated = normalise(this.#usage, 'reported')
     if (stated === null) return this.started || this.abandoned ? this.estimate : null
-    const reported = this.#withSeen(stated)
+    const reported = this.#withTierAndSearches(stated)
     const counted = this.countedTokens
     const { input = 0, output = 0 } = reported
     // Some providers send zeros at first. For an abandoned request nothing else comes.
@@ -113,9 +113,9 @@ export class Meter implements Progress {
   }
 
   /** Adds the searches and the service tier that the answer states outside of its usage. */
-  #withSeen(stated: MeteredUsage): MeteredUsage {
-    const sees = this.#tier !== undefined || (stated.search === undefined && this.#searches > 0)
-    if (!sees) return stated
+  #withTierAndSearches(stated: MeteredUsage): MeteredUsage {
+    const hasMore = this.#tier !== undefined || (stated.search === undefined && this.#searches > 0)
+    if (!hasMore) return stated
     return {
       ...stated,
       ...(stated.search === undefined && this.#searches > 0 ? { search: this.#searches } : {}),

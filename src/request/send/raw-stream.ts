@@ -98,7 +98,7 @@ const EVENT_BYTES = 128
 
 export interface EventRules extends AnswerRoom {
   /** Interprets an error event. */
-  failureOf(said: Buffer): UpstreamFailure
+  failureOf(body: Buffer): UpstreamFailure
   /** Receives the provider's id and model of the answer; null: not recorded. */
   readonly identity: AnswerIdentity | null
 }
@@ -184,12 +184,12 @@ export class EventStream implements RawStream {
 
   #readUsage(event: Buffer): boolean {
     if (!event.includes('"usage"') && !event.includes('error')) return false
-    const said = parsed(dataOf(event))
-    if (isError(said)) {
-      throw new RawFailure(this.#rules.failureOf(Buffer.from(JSON.stringify(said))), this.#outlet.head.status)
+    const value = parsed(dataOf(event))
+    if (isError(value)) {
+      throw new RawFailure(this.#rules.failureOf(Buffer.from(JSON.stringify(value))), this.#outlet.head.status)
     }
-    if (this.#rules.identity !== null) identify(this.#rules.identity, said)
-    const usage = usageIn(said)
+    if (this.#rules.identity !== null) identify(this.#rules.identity, value)
+    const usage = usageIn(value)
     this.usage = usage ?? this.usage
     return usage !== null
   }
@@ -200,9 +200,9 @@ const isWhole = (event: Buffer) => event[0] !== LF && event.at(-1) === LF
 
 const isDone = (event: Buffer) => event.includes('[DONE]') && dataOf(event) === '[DONE]'
 
-function isError(said: unknown): boolean {
-  if (typeof said !== 'object' || said === null) return false
-  const { type, error } = said as { type?: unknown; error?: unknown }
+function isError(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const { type, error } = value as { type?: unknown; error?: unknown }
   if (type === 'error') return true
   // Some providers send an empty error in every event: false, "" or [].
   return typeof error === 'string' || Array.isArray(error)

@@ -123,7 +123,7 @@ class RawAttempt {
     switch (deliveryOf(head)) {
       case 'events':
         return new EventStream(outlet, {
-          failureOf: said => this.#upstream.dialect.decodeError(500, {}, said),
+          failureOf: body => this.#upstream.dialect.decodeError(500, {}, body),
           largestBytes: generation.configuration.limits.answerBytes,
           holds: this.#holds,
           identity: this.#exchange.answerCapture,
