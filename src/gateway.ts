@@ -257,7 +257,7 @@ export class Gateway {
     this.#arriving.remove(slowest.arriving!)
     refuseBody(
       slowest.ctx.req,
-      refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bodies are coming, and this one took longest' }),
+      refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bodies are arriving, and this one took longest' }),
     )
   }
 

@@ -111,7 +111,7 @@ function insteadOf(step: RouteConfig['steps']['steps'][number]): StepMiddleware 
       return acceptMadeUpKey(step.plugin)
     // Without the facts of this step, the results of later steps mean nothing.
     case 'decides':
-      return step.plugin.gives?.length ? ends : passOn
+      return step.plugin.gives?.length ? endRun : passOn
     case 'records':
       return passOn
   }
@@ -124,7 +124,7 @@ function acceptMadeUpKey(plugin: AnyPlugin): StepMiddleware {
   }
 }
 
-const ends: StepMiddleware = async () => {
+const endRun: StepMiddleware = async () => {
   throw refuse('shutting_down')
 }
 
