@@ -39,7 +39,7 @@ export interface GatewayParts extends SenderParts {
   /** Called when an exchange begins in a generation, and when it is over. */
   entered(generation: Generation): void
   left(generation: Generation): void
-  /** Left out: the work of this thread. Null: time is simulated, and no exchange waits for its turn. */
+  /** Left out: the work queue of this thread. Null: time is simulated, and no exchange waits for its turn. */
   readonly work?: WorkQueue | null
   /** Left out: no exchange is refused because of its account's load. */
   readonly overload?: Overload
@@ -55,7 +55,7 @@ export interface GatewayParts extends SenderParts {
   reportBug(exchange: string, error: unknown): void
 }
 
-/** The work of an exchange that is not measured: its head, its answer, and reading its body. */
+/** Estimates of the unmeasured work of an exchange: its head and its answer, and each byte of its body. */
 const MIN_COST_MS = 0.2
 const MS_PER_BYTE = 3e-6
 /** A body of this size takes milliseconds to scan, and as long again to parse. */
@@ -151,13 +151,12 @@ export class Gateway {
   /** From now on, new exchanges are refused. */
   drain(): void {
     this.#draining = true
-    // Pending answers close their connections: no further request may come on them.
+    // Pending answers close their connections, so that no further request arrives on them.
     for (const { ctx } of this.#exchanges) ctx.res.shouldKeepAlive = false
   }
 
   /**
-   * Ends every exchange in progress: streams with an error event; each is settled. Clients that have stopped reading get two more
-   * seconds.
+   * Ends every exchange in progress, a stream with an error event, and settles it. Clients that have stopped reading get two more seconds.
    */
   cut(): void {
     for (const exchange of this.#exchanges) {
@@ -176,12 +175,12 @@ export class Gateway {
     throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many exchanges in progress' })
   }
 
-  /** Reads the body. From here on the exchange counts as one that may be sent to a provider. */
+  /** Reads the body when it is the turn of its owner. */
   #receive(exchange: LiveExchange): Promise<void> {
     return this.#turnOf(exchange)?.then(() => this.#read(exchange)) ?? this.#read(exchange)
   }
 
-  /** While others have work, a busy owner waits for its turn, and the busiest are refused. Null: its turn is now. */
+  /** While others have work, a busy owner waits for its turn. The busiest owners may be refused. Null: its turn is now. */
   #turnOf(exchange: LiveExchange): Promise<void> | null {
     if (this.#work === null) return null
     const { slices } = this.#work
@@ -258,7 +257,7 @@ export class Gateway {
     this.#arriving.remove(slowest.arriving!)
     refuseBody(
       slowest.ctx.req,
-      refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bodies are coming, and this one took longest' }),
+      refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bodies are arriving, and this one took longest' }),
     )
   }
 
@@ -384,7 +383,7 @@ async function parseAhead(exchange: LiveExchange): Promise<void> {
     const body = await slices.run(parseInSlices(exchange.bytes, exchange.spans), exchange.signal)
     if (body !== undefined) exchange.setJson(body)
   } catch (error) {
-    // The step that asks for the body refuses it.
+    // The step that reads the body throws this refusal.
     if (isRefusal(error)) exchange.refuseJson(error)
   }
 }

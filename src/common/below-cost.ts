@@ -6,8 +6,8 @@ export type Case = Pick<PriceRule, 'unit' | 'above' | 'tier'>
 
 /**
  * The cases in which a price is below a cost, in the order of the units. Cases with the same two rules are one. A unit without a rule is
- * charged with the unit that contains it, which is named instead. Left out are searches and classes of service that the model does not
- * allow. So are prompts that are longer than any billed request: its context, which a search reads several times.
+ * charged with the unit that contains it, which is named instead. Left out are searches and service tiers that the model does not
+ * allow. So are prompts that are longer than any billed one: the context, which a request with searches reads several times.
  */
 export function unitsBelow(
   { price, allow, context }: Pick<Model, 'price' | 'allow' | 'context'>,
@@ -20,7 +20,7 @@ export function unitsBelow(
   const longest = context * (allow.includes('web_search') ? MAX_PASSES : 1)
   const steps = new Set(all.flatMap(({ above }) => (above !== undefined && above < longest ? above : [])))
   const lengths = [undefined, ...[...steps].sort((a, b) => a - b)]
-  // Clients request a class of service only where the model allows it.
+  // Clients can request a service tier only if the model allows it.
   const offered = allow.includes('service_tier') ? TIERS : []
   const tiers = [undefined, ...offered.filter(tier => all.some(rule => rule.tier === tier))]
   return units.flatMap(unit => {

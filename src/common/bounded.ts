@@ -1,4 +1,4 @@
-/** A map with a maximum number of names, which strangers therefore cannot fill: the least recently used name is dropped. */
+/** A map with a maximum number of names, so that clients cannot fill the memory. The least recently used name is dropped. */
 import { LRUCache } from 'lru-cache'
 
 const ONE = () => 1

@@ -38,9 +38,8 @@ const NOTHING: Buffer = Buffer.alloc(0)
 const NO_PARTS: Buffer[] = []
 
 /**
- * A growing sequence of bytes. Large pieces are kept as they are. Small ones are copied into blocks, each as large as all bytes before
- * it, up
- * to 1 MiB, so adding is linear in the bytes. The caller must not write to a piece after adding it.
+ * A growing sequence of bytes. Large pieces are kept as they are. Small ones are copied into blocks, each as large as all bytes before it,
+ * up to 1 MiB, so adding is linear in the bytes. The caller must not write to a piece after adding it.
  */
 export class ByteCollector {
   readonly #ownsPieces: boolean
@@ -53,8 +52,7 @@ export class ByteCollector {
 
   /**
    * @param ownsPieces whether no one else reads added pieces, so that `take()` and `clear()` free their memory at once. Otherwise the
-   * pieces
-   * of a few long bodies cause a full garbage collection.
+   * pieces of a few long bodies cause a full garbage collection.
    * @param expectedBytes the number of bytes, as far as it is known. When half of them have arrived, they move to a block with room for
    *   all. Joined at the end, a long body would block the event loop twice as long.
    */
@@ -80,12 +78,12 @@ export class ByteCollector {
       if (this.#ownsPieces) free(piece)
       return
     }
-    // A view of something much larger would keep all of it.
     const expected = this.#expectedBytes
     if (this.#size <= expected && this.#size * 2 >= expected && this.#parts.length > 1) {
       this.#move(rest, expected)
       return
     }
+    // A view of a much larger buffer would keep all of the buffer.
     const isCompact = rest.length * 2 >= rest.buffer.byteLength
     if (isCompact && (this.#parts.length === 0 || rest.length >= MIN_KEPT_BYTES)) {
       this.#keep(rest)

@@ -1,9 +1,9 @@
 /**
  * A list in the order of insertion, with removal in constant time: for objects that live as long as a request.
  *
- * A `Set` would do the same. But when its members come and go, V8 allocates new tables again and again. An old table still refers to the
- * new one and to its former members. When it is promoted to the old objects, all of them live until the next full collection. This
- * affected every request, and took a third of its CPU.
+ * A `Set` would do the same, but V8 allocates a new table for it after many additions and removals. The old table still refers to the new
+ * one and to former members. Once the old table is among V8's old objects, all of them live until the next full collection. With a `Set`,
+ * that took a third of a request's CPU.
  */
 export class Chain<Value> {
   readonly #ends: ChainNode<Value> = new ChainNode<Value>(null)

@@ -1,8 +1,8 @@
 /**
- * Clocks. Everything below gets its time from these instead of the system, so that tests can replace them.
+ * Clocks. Other code gets its time from these instead of the system, so that tests can replace them.
  *
  * The deadline clock is one interval for all deadlines of all exchanges. A stream moves its deadline with every chunk. A timer of its own
- * would have to be restarted each time; a number that is compared now and then costs nothing.
+ * would have to be restarted each time; comparing a number in each round costs nothing.
  */
 import type { Clock } from '#contract'
 import { Chain } from './chain.ts'

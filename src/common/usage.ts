@@ -1,7 +1,7 @@
 /**
- * Reads usage in all variants of OpenAI's format. They have its own names, those of its Responses API, or fields of Anthropic, DeepSeek,
- * Mistral, Moonshot, Perplexity and LiteLLM. The result has OpenAI's names and counting: the prompt includes cached tokens, the completion
- * includes reasoning. `normalise` converts it to units.
+ * Reads usage in all variants of OpenAI's format. The names are those of chat completions or of the Responses API, or fields of Anthropic,
+ * DeepSeek, Mistral, Moonshot, Perplexity and LiteLLM. The result has OpenAI's names and counting: the prompt includes cached tokens, the
+ * completion includes reasoning. `normalise` converts it to units.
  */
 import { type MeteredUsage, TIERS, type Tier, type WireUsage } from '#contract'
 
@@ -15,8 +15,8 @@ const CACHED: readonly string[] =
 const WRITTEN: readonly string[] = ['cache_write_tokens', 'cache_creation_input_tokens', 'cache_creation_tokens']
 
 /**
- * Null if the value is not an object. A usage without token counts, or with OpenAI's names only, is returned unchanged. Absurd numbers
- * stay: the step `credits` brings them into range and flags them.
+ * Null if the value is not an object. A usage without token counts, or with OpenAI's names only, is returned unchanged. Impossible
+ * numbers are kept: the step `credits` clamps and flags them.
  */
 export function readUsage(raw: unknown): WireUsage | null {
   if (!isFields(raw)) return null
@@ -50,7 +50,7 @@ export function readUsage(raw: unknown): WireUsage | null {
   return isPlain(raw, tokens) ? (raw as unknown as WireUsage) : withTokens(raw, input, output, tokens)
 }
 
-/** A provider's usage by unit. Impossible values are kept (`credits` brings them into range). Null: it has no token counts. */
+/** A provider's usage by unit. Impossible numbers are kept, as in `readUsage`. Null: it has no token counts. */
 export function normalise(wire: WireUsage | null, source: MeteredUsage['source']): MeteredUsage | null {
   const read = readUsage(wire)
   if (read === null || typeof read.prompt_tokens !== 'number' || typeof read.completion_tokens !== 'number') return null
@@ -99,7 +99,7 @@ type PartUnit =
   | 'output_audio'
   | 'output_image'
 
-/** A class of service with possible prices of its own, by the provider's word; undefined: the ordinary one. */
+/** The service tier of a provider's word; undefined: the default tier, or one without prices of its own. */
 export function tierOf(raw: unknown): Tier | undefined {
   return TIERS.includes(raw as Tier) ? (raw as Tier) : undefined
 }
@@ -191,8 +191,8 @@ interface Counts {
 }
 
 /**
- * The prompt with cached tokens. Some providers leave these out, as Anthropic does. Then they exceed the prompt, or equal the part of the
- * total that is beyond both counts.
+ * The prompt with cached tokens. Some providers leave these out, as Anthropic does. Then cached tokens exceed the prompt, or equal the part
+ * of the total that neither count includes.
  */
 function wholePrompt(raw: Fields, { prompt, completion, cached, written, reasoning }: Counts): number {
   const cache = cached + written
@@ -207,8 +207,8 @@ function wholePrompt(raw: Fields, { prompt, completion, cached, written, reasoni
 const ANTHROPIC: readonly string[] = ['cache_read_input_tokens', 'cache_creation_input_tokens']
 
 /**
- * Tokens that are only in the total: the reasoning of Google's models at its OpenAI endpoint, and of xAI's models. Those have it in the
- * details too (in all of 32 recorded answers).
+ * Tokens that neither count includes: the reasoning of Google's models at its OpenAI endpoint, and of xAI's models. xAI also has it in the
+ * details (in all of 32 recorded answers).
  */
 function hiddenIn({ total_tokens: total }: Fields, prompt: number, completion: number): number {
   const areCounts = isCount(total) && isCount(prompt) && isCount(completion)

@@ -1,4 +1,4 @@
-/** Budgets: limits on spending in a period. Design section 16. */
+/** Budgets: limits on spending in a period. */
 import { type NanoUsd, unit } from './quantities.ts'
 
 /** The length of a period. `life` has no end. Weeks begin on Monday (ISO 8601). */

@@ -206,7 +206,7 @@ export class Refusal extends Error {
   readonly step: string | undefined
 
   constructor(code: ErrorCode, options: RefusalOptions = {}) {
-    // It may quote a client or a provider.
+    // The message may quote a client or a provider.
     super(
       visible(options.message ?? ERRORS[code].message),
       options.cause === undefined ? undefined : { cause: options.cause },

@@ -33,8 +33,8 @@ export type FactName = keyof Facts
 export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold', 'claims', 'tags']
 
 /**
- * How an exchange ended; set by the pump or at the refusal. `refused`: rejected before the client received a byte of an answer, so
- * nothing is charged. A rejection during or after a stream is `failed`: delivered content is charged.
+ * How an exchange ended; set by the pump or at the refusal. `refused`: rejected before the client received content, so nothing is
+ * charged. A rejection during or after a stream is `failed`: delivered content is charged.
  */
 export type Outcome = 'answered' | 'refused' | 'failed' | 'client_left' | 'cut'
 
@@ -196,12 +196,11 @@ export interface Exchange {
   give<F extends FactName>(name: F, value: Facts[F]): void
 
   /**
-   * Replaces fields of the request, in `chat.body` and `chat.bytes`. Call it before `next()`, after the step that gives `chat`,
-   * and before credit is held, because the hold must cover the request that is sent. A plugin that rewrites declares `before:
-   * ['hold']`.
+   * Replaces fields of the request, in `chat.body` and `chat.bytes`. Call it before `next()`, after the step that gives `chat`, and before
+   * credit is held, because the hold must cover the request that is sent. A plugin that rewrites declares `before: ['hold']`.
    *
-   * Errors refer to places of the client's request. So keep the objects of a list that stay, and the length of a list whose
-   * objects you replace.
+   * Errors refer to places of the client's request. So keep the same objects for unchanged members of a list, and the length of a list
+   * whose members you replace.
    * @param own messages that the step added: errors about them name no place
    */
   rewrite(changes: ChatChanges, own?: readonly object[]): void
@@ -219,8 +218,8 @@ export interface Exchange {
    */
   edit(fn: (chunk: Chunk) => EditResult | Promise<EditResult>): void
   /**
-   * Answers without a provider (a cache, a mock), instead of `next()`. Resolves when the answer is over. It passes the edits of the outer
-   * steps and is sent whole or as a stream, as the client requested.
+   * Answers without a provider (a cache, a mock), instead of `next()`. Resolves when the answer is over. The outer steps' edits change the
+   * answer, which is sent whole or as a stream, as the client requested.
    * @param price the price of its `usage`, within the hold; left out: free
    */
   answer(completion: ChatCompletion, price?: Price): Promise<void>

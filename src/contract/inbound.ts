@@ -63,8 +63,7 @@ export interface InboundView {
   readonly createdAt: number
   /**
    * Finds a model of the catalog by the id or alias that the client sent; undefined: none. A format with a mandatory cap lowers it to the
-   * model's, and sends web searches to models that support them. Left out: the `schema` step refuses a cap that is too high, and a
-   * search.
+   * model's, and sends web searches to models that support them. Left out: the `schema` step refuses a cap that is too high, and a search.
    */
   readonly findModel?: (id: string) => ModelLimits | undefined
   /** The gateway's estimate of the prompt, for an error that states its length. Left out: the error omits it. */
@@ -119,8 +118,7 @@ export interface InboundDialect {
    */
   decodeRequest(body: unknown, view: InboundView): InboundRequest
   /**
-   * Reads ahead what a request refers to. Missing answers are refused by `decodeRequest`. Left out: requests refer to nothing that is
-   * kept.
+   * Reads ahead what a request refers to. Missing answers are refused by `decodeRequest`. Left out: requests refer to nothing that is kept.
    */
   readAhead?(body: unknown, kept: KeptAnswers): Sliced<void>
   /** The JSON body of an error answer. */

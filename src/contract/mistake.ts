@@ -75,7 +75,7 @@ function placeInStack(stack: string): MistakePlace | null {
   for (const [, path, line, column] of stack.matchAll(frames)) {
     places.push({ file: pathOf(path!), line: Number(line), column: Number(column) })
   }
-  // Frames outside of the gateway's are its caller, such as a test of the plugin.
+  // Frames below the gateway's are its caller, such as a test of the plugin.
   const begin = places.findIndex(({ file }) => !file.startsWith(GATEWAY))
   const end = places.findIndex(({ file }, nth) => nth > begin && file.startsWith(GATEWAY))
   const outside = begin < 0 ? [] : places.slice(begin, end < 0 ? undefined : end)

@@ -60,7 +60,7 @@ export interface Model {
   readonly description: string | null
   /** The end of the model; left out: unknown. */
   readonly deprecation?: ModelEnd
-  /** The id with a `*` in gateway.yaml that the model comes from; left out: gateway.yaml has its own id. */
+  /** The id with a `*` in gateway.yaml that the model's id matches; left out: gateway.yaml has the id itself. */
   readonly wildcard?: string
   /** Whether its price list covers dated names, such as `claude-opus-5-20260101`. */
   readonly dated?: true

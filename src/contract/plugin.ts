@@ -210,9 +210,8 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly records?: boolean
   /**
    * Whether it may run on requests that are not real: in the dry run of a reload, `explain` and `replay`. Set it to true if the step
-   * depends only on the request, its settings and its services. It must call no other machine, and write nothing that outlives the
-   * process. Default: false; the step is then neither created nor run there, and reports mention it. A boolean, or a function of the
-   * settings.
+   * depends only on the request, its settings and its services. It must call no other machine, and write nothing that outlives the process.
+   * Default: false; the step is then neither created nor run there, and reports mention it. A boolean, or a function of the settings.
    */
   readonly dryRun?: boolean | ((settings: Settings) => boolean)
   /**
@@ -229,8 +228,8 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
    */
   readonly before?: readonly FactName[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /**
-   * Names of plugins that must not come before this step. It reads what the client sent, and would take their changes for the client's. A
-   * list, or a function of the settings.
+   * Names of plugins that must not come before this step, which would take their changes for the client's. A list, or a function of
+   * the settings.
    */
   readonly precedes?: readonly string[] | ((settings: Settings) => readonly string[])
   /** Facts that this step sets before it calls `next()`. */

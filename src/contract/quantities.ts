@@ -2,8 +2,7 @@
  * Parses units as people write them in YAML into the integers that code uses.
  *
  * Money is nano-dollars in `bigint` everywhere: a float is never part of a price or a balance. `k` is 1,000 and `Ki` is 1,024. Each unit
- * is a JSON Schema (for editors: pattern, description) with the keyword `unit`. By that keyword the loader parses the value before it
- * calls `create`.
+ * has a JSON Schema with the keyword `unit`, by which the loader parses the value before it calls `create`.
  */
 
 /** Nano-dollars: 1 USD = 1_000_000_000n. */

@@ -104,7 +104,7 @@ export class SliceQueue {
   }
 
   /**
-   * Does the work. Returns its result at once if it ends within this turn's time, otherwise a promise. Errors of the work are
+   * Runs the work. Returns its result at once if it ends within this turn's time, otherwise a promise. Errors of the work are
    * thrown, or reject the promise. The result is undefined if `signal` aborts before the end.
    *
    * @example
@@ -305,12 +305,12 @@ export class SliceQueue {
     }
   }
 
-  /** After a long slice (JSON cannot be cut), light owners have the loop for as long. Its owner rests up to four times as long. */
+  /** After a long slice, light owners have the loop for the same time. The owner of the slice rests up to four times as long. */
   #count(owner: WorkOwner, spentMs: number, measuredMs: number, now: number): void {
     const workedMs = this.#worked(measuredMs, now)
     const ms = spentMs - measuredMs + workedMs
     owner.add(ms, now)
-    // Health and metrics probes slow no account.
+    // Only accounts count as others: probes and unknown clients slow no account.
     if (owner !== this.#unowned && owner.group === null) {
       if (owner !== this.#last) this.#otherAtMs = this.#lastAtMs
       this.#last = owner

@@ -50,8 +50,7 @@ export interface Slots {
   /** Takes a slot at once; null if `limit` slots are taken, or others wait for one. */
   enter(name: string, limit: number): Slot | null | Promise<Slot | null>
   /**
-   * Waits for a slot, in order of arrival within the process. Null: the queue is full, or the time is over. `left`: the signal has
-   * aborted.
+   * Waits for a slot, in order of arrival within the process. Null: the queue is full, or the time is over. `left`: the signal has aborted.
    */
   wait(name: string, limit: number, queue: Queue, signal: AbortSignal): Promise<Slot | null | 'left'>
 }

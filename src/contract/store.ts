@@ -61,7 +61,7 @@ export interface ShortHold {
   readonly onHold: NanoUsd
 }
 
-/** The source of a charge (see the README's table "What is charged"). */
+/** The source of a charge (see "What is charged" in plugins/credits/README.md). */
 export type ChargeSource =
   | 'reported'
   | 'clamped'

@@ -369,7 +369,7 @@ export function rateOf(price: Price, unit: Unit): NanoUsd {
 
 /**
  * Returns the margin between price and cost of a unit, in percent of the price, rounded down to a tenth. Null: the price is 0.
- * @param price its rule, as from `ruleFor`; undefined: it is free
+ * @param price the unit's rule, as from `ruleFor`; undefined: it is free
  */
 export function marginOf(price: PriceRule | undefined, cost: PriceRule | undefined): number | null {
   const [ours, theirs] = [price, cost].map(rule => (rule === undefined ? 0n : scaledRate(rule))) as [bigint, bigint]

@@ -4,8 +4,8 @@
  * the trail, or a terminal.
  *
  * They are control characters (C0, DEL, C1), line and paragraph separators, and direction marks (U+061C, U+200E/F, U+202A-202E,
- * U+2066-2069). They also include characters without width and use in words: U+00AD, U+180E, U+200B, U+2060-2065, U+206A-206F, U+FEFF,
- * U+FFF9-FFFB and the tags (U+E0000-E007F). The joiners U+200C/D stay: Persian, Indic scripts and emoji need them.
+ * U+2066-2069). They also include characters that have no width and no use in words: U+00AD, U+180E, U+200B, U+2060-2065, U+206A-206F,
+ * U+FEFF, U+FFF9-FFFB and the tags (U+E0000-E007F). The joiners U+200C/D stay: Persian, Indic scripts and emoji need them.
  */
 const BEYOND_C0 =
   '[\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]|\\udb40[\\udc00-\\udc7f]'

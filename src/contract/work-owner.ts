@@ -1,4 +1,5 @@
-/** Owners of work on the event loop, with their recent use of it. */
+/** Owners of work on the event loop, with their recent use of the loop. */
+
 /** The half-life of work, in milliseconds: after this time it counts half. */
 const HALF_LIFE_MS = 1000
 
@@ -8,7 +9,7 @@ export class WorkOwner {
   weight = 1
   /** A group whose share includes this owner's work, and is added to its share; null: none. */
   readonly group: WorkOwner | null
-  /** No queued work of it begins before this time. */
+  /** No queued work of this owner begins before this time. */
   restUntilMs = 0
   /** Accumulated fractions of a refusal, below 1. */
   refusalDebt = 0

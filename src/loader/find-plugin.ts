@@ -186,15 +186,15 @@ async function importDefault(specifier: string, place: Place, limitMs: number): 
 /** Advice for errors whose message from Node has none. */
 const HINTS: Readonly<Record<string, string>> = {
   ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX:
-    'Node.js runs TypeScript by leaving the types out: write it without what has to be compiled (an enum as a constant object), or compile it',
+    'Node.js only removes the types of TypeScript: replace syntax that must be compiled (an enum by a constant object), or compile the file',
   ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING:
-    'Node.js runs no TypeScript from node_modules: a package has to bring JavaScript',
+    'Node.js runs no TypeScript from node_modules: a package must contain JavaScript',
   ERR_PACKAGE_PATH_NOT_EXPORTED: 'the "exports" of its package.json must name what a policy uses',
 }
 
 /** Node's message for `import` and `export` in a file that a package.json declares to be CommonJS (as `npm init` does). */
 const NOT_A_MODULE = /Cannot use import statement outside a module|Unexpected token 'export'/
-const SAY_MODULE =
+const MODULE_HINT =
   'the package.json above it must have "type": "module": npm pkg set type=module; then restart the gateway if it is running'
 
 /** The first line of the error, its place, and advice if known. */
@@ -206,7 +206,7 @@ async function reason(error: unknown, place: Place): Promise<string> {
     return `the package ${npm.name} is not installed beside the configuration; run npm install in ${place.where}`
   }
   const hint =
-    HINTS[code ?? ''] ?? (NOT_A_MODULE.test(line) ? SAY_MODULE : null) ?? (await olderNode(npm?.manifest ?? null))
+    HINTS[code ?? ''] ?? (NOT_A_MODULE.test(line) ? MODULE_HINT : null) ?? (await olderNode(npm?.manifest ?? null))
   return `${use} (${placeIn(error, place)}) failed to load: ${line}${hint ? ` (${hint})` : ''}`
 }
 

@@ -40,14 +40,14 @@ export function followImport(parent: string | undefined, specifier: string, url:
   if (below === undefined || !/^\.{1,2}\//.test(specifier)) return
   const wanted = new URL(specifier, parent).href
   if (!(url ?? wanted).startsWith('file:')) return
-  // An existing folder may also have nothing to import.
+  // Node also finds nothing in an existing folder.
   if (url === null && !existsSync(new URL(wanted))) missing.add(wanted)
   below.delete(wanted)
   below.set(url === null || isLinkTo(wanted, url) ? wanted : url, url)
   if (url !== null && !imports.has(url)) imports.set(url, new Map())
 }
 
-/** Whether the wanted path is a symlink, which may change its target. CommonJS may also have completed the name only. */
+/** Whether the wanted path is a symlink, which may change its target. Otherwise CommonJS has only completed the name. */
 function isLinkTo(wanted: string, url: string): boolean {
   try {
     return realpathSync(fileURLToPath(wanted)) === fileURLToPath(url)

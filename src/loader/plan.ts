@@ -157,7 +157,7 @@ export function placeOf(policy: string, position: PlannableStep['position']): st
   return position ? `${position.file}:${position.line}:${position.column}: ` : `policy "${policy}": `
 }
 
-/** All steps that select targets must have this setting. Without such a step it is false. */
+/** Whether the policy has steps that select targets, and all of them have `on_dropped: refuse`. */
 function refusesTools(steps: readonly PlannedStep[]): boolean {
   const words = steps
     .filter(({ plugin }) => plugin.gives?.includes('targets'))

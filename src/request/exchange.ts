@@ -34,7 +34,7 @@ import type { Plan, PlannedStep } from '../loader/plan.ts'
 import { type ExchangeError, outcomeAfter, type Reply, type Stop } from './finish.ts'
 import { inClientTerms, type Rewriting, rewritten } from './rewritings.ts'
 
-/** The estimate of an exchange before anything has come. */
+/** The estimated usage of an exchange that has received nothing. */
 export const NOTHING_USED: MeteredUsage = { input: 0, output: 0, source: 'estimated' }
 
 /** A tap with the place of the step that set it. */
@@ -51,8 +51,9 @@ const SENT: TrailEntry = Object.freeze({ step: 'send', verdict: 'passed' })
 const UNREAD: Buffer = Buffer.alloc(0)
 
 /**
- * The phase of an exchange. `opening`: before its steps. `receiving`: its body arrives. `deciding`: its steps run. `sending`: the answer
- * is on its way. `settling`: the steps return. `closing`: the end of the answer is sent. `flushing`: the client reads the rest. `over`.
+ * The phase of an exchange. `opening`: before its steps. `receiving`: its body arrives. `deciding`: its steps run. `sending`: the
+ * upstream call runs, or a step's own answer is sent. `settling`: the steps return. `closing`: the end of the answer is sent. `flushing`:
+ * the client reads the rest. `over`.
  */
 export type Phase = 'opening' | 'receiving' | 'deciding' | 'sending' | 'settling' | 'closing' | 'flushing' | 'over'
 
@@ -71,7 +72,7 @@ export interface ExchangeParts {
 export interface ExchangeListener {
   /** The exchange was stopped. Called twice if the client disconnects and the gateway then shuts down. */
   onStop(why: Stop): void
-  /** The answer that a step gave itself is over. */
+  /** A step's own answer is over. */
   onAnswered?(): void
 }
 
@@ -126,14 +127,14 @@ export abstract class Exchange {
   onDropped: 'tell' | 'refuse_tools' | 'refuse' = 'refuse_tools'
   onDisconnect: OnDisconnect = 'cancel'
   charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null = null
-  /** The request in a format other than chat completions, once it is read. It also writes the answer. */
+  /** The request in a format other than chat completions, once it is read, with the encoders of its answer. */
   inbound: InboundRequest | null = null
   /** Whether a step has answered the request itself. */
   answered = false
   /** Settles when the step's answer is over. Null: no step answered, or Koa sends the answer. */
   answering: Promise<void> | null = null
   answerPrice: Price | null = null
-  /** The error of sending that answer: an outer step refused it, or the gateway is shutting down. */
+  /** The error of sending the step's own answer: an outer step refused it, or the gateway is shutting down. */
   answerError: unknown = null
   /** The owner of the exchange's work; null before its body is due, and in simulated time. */
   owner: WorkOwner | null = null
@@ -181,7 +182,7 @@ export abstract class Exchange {
     return null
   }
 
-  /** The request is being sent, or is answered: no more taps, edits or facts. */
+  /** Whether the request was sent or answered: no more taps, edits or facts. */
   get sealed(): boolean {
     return this.phase === 'sending' || this.phase === 'settling' || this.reply !== null
   }
@@ -249,8 +250,8 @@ export abstract class Exchange {
 
   /** Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment, is not content. */
   broke(error: unknown): void {
-    const hasSeen = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
-    this.end({ error, hasSeen: this.outcome === 'answered' && hasSeen() })
+    const hasReceived = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
+    this.end({ error, hasReceived: this.outcome === 'answered' && hasReceived() })
   }
 
   json(): unknown {
@@ -269,7 +270,7 @@ export abstract class Exchange {
     this.#parsed = true
   }
 
-  /** Sets the refusal of the body. Later readers of the body get it. */
+  /** Sets the refusal of the body, which `json` then throws. */
   refuseJson(refusal: Refusal): void {
     this.#badJson = refusal
   }
@@ -306,7 +307,7 @@ export abstract class Exchange {
     if (fixed !== undefined) throw new TypeError(`step "${id}" rewrites "${fixed}", which earlier steps relied on`)
     const body = rewritten(chat.body, changes)
     ;(this.#rewritings ??= []).push({ before: chat.body, after: body, own })
-    // The same fact, so that outer steps see the rewriting. Values derived from the old body stay.
+    // The object stays the same, so that outer steps see the change. Values derived from the old body stay.
     Object.assign(chat, { body, bytes: Buffer.from(JSON.stringify(body)) } satisfies Partial<Chat>)
   }
 

@@ -21,7 +21,7 @@ export type Stop = 'client_left' | 'cut'
 export interface ExchangeError {
   readonly error: unknown
   /** Whether the client has received a part of the answer. */
-  readonly hasSeen: boolean
+  readonly hasReceived: boolean
 }
 
 /** The outcome after a new end, given the outcome before it. */
@@ -29,15 +29,12 @@ export function outcomeAfter(before: Outcome | null, end: Pick<Reply, 'outcome'>
   if ('outcome' in end) return end.outcome
   const refusal = isRefusal(end.error) && end.error.code !== 'plugin_error' ? end.error : null
   if (before === null) return refusal === null ? 'failed' : 'refused'
-  return before === 'answered' ? outcomeOfError(refusal, end.hasSeen) : before
+  return before === 'answered' ? outcomeOfError(refusal, end.hasReceived) : before
 }
 
-/**
- * The outcome of an answer that a step refused, or failed on (null). It is `refused` only if the client received nothing; delivered
- * content is charged.
- */
-export function outcomeOfError(refusal: Refusal | null, hasSeen: boolean): Outcome {
-  return refusal === null || refusal.status >= 500 || hasSeen ? 'failed' : 'refused'
+/** The outcome of an answer that a step refused (null: the step failed). Delivered content is charged, so its answer is not `refused`. */
+export function outcomeOfError(refusal: Refusal | null, hasReceived: boolean): Outcome {
+  return refusal === null || refusal.status >= 500 || hasReceived ? 'failed' : 'refused'
 }
 
 /** The status that the client gets; null if it disconnected before there was one. */

@@ -142,9 +142,9 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       new HealthTracker(parts.deadlineClock.now, (target, forMs) =>
         parts.log.warn({ target, for_ms: forMs }, 'a target is failing; other targets are tried first for a while'),
       )
-    const asked = targetsOf(configuration)
-    healthTracker.keep(asked)
-    closers.push(async () => healthTracker.release(asked))
+    const entries = targetsOf(configuration)
+    healthTracker.keep(entries)
+    closers.push(async () => healthTracker.release(entries))
     const targets: TargetsView = { latencyMs: (target, streams) => healthTracker.latencyMs(target, streams) }
     const providerConnections = new Map<string, ProviderConnection>()
     const starting: Promise<void>[] = []
@@ -256,7 +256,7 @@ function createUpstream(
     return {
       upstream: {
         provider,
-        // The demo speaks OpenAI's format without a network.
+        // The demo answers in OpenAI's format, without a network.
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: dispatch,
         rawProxy,

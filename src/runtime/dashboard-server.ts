@@ -19,7 +19,7 @@ import type { ReplicaViews } from './replica-views.ts'
 const PAGE_FOLDER = fileURLToPath(new URL('../dashboard/dist', import.meta.url))
 
 /**
- * Builds the page if needed, and reads it. Call it early in the start: it takes half a second of other cores. @param build resolves with
+ * Builds the page if needed, and reads it. Call it early in the start: it takes half a second on other cores. @param build resolves with
  * the folder
  */
 export function preparePage(build: () => Promise<string> = async () => PAGE_FOLDER): Promise<Middleware> {

@@ -79,14 +79,14 @@ async function tryRoute(
     return { policy, step: error.step, message: error.reason, position: positionOf(route, error.step) }
   }
   const body = bodyFor(route, services.catalog)
-  const asksWho = plan.steps.some(step => identifies(step.plugin))
+  const hasAuthentication = plan.steps.some(step => identifies(step.plugin))
   const identified = plan.steps.map(step =>
-    identifies(step.plugin) ? { ...step, handle: letIn(step.plugin), decide: null, after: null } : step,
+    identifies(step.plugin) ? { ...step, handle: acceptMadeUpKey(step.plugin), decide: null, after: null } : step,
   )
   try {
-    // First unauthenticated, up to the authentication; then authenticated.
+    // First without a key, at most up to the authentication; then with the made-up key.
     const mistake = await tryPlan(contexts, route, plan, body)
-    if (mistake !== null || !asksWho) return mistake
+    if (mistake !== null || !hasAuthentication) return mistake
     return await tryPlan(contexts, route, { ...plan, steps: identified }, body)
   } finally {
     await plan.dispose().catch(() => {})
@@ -108,24 +108,23 @@ function insteadOf(step: RouteConfig['steps']['steps'][number]): StepMiddleware 
     case 'runs':
       return null
     case 'identifies':
-      return letIn(step.plugin)
+      return acceptMadeUpKey(step.plugin)
     // Without the facts of this step, the results of later steps mean nothing.
     case 'decides':
-      return step.plugin.gives?.length ? ends : passOn
+      return step.plugin.gives?.length ? endRun : passOn
     case 'records':
       return passOn
   }
 }
 
-/** Accepts the made-up key. */
-function letIn(plugin: AnyPlugin): StepMiddleware {
+function acceptMadeUpKey(plugin: AnyPlugin): StepMiddleware {
   return ({ exchange }, next) => {
     identify(plugin, exchange, KEY, ACCOUNT)
     return next()
   }
 }
 
-const ends: StepMiddleware = async () => {
+const endRun: StepMiddleware = async () => {
   throw refuse('shutting_down')
 }
 
@@ -150,7 +149,7 @@ async function tryPlan(contexts: Contexts, route: RouteConfig, plan: Plan, body:
     },
   })
   let mistake: Mistake | null = null
-  const giveUp = setTimeout(() => exchange.stop('cut', 'the dryRun is over'), GRACE_MS)
+  const giveUp = setTimeout(() => exchange.stop('cut', 'the dry run is over'), GRACE_MS)
   const error = await exchange.play({
     reportStep(report) {
       const { step } = report

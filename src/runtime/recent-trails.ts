@@ -38,7 +38,7 @@ export function createRecentTrails({ metrics, figures }: RecentTrailsParts): Rec
         const code = inShadow.has(entry.step) ? shadowRun(entry) : undefined
         if (code === undefined) continue
         metrics.shadowRan({ policy: exchange.policy, step: entry.step, code })
-        figures.count(whoseOf(exchange), entry.step, code)
+        figures.count(shadowExchangeOf(exchange), entry.step, code)
       }
     },
     find: id => ofKeys.find(id) ?? ofStrangers.find(id),
@@ -80,7 +80,7 @@ function shadowSteps(plan: LiveRoute['plan']): ReadonlySet<string> | null {
   return steps
 }
 
-function whoseOf({ id, at, policy, accountId, account, keyId, key }: ExchangeSummary) {
+function shadowExchangeOf({ id, at, policy, accountId, account, keyId, key }: ExchangeSummary) {
   return {
     id,
     at,

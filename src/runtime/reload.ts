@@ -104,7 +104,7 @@ class Reloader {
   problem: string | null = null
   /** The number of exchanges in each generation. */
   readonly #exchanges = new Map<Generation, number>()
-  /** The latest requested reload, until it is over; and one that has not begun, which will see all changes until then. */
+  /** The latest requested reload; and the one that has not begun, which will load all changes until it begins. */
   #last: Promise<unknown> = Promise.resolve()
   #waiting: Promise<ReloadResult> | null = null
   /** Whether the last reload was refused because too many generations are in use. */
@@ -166,7 +166,7 @@ class Reloader {
     const loaded = await this.#parts.load()
     if (this.#closed) return 'unchanged'
     this.#isCrowded = false
-    // Until it serves, changes of both matter: the running files, and those that were read or missing now.
+    // Until the new configuration serves, a change of the running files matters, and of those that were just read or missing.
     this.#follow([...this.running.reads.keys(), ...loaded.reads.keys()], loaded.reads)
     if ('problems' in loaded) return this.#refuse(why, loaded.problems)
     if (isSame(loaded, this.running)) {

@@ -34,7 +34,7 @@ interface ReplicaReport {
   readonly providers: readonly ProviderView[]
 }
 
-interface Other extends ReplicaReport {
+interface OtherReplica extends ReplicaReport {
   readonly name: string
 }
 
@@ -48,8 +48,8 @@ const AT_LEAST_EVERY_MS = 60_000
 const MOST_PUBLISHED = 200
 
 export function createReplicaViews({ views, openHolds, replicas, watch }: ReplicaViewsParts): ReplicaViews {
-  let lastViews: readonly Other[] = []
-  let reading: Promise<readonly Other[]> | undefined
+  let lastViews: readonly OtherReplica[] = []
+  let reading: Promise<readonly OtherReplica[]> | undefined
   if (replicas !== null) publishPeriodically(replicas, published, watch)
 
   async function published(): Promise<ReplicaReport> {
@@ -58,8 +58,8 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
     return { format: FORMAT, inflight: exchanges.length, openHolds: openHolds(), exchanges: oldest, providers }
   }
 
-  /** The views of the others; the last lastViews ones if the database is unavailable or slow. */
-  async function others(): Promise<readonly Other[]> {
+  /** The views of the others; the last ones that were read if the database is unavailable or slow. */
+  async function others(): Promise<readonly OtherReplica[]> {
     if (replicas === null) return lastViews
     reading ??= readOthers(replicas)
       .catch(() => lastViews)
@@ -69,7 +69,7 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
     return Promise.race([reading, wait(PATIENCE_MS, undefined, { ref: false }).then(() => lastViews)])
   }
 
-  async function readOthers(from: Replicas): Promise<readonly Other[]> {
+  async function readOthers(from: Replicas): Promise<readonly OtherReplica[]> {
     const all = await from.others()
     lastViews = all.flatMap(({ name, view }) => {
       const published = JSON.parse(view) as ReplicaReport

@@ -91,11 +91,11 @@ export interface ThreadMemoryOptions {
 }
 
 export function createThreadMemory({ clock, threads, secret, serving }: ThreadMemoryOptions): ThreadMemory {
-  interface Parts {
+  interface CacheParts {
     readonly byScope: Map<string, TextMemory>
     usedAt: number
   }
-  const caches = new Map<string, Parts>()
+  const caches = new Map<string, CacheParts>()
   const shared = {
     buckets: createBucketMemory(),
     slots: createSlotMemory(threads),
@@ -306,7 +306,7 @@ class ThreadSlots implements Slots {
   }
 
   #held(held: HeldSlot | null): Slot | null {
-    return held && new HandedSlot(this.#calls, held)
+    return held && new MainThreadSlot(this.#calls, held)
   }
 }
 
@@ -332,7 +332,7 @@ class OwnSlot implements Slot {
 }
 
 /** A slot that the main thread holds. */
-class HandedSlot implements Slot {
+class MainThreadSlot implements Slot {
   readonly #calls: Calls<StateHandlers>
   readonly #id: number
   readonly inside: number

@@ -110,15 +110,15 @@ export class ServingThreads implements ServingSet {
 
   readonly views: ServingSet['views'] = {
     exchanges: async () =>
-      (await this.#soon(this.#ask('exchanges'))).flat().sort((one, other) => (one.id < other.id ? -1 : 1)),
-    providers: async () => mergeProviders(await this.#soon(this.#ask('providers'))),
+      (await this.#answersInTime(this.#callAll('exchanges'))).flat().sort((one, other) => (one.id < other.id ? -1 : 1)),
+    providers: async () => mergeProviders(await this.#answersInTime(this.#callAll('providers'))),
     find: id => this.#find(id),
   }
 
   /** A thread that is too busy to answer in time is shown with its last counts: metrics matter most when something hangs. */
   async metrics(): Promise<MetricValues[]> {
     const asked = this.#all().map(async thread => {
-      const [counted] = await this.#soon([thread.calls.call('metrics')])
+      const [counted] = await this.#answersInTime([thread.calls.call('metrics')])
       thread.isSilent = counted === undefined
       thread.counted = counted ?? thread.counted
     })
@@ -143,7 +143,7 @@ export class ServingThreads implements ServingSet {
     const asked = this.#all().map(async thread => {
       thread.problem = await thread.calls.call('look')
     })
-    this.#looking = this.#soon(asked, LOOK_FOR_MS).then(() => {})
+    this.#looking = this.#answersInTime(asked, LOOK_FOR_MS).then(() => {})
     return this.#looking
   }
 
@@ -196,15 +196,15 @@ export class ServingThreads implements ServingSet {
   }
 
   async idle(): Promise<void> {
-    await fulfilled(this.#ask('idle'))
+    await fulfilled(this.#callAll('idle'))
   }
 
   async waiting(): Promise<number> {
-    return (await fulfilled(this.#ask('waiting'))).reduce((sum, each) => sum + each, 0)
+    return (await fulfilled(this.#callAll('waiting'))).reduce((sum, each) => sum + each, 0)
   }
 
   async flushed(): Promise<void> {
-    await fulfilled(this.#ask('flushed'))
+    await fulfilled(this.#callAll('flushed'))
   }
 
   figures(): undefined {}
@@ -243,14 +243,13 @@ export class ServingThreads implements ServingSet {
     return [...this.#threads.values()]
   }
 
-  /** Calls all threads. */
-  #ask<Name extends 'exchanges' | 'providers' | 'idle' | 'waiting' | 'flushed'>(name: Name) {
+  #callAll<Name extends 'exchanges' | 'providers' | 'idle' | 'waiting' | 'flushed'>(name: Name) {
     type Call = (name: Name) => Promise<Awaited<ReturnType<ThreadHandlers[Name]>>>
     return this.#all().map(({ calls }) => (calls.call as Call).call(calls, name))
   }
 
   /** The answers of threads that neither die meanwhile nor are too busy. */
-  #soon<Value>(answers: readonly Promise<Value>[], ms = SILENT_MS): Promise<Value[]> {
+  #answersInTime<Value>(answers: readonly Promise<Value>[], ms = SILENT_MS): Promise<Value[]> {
     const late = this.#pause(ms).then((): Value[] => [])
     return fulfilled(answers.map(answer => Promise.race([fulfilled([answer]), late]))).then(
       all => all.flat() as Value[],
@@ -260,7 +259,7 @@ export class ServingThreads implements ServingSet {
   async #find(id: string): Promise<ExchangeSummary | undefined> {
     const lane = laneOf(id)
     const asked = this.#all().flatMap(each => (each.lane === lane ? [each.calls.call('find', id)] : []))
-    return (await this.#soon(asked))[0]
+    return (await this.#answersInTime(asked))[0]
   }
 
   #start(index: number, lane: number): Thread {

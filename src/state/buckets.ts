@@ -1,7 +1,7 @@
 /**
- * Token buckets in the memory of one gateway process. The arithmetic is pure and takes the time as an argument. The rest is two bounded
- * maps: a name that was not used while 65,536 other names of its map were starts full again. Addresses have a map of their own, so that a
- * flood from many of them does not refill buckets of keys and accounts.
+ * Token buckets in the memory of one gateway process. The arithmetic is pure and takes the time as an argument. The rest is two
+ * bounded maps. Each drops its least recently used name above 65,536 names, and the bucket of a dropped name starts full again. Addresses
+ * have a map of their own, so that a flood from many of them does not refill buckets of keys and accounts.
  */
 
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'
@@ -56,8 +56,7 @@ export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): Loca
 }
 
 /**
- * Takes `amount` units, or none. More than the capacity is never granted; the wait is then the time to fill an empty bucket, so that it
- * is
+ * Takes `amount` units, or none. More than the capacity is never granted; the wait is then the time to fill an empty bucket, so that it is
  * finite.
  */
 export function take(
@@ -100,8 +99,7 @@ export function give(before: Level | undefined, shape: BucketShape, amount: numb
 }
 
 /**
- * The level now: full for a new bucket, and at most a capacity that a reload has lowered. If the clock steps back, nothing refills and
- * time
+ * The level now: full for a new bucket, and at most a capacity that a reload has lowered. If the clock steps back, nothing refills and time
  * counts from there. Otherwise refills would stop until the clock has caught up.
  */
 function refill(before: Level | undefined, shape: BucketShape, nowMs: number): Level {

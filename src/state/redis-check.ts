@@ -57,7 +57,7 @@ export async function checkServer(
   }
 }
 
-/** Selects the database explicitly: the client also does, but goes on in another one if it does not exist. */
+/** Selects the database explicitly: if it does not exist, the client itself would continue in another one. */
 async function readInfo(redis: Redis): Promise<string> {
   await redis.connect()
   await redis.select(redis.options.db ?? 0)

@@ -1,6 +1,6 @@
 /**
- * The connection to a state server. A call takes at most `CALL_MS`. After a failure or a timeout no request calls the server until it renews
- * this replica's lease again. So a request waits for a lost server at most once.
+ * The connection to a state server. A call takes at most `CALL_MS`. After a failure or a timeout no request calls the server until it
+ * renews this replica's lease again. So a request waits for a lost server at most once.
  */
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
@@ -51,7 +51,7 @@ interface ScriptClient extends Redis {
   renew(leases: string, replica: string, leaseMs: number): Promise<[held: 0 | 1, replicas: number]>
 }
 
-interface Pending {
+interface PendingCall {
   readonly until: number
   readonly reject: (error: Error) => void
 }
@@ -73,11 +73,11 @@ export class RedisConnection {
   readonly #log: Log
   readonly #now: () => number
   readonly #leaseMs: number
-  /** Replaced after each loss, so that calls from before that are done late do not count. */
+  /** Replaced after each loss, so that earlier calls that the server executes late do not count. */
   #replica: string = randomUUID()
   #former: string | null = null
   /** Calls without an answer, oldest first. */
-  readonly #pending = new Set<Pending>()
+  readonly #pending = new Set<PendingCall>()
   #expiry: NodeJS.Timeout | null = null
   #next: NodeJS.Timeout | null = null
   /** Calls wait for this connection attempt. */
@@ -85,7 +85,7 @@ export class RedisConnection {
   #failed = 0
   #closed = false
   #isUp = false
-  /** Before that, a failed start reports the loss. */
+  /** False during the start, whose failure reports a loss. */
   #hasBegun = false
   #replicas = 1
   #lost = 0
@@ -208,13 +208,13 @@ export class RedisConnection {
     return Number(await this.#timed(() => this.#redis.version(versionKey(name), newVersion(), VERSION_MS)))
   }
 
-  /** Resolves when the server knows the change or is lost. Then the change is sent when the server is back. */
+  /** Resolves when the server has the change. Also when the server is lost: then the change is sent when it is back. */
   async changeVersion(name: string): Promise<void> {
     if (this.#isUp) await this.#sendVersion(name)
     else this.#changed.set(name, UNSENT)
   }
 
-  /** Uses a new number each time: an earlier call that is done late must not bring back a number. */
+  /** Uses a new number each time: an earlier call that the server executes late must not restore an old number. */
   async #sendVersion(name: string): Promise<void> {
     const version = newVersion()
     this.#changed.set(name, version)
@@ -255,7 +255,7 @@ export class RedisConnection {
   #timed<Answer>(call: () => Promise<Answer>, withinMs = CALL_MS): Promise<Answer> {
     const answer = this.#joining === null ? call() : this.#joining.then(call)
     return new Promise((resolve, reject) => {
-      const pending: Pending = { until: this.#now() + withinMs, reject }
+      const pending: PendingCall = { until: this.#now() + withinMs, reject }
       this.#pending.add(pending)
       this.#expiry ??= setTimeout(this.#expireSoon, withinMs)
       answer.then(
@@ -290,9 +290,8 @@ export class RedisConnection {
   }
 
   /**
-   * Reconnects after a server or a firewall has closed an idle connection. Nothing is lost unless the server cannot be reached again.
-   * Calls in
-   * progress fail, and thereby count as a loss.
+   * Reconnects after a server or a firewall has closed an idle connection. Nothing is lost unless the server cannot be reached again. Calls
+   * in progress fail, and thereby count as a loss.
    */
   readonly #joinAgain = (): void => {
     if (!this.#isUp || this.#closed || this.#pending.size > 0) return
@@ -355,7 +354,7 @@ export class RedisConnection {
     }
   }
 
-  /** Declares the slots of this replica. Later calls on this connection are done later. */
+  /** Declares the slots of this replica. The server executes later calls of this connection afterwards. */
   #declare(): void {
     for (const [name, count] of this.slots?.counts() ?? []) {
       this.#send(() => this.#redis.declare(`${PREFIX}slots:${name}`, this.#replica, count, HASH_MS))

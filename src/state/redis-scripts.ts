@@ -38,8 +38,7 @@ return {1, string.format('%.17g', units)}
 
 /**
  * Takes a slot. A name has a hash with the number of slots of each replica. Those of a replica without a lease do not count. KEYS: the
- * hash,
- * the leases. ARGV: the replica, the limit, the lifetime of the hash in ms. Returns how many slots are taken with this one, or 0.
+ * hash, the leases. ARGV: the replica, the limit, the lifetime of the hash in ms. Returns how many slots are taken with this one, or 0.
  */
 export const ENTER = `${NOW}local held = redis.call('HGETALL', KEYS[1])
 local count = 0
@@ -78,10 +77,8 @@ return ARGV[1]
 `
 
 /**
- * Renews the lease of a replica. It adds before it removes, because a full server refuses a script only at its first command. The leases
- * of
- * a removed gateway expire. KEYS: the leases. ARGV: the replica, the length of a lease in ms. Returns whether the lease had not ended,
- * and
+ * Renews the lease of a replica. It adds before it removes, because a full server refuses a script only at its first command. The leases of
+ * a removed gateway expire. KEYS: the leases. ARGV: the replica, the length of a lease in ms. Returns whether the lease had not ended, and
  * the number of replicas with a lease.
  */
 export const RENEW = `${NOW}local lease = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)

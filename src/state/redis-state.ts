@@ -1,6 +1,6 @@
 /**
- * State that all replicas share, on a server with the protocol of Redis. While the server is lost, each replica uses its share of a limit: buckets
- * and slots divided by the number of replicas. Buckets start from the last known level.
+ * State that all replicas share, on a server with the protocol of Redis. While the server is lost, each replica uses its share of a limit:
+ * buckets and slots divided by the number of replicas. Buckets start from the last known level.
  */
 import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue, Versions } from '#contract'
 import { checkGive, checkTake, createApart, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
@@ -108,7 +108,7 @@ function slotCounter(connection: RedisConnection): SlotCounter {
   }
 }
 
-/** @param local used while the server is lost; left out: nothing is known then */
+/** @param local used while the server is lost; null: nothing is found then */
 function keyValue(connection: RedisConnection, prefix: string, local: KeyValue | null): KeyValue {
   const localValue = (name: string) => local?.get(name) as string | undefined
   return {
@@ -136,7 +136,7 @@ const LOSSES = 2 ** (53 - SERVER_VERSION_BITS)
 
 /**
  * Each loss changes all numbers. The server may come back with a number from before a change. A number of this process does not
- * cover changes by others since the last loss.
+ * include changes by others since the last loss.
  *
  * @param local used while the server is lost; changes are sent to the server when it is back
  */

@@ -1,6 +1,5 @@
 /**
- * Token buckets in memory that the threads of a process share, so that a take needs no message. A keyed digest of the name selects a set
- * of
+ * Token buckets in memory that the threads of a process share, so that a take needs no message. A keyed digest of the name selects a set of
  * eight places in a table of fixed size; a set has one lock. If all eight are in use, the least recently used one is evicted, or one from
  * before the clock was set back. An evicted bucket starts full again. When a thread dies with a lock, the main thread releases it.
  */

@@ -9,7 +9,7 @@ import { type Locks, lock, unlock } from './shared-locks.ts'
 
 /** Sent to other threads: an object of shared buffers. */
 export interface TextMemory {
-  /** One for everything. */
+  /** One lock for all texts. */
   readonly locks: Locks
   /** The place of the next text, the place of the oldest one, and the number of used bytes. */
   readonly ring: Int32Array<SharedArrayBuffer>
@@ -31,8 +31,7 @@ const [LEAST_CHAINS, MOST_CHAINS] = [64, 65_536]
 /** Maximum number of read texts that are kept for each new one; otherwise a write could take a long time. */
 const CHANCES = 4
 /**
- * A dead thread keeps its lock until the main thread releases it, a moment later. Meanwhile reads find nothing. A change waits for
- * longer:
+ * A dead thread keeps its lock until the main thread releases it, a moment later. Meanwhile reads find nothing. A change waits for longer:
  * if it were skipped, others would read an outdated text.
  */
 const GET_PAUSES = 20

@@ -1,7 +1,6 @@
 /**
  * Slots in memory: counts exchanges inside, and queues those that wait for a turn. Only names with exchanges inside or waiting have an
- * entry,
- * so there are never more entries than exchanges in progress.
+ * entry, so there are never more entries than exchanges in progress.
  */
 import type { Queue, Slot, Slots } from '#contract'
 

@@ -1,6 +1,5 @@
 /**
- * Versions in memory that the threads of a process share. The hash of a name selects its word. Names may share a word; then a change of
- * one
+ * Versions in memory that the threads of a process share. The hash of a name selects its word. Names may share a word; then a change of one
  * looks like a change of all. So nothing is ever dropped, and a read is one atomic load.
  */
 import type { Versions } from '#contract'

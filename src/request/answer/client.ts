@@ -30,13 +30,13 @@ export interface ClientOwner {
 /** A client that does not read this much within the stall time counts as stalled. */
 const PIECE_BYTES = 256 * 1024
 
-/** A body below this is sent with its head as one string, in one write. Node writes up to 16 KiB so without a buffer. */
+/** A body below this is sent with its head as one string, in one write. Node allocates no buffer for a string of up to 16 KiB. */
 const SHORT_BYTES = 8 * 1024
 
 /** The stall time during shutdown. */
 const HURRY_MS = 2_000
 
-/** Node needs about 500 bytes per write, so shorter frames are not written on their own behind others. */
+/** Shorter frames behind a pending write are written together, because Node needs about 500 bytes per write. */
 const SMALL_BYTES = 4096
 
 const PING = Buffer.from(': ping\n\n')
@@ -130,7 +130,7 @@ export class Client {
     for (const name of response.getHeaderNames()) {
       if (!names.includes(name)) continue
       response.removeHeader(name)
-      // The same applies to an existing one, but the connection header must be sent.
+      // Removing an existing header does the same, but the connection header must be sent.
       if (name === 'connection') response.setHeader(name, response.shouldKeepAlive ? 'keep-alive' : 'close')
     }
   }
@@ -235,7 +235,7 @@ export class Client {
   }
 
   /**
-   * Koa writes from now on, and a close no longer counts as a disconnect. Its answer may be a slow stream of a step. So the stall time
+   * Koa writes from now on, and a close no longer counts as a disconnect. Koa's answer may be a slow stream of a step. So the stall time
    * begins when bytes wait for the client, and restarts whenever the client reads some of them.
    */
   release(): void {
@@ -248,12 +248,12 @@ export class Client {
     if (!this.#response.headersSent) this.#drop(HOP_BY_HOP)
   }
 
-  /** The last resort if no error can be sent: a broken connection instead of silence. */
+  /** Breaks the connection, if no error can be sent: otherwise the client would wait. */
   destroy(): void {
     if (!this.#response.writableEnded) this.#response.destroy()
   }
 
-  /** The deadlineClock stays: the client may still stall on the rest. */
+  /** The deadline clock is still watched: the client may stall on the rest. */
   #finish(): void {
     this.#ended = true
     this.#beating = false
@@ -279,7 +279,7 @@ export class Client {
   }
 
   #look(now: number): void {
-    // Behind another answer on its connection, this client has been offered nothing yet.
+    // The answer waits behind another one on its connection, so the client cannot have read it.
     if (this.#response.socket === null) {
       if (this.#blockedSince > 0) this.#blockedSince = now
     } else if (this.#released) this.#lookAtKoa(now)

@@ -27,7 +27,7 @@ export interface RawModel {
   readonly provider: string
 }
 
-/** The fields of a route's configuration that matter here. */
+/** The fields of a route's configuration that the lists need. */
 interface RawRoute {
   readonly public: boolean
   readonly raw: { readonly models: readonly string[] | null; readonly provider: { readonly name: string } } | null

@@ -5,7 +5,7 @@ import { hasCalls, indexOf } from './stream.ts'
 /** A chunk of a decoded stream. */
 export type ChunkItem = Extract<StreamItem, { kind: 'chunk' }>
 
-/** The state of one stream that is needed to fill them in. */
+/** Creates the omitted finish reasons of one stream. */
 export class FinishFiller {
   #last: Chunk | null = null
   /** The choices that call tools. */

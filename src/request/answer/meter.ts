@@ -1,5 +1,5 @@
 /**
- * Counts an answer while it passes, without keeping its text. The provider's usage always has priority; the count serves answers that end
+ * Counts an answer while it passes, without keeping its text. The provider's usage always has priority; the count is for answers that end
  * without it.
  */
 import type {
@@ -101,10 +101,10 @@ export class Meter implements Progress {
   spent(whole: boolean): MeteredUsage | null {
     const stated = normalise(this.#usage, 'reported')
     if (stated === null) return this.started || this.abandoned ? this.estimate : null
-    const reported = this.#withSeen(stated)
+    const reported = this.#withTierAndSearches(stated)
     const counted = this.countedTokens
     const { input = 0, output = 0 } = reported
-    // Some providers send zeros at first, and never more for an abandoned request.
+    // Some providers send zeros at first. For an abandoned request nothing else comes.
     if (this.abandoned && counted === 0 && !(input > 0)) return this.estimate
     const isLast = (whole || this.#usageIsLast) && !this.#usageIsPartial
     const believed = isLast ? output > 0 : output >= counted
@@ -113,9 +113,9 @@ export class Meter implements Progress {
   }
 
   /** Adds the searches and the service tier that the answer states outside of its usage. */
-  #withSeen(stated: MeteredUsage): MeteredUsage {
-    const sees = this.#tier !== undefined || (stated.search === undefined && this.#searches > 0)
-    if (!sees) return stated
+  #withTierAndSearches(stated: MeteredUsage): MeteredUsage {
+    const hasMore = this.#tier !== undefined || (stated.search === undefined && this.#searches > 0)
+    if (!hasMore) return stated
     return {
       ...stated,
       ...(stated.search === undefined && this.#searches > 0 ? { search: this.#searches } : {}),

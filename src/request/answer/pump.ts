@@ -84,7 +84,7 @@ export abstract class Pump implements Sink {
   feedFrom(source: Source): void {
     this.source = source
     this.parts.client.onResume(() => source.resume())
-    // The transport may be quicker than this call, and the answer over.
+    // The answer may be over: the transport may be quicker than this call.
     if (this.#isOver) source.abort()
     else if (this.parts.client.left) this.leave()
   }
@@ -170,7 +170,7 @@ export abstract class Pump implements Sink {
   }
 }
 
-/** The most chunks that wait for the first content: a role, annotations of a filter. */
+/** Maximum number of chunks that wait for the first content: a role, annotations of a filter. */
 const MAX_PRELUDE = 16
 
 /**
@@ -247,7 +247,7 @@ export class StreamPump extends Pump {
   }
 
   /**
-   * A hostile stream that makes the decoder or the meter throw ends only this answer.
+   * If a hostile stream makes the decoder or the meter throw, only this answer ends.
    * @param bytes null: the body is over
    */
   #take(bytes: Buffer | null): boolean {

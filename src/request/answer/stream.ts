@@ -40,7 +40,7 @@ export function failureFrame(refusal: Refusal): Buffer {
   return frameOf(Buffer.from(JSON.stringify({ error, created: error.message })))
 }
 
-/** The limit after a finish reason. More is an attack. */
+/** The limit for withheld bytes after a finish reason. More is an attack. */
 const MAX_TAIL_BYTES = 256 * 1024
 /** About the size of the object around a frame, in bytes. */
 const FRAME_BYTES = 128
@@ -115,8 +115,8 @@ export class StreamAnswer {
   }
 
   /**
-   * Set while a tap's promise is pending. Resolves when its chunk and those queued behind it are through, with whether the client keeps
-   * up. Rejects with a tap's error.
+   * Set while a tap's promise is pending. Resolves when the taps have returned its chunk and those queued behind it, with whether the
+   * client keeps up. Rejects with a tap's error.
    */
   get busy(): Promise<boolean> | null {
     return this.#busy
@@ -135,11 +135,11 @@ export class StreamAnswer {
     if (this.#isOver) return true
     if (!this.#rawPasses) this.#noteFinishes(chunk)
     const out = throughTaps(this.#taps, chunk)
-    return isPromise(out) ? out.then(chunks => this.#leave(chunks, chunk, raw)) : this.#leave(out, chunk, raw)
+    return isPromise(out) ? out.then(chunks => this.#emitTapped(chunks, chunk, raw)) : this.#emitTapped(out, chunk, raw)
   }
 
   /** @param out the chunk after the taps */
-  #leave(out: readonly Chunk[], chunk: Chunk, raw: Buffer | null): boolean {
+  #emitTapped(out: readonly Chunk[], chunk: Chunk, raw: Buffer | null): boolean {
     if (this.#isOver) return true
     if (this.#rawPasses) return this.#emit(chunk, raw)
     let keepsUp = true
@@ -255,8 +255,8 @@ export class StreamAnswer {
   }
 
   /**
-   * Finishes that an edit dropped, of choices that the client has seen begin. If no choice has finished, at least one: a successful stream
-   * states how it ended.
+   * Finishes that an edit dropped, of choices whose beginning the client has. If no choice has finished, at least one finish: a successful
+   * stream states how it ended.
    */
   #swallowed(): readonly Chunk[] {
     const missing = [...this.#due].filter(([index]) => !this.#finished.has(index))

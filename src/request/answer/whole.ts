@@ -1,4 +1,4 @@
-/** The pump of a whole answer: it is collected, read, sent through the taps, and withheld until the steps have returned. */
+/** The pump of a whole answer: collects and decodes it, sends it through the taps, and withholds it until the steps have returned. */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, MeteredUsage, UpstreamFailure } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
 import { isPromise } from '../../common/promises.ts'
@@ -21,7 +21,7 @@ export class WholePump extends Pump {
   readonly begun = false
   readonly #format: WholeFormat
   #bytes: ByteCollector | null = null
-  /** An answer that arrived in one piece. It is read at once, so the piece may keep the socket's block. */
+  /** An answer that arrived in one piece. It is decoded at once, so it need not be copied out of the socket's buffer. */
   #only: Buffer | null = null
   /** The answer as it will be sent; set when `over` reports `complete`. */
   body: Buffer | null = null
@@ -92,7 +92,7 @@ export class WholePump extends Pump {
     return ({ completion }) => Buffer.from(JSON.stringify({ ...completion, usage: wireUsageOf(usage) }))
   }
 
-  /** Decodes and counts the answer. A hostile answer that makes the decoder throw ends only this answer. */
+  /** Decodes and counts the answer. If a hostile answer makes the decoder throw, only this answer ends. */
   #counted(bytes: Buffer): DecodedAnswer | { readonly failure: UpstreamFailure } {
     const { meter } = this.parts
     try {

@@ -92,7 +92,7 @@ function isUtf8(parameter: string): boolean {
   return ['utf-8', '"utf-8"'].includes(value.trim().toLowerCase())
 }
 
-/** Whether a request asks for a WebSocket. Codex does so first, and falls back to HTTP at once only on status 426. */
+/** Whether a request asks for a WebSocket. Codex asks for one first, and falls back to HTTP at once only on status 426. */
 export function wantsWebSocket(request: IncomingMessage): boolean {
   return request.method === 'GET' && wantsUpgrade(request) && /^websocket$/i.test(request.headers.upgrade!)
 }

@@ -66,7 +66,7 @@ class Arrival {
   readonly #onData = (bytes: Buffer) => this.#take(bytes)
   readonly #onResume = () => this.#resumed()
   #owner: WorkOwner
-  /** Whether no complete head has come yet. */
+  /** Whether no complete head has arrived yet. */
   #isNew = true
   #isKnown = false
   #isOver = false
@@ -146,17 +146,17 @@ class Arrival {
     this.#work.unparsedBytes += bytes
   }
 
-  /** Node resumes the socket whenever more of a body is read. Bytes that have already come are parsed first. */
+  /** Node resumes the socket whenever more of a body is read. Bytes that have already arrived are parsed first. */
   #resumed(): void {
     this.#go()
     if (this.#unread.length > 0) this.#pause()
   }
 
-  /** Whether these bytes are at most a head, or part of a body that Node does not take apart. */
+  /** Whether these bytes are at most a head, or part of a body without chunks. */
   #isCheap(bytes: Buffer): boolean {
     if (this.#unread.length > 0 || this.#socket._paused) return false
-    const coming = bodyOn(this.#socket)
-    return coming === null ? bytes.length <= HEAD_PORTION_BYTES : !isChunked(coming) && !isFull(coming)
+    const incoming = bodyOn(this.#socket)
+    return incoming === null ? bytes.length <= HEAD_PORTION_BYTES : !isChunked(incoming) && !isFull(incoming)
   }
 
   /** Parses as much as is allowed now. */
@@ -180,8 +180,8 @@ class Arrival {
     if (this.#unread.length > 0) this.#resumed()
     if (this.#unread.length > 0 || !this.#hasPaused) return
     this.#hasPaused = false
-    const coming = bodyOn(this.#socket)
-    if (!this.#socket._paused && (coming === null || !isFull(coming))) this.#socket.resume()
+    const incoming = bodyOn(this.#socket)
+    if (!this.#socket._paused && (incoming === null || !isFull(incoming))) this.#socket.resume()
   }
 
   /** Only the code that paused a socket may resume it. */
@@ -201,8 +201,8 @@ class Arrival {
 
   #parsePortion(): void {
     const bytes = this.#unread[0]!
-    const coming = bodyOn(this.#socket)
-    const isInChunks = coming !== null && isChunked(coming)
+    const incoming = bodyOn(this.#socket)
+    const isInChunks = incoming !== null && isChunked(incoming)
     const length = isInChunks ? this.#portionBytes : this.#bodyBytes || requestLength(bytes)
     const portion = bytes.subarray(0, length)
     if (portion.length === bytes.length) this.#unread.shift()
@@ -224,14 +224,14 @@ class Arrival {
   /** Whether the next bytes have to wait: for the reader of their body, or for the answer to the previous request. */
   #isBlocked(): boolean {
     if (this.#socket._paused) return true
-    const coming = bodyOn(this.#socket)
-    if (coming !== null) return isFull(coming) || (isChunked(coming) && coming.readableFlowing === null)
-    const owed = this.#socket._httpMessage
+    const incoming = bodyOn(this.#socket)
+    if (incoming !== null) return isFull(incoming) || (isChunked(incoming) && incoming.readableFlowing === null)
+    const pending = this.#socket._httpMessage
     // Further requests of a known client wait in `Connections`.
-    if (!owed || this.#isKnown) return false
-    if (this.#waitsFor !== owed) {
-      this.#waitsFor = owed
-      owed.once('close', () => this.#answered())
+    if (!pending || this.#isKnown) return false
+    if (this.#waitsFor !== pending) {
+      this.#waitsFor = pending
+      pending.once('close', () => this.#answered())
     }
     return true
   }

@@ -93,7 +93,7 @@ function collect(request: IncomingMessage, limit: BodyLimit, hold: (bytes: numbe
     const onEnd = () => settle(() => resolve(collected.take()))
     const onError = (error: unknown) => fail(isRefusal(error) ? error : brokenOff())
     const onClose = () => fail(brokenOff())
-    // Disconnected already, maybe after a complete body: none of the events below would come.
+    // The client has disconnected, maybe after a complete body: none of the events below would be emitted.
     if (request.destroyed) {
       onClose()
       return

@@ -125,7 +125,7 @@ export class Connections {
     }
     this.#waitingBytes += bytes
     connection.waiting.push({ request, response, bytes })
-    // Deferred: Node's parser goes on reading after each complete request.
+    // Deferred, because Node's parser continues to read after each complete request.
     if (connection.waiting.length >= PAUSED_FROM) setImmediate(pause, connection)
   }
 

@@ -13,7 +13,7 @@ export function allowOrigins(origins: readonly string[] | null): Middleware | nu
     origin: ({ headers: { origin = '' } }) => (isAny ? '*' : origins.includes(origin) ? origin : ''),
     // Raw routes may accept all of these.
     allowMethods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
-    // Requests bring a key in a header and no cookie, so the star means all headers.
+    // Requests have a key in a header and no cookie, so browsers take the star for all headers.
     exposeHeaders: '*',
     maxAge: MAX_AGE_SECONDS,
     // The error boundary keeps the headers itself.

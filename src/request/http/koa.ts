@@ -27,8 +27,8 @@ export function skipKoaAfterGatewayAnswers(app: Koa): void {
 }
 
 /**
- * Throws if a step sets an answer after `next()`: the pump has already sent one. The runner names the step. It is set on Koa's response,
- * because `ctx.body` and `ctx.status` forward to it.
+ * Throws if a step sets an answer after `next()`: the pump has already sent one. The runner names the step. The setters are on Koa's
+ * response, because `ctx.body` and `ctx.status` forward to it.
  */
 export function guardAnswerAfterNext(app: Koa): void {
   for (const [name, instead] of [

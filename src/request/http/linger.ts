@@ -6,8 +6,8 @@ import type { IncomingMessage } from 'node:http'
 import { dropUnread } from './arrivals.ts'
 
 /**
- * Lets Node parse what came together with the head. A request that is refused by its head is then often complete, and its connection can
- * stay open.
+ * Lets Node parse the bytes that arrived with the head. A request that is refused by its head is then often complete, and its connection
+ * can stay open.
  */
 export function parseArrived(request: IncomingMessage): Promise<void> | null {
   return request.complete ? null : new Promise(resolve => setImmediate(resolve))

@@ -1,4 +1,4 @@
-/** Answers what is not valid HTTP: Node's parser gives up, and the client still gets JSON with all four keys. */
+/** Answers requests that Node's parser rejects: the client still gets the JSON error with all four keys. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type ErrorCode, envelope, type Refusal, refuse } from '#contract'
@@ -48,12 +48,12 @@ export function answerUnserved(socket: Duplex, refusal: Refusal, requestId?: str
 }
 
 function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
-  const owed = (socket as { _httpMessage?: PendingResponse })._httpMessage
-  if (!owed) answerRaw(socket, refusal, requestId)
+  const pending = (socket as { _httpMessage?: PendingResponse })._httpMessage
+  if (!pending) answerRaw(socket, refusal, requestId)
   // Anything written while an answer is due would be read as that answer, or as part of it.
-  else if (owed.headersSent) owed.destroy()
-  // The error came after a good request: that one is answered, and the connection ends with it.
-  else if (!refuseBody(owed.req, refusal)) owed.shouldKeepAlive = false
+  else if (pending.headersSent) pending.destroy()
+  // The error came after a good request: it is still answered, and the connection ends after the answer.
+  else if (!refuseBody(pending.req, refusal)) pending.shouldKeepAlive = false
 }
 
 /** Refusals of bodies that have no reader yet. A reader gets its refusal when it begins. */

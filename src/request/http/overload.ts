@@ -23,7 +23,7 @@ export interface OverloadOptions {
 }
 
 export interface Overload {
-  /** Measures the delay. Call it on every round of the deadlineClock. @param nowMs its monotonic time */
+  /** Measures the delay. Call it on every round of the deadline clock. @param nowMs its monotonic time */
   round(nowMs: number): void
   /** Whether requests are refused at all. */
   isActive(): boolean

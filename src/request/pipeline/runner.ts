@@ -101,7 +101,7 @@ class Run implements ExchangeListener, GraceEntry, StretchRun, Outer {
     reportStep(mistake === 'late' ? { ...report, waitedMs: stepGraceMs } : report)
   }
 
-  /** A step that answers waits for its own answer, and may be given up. */
+  /** Whether the upstream call runs. A step that waits for its own answer may be given up, so that does not count. */
   get #isSending(): boolean {
     return this.exchange.phase === 'sending' && !this.exchange.answered
   }

@@ -7,9 +7,9 @@ import type { Exchange } from '../exchange.ts'
 import type { StepHandle } from './handle.ts'
 
 /**
- * Runs a step without effect. Its changes to the response are undone when it goes on and when it ends. Its answers and rewritings are
- * only recorded. Its edits see copies, and their results are discarded. An error of a watch or an edit would have stopped the answer: it
- * is recorded, and the step sees no more of the answer.
+ * Runs a step without effect. Its changes to the response are undone when it calls `next()` and when it ends. Its answers and rewritings
+ * are only recorded. Its edits see copies, and their results are discarded. An error of a watch or an edit would have stopped the answer:
+ * it is recorded, and the step sees no more of the answer.
  */
 export class Shadow {
   readonly ctx: Context

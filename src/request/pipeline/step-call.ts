@@ -56,7 +56,7 @@ export class StepCall implements Outer {
     this.#shadow = step.mode === 'shadow' ? new Shadow(run.exchange, this.#handle, index) : null
   }
 
-  /** Calls the step, or the given rest of it. The outer step is notified of its end, including everything inside it. */
+  /** Calls the step, or `call` in its place. The outer step is notified of its end, including everything inside it. */
   start(call: StepMiddleware = this.#step.handle): void {
     this.#run.opened(this)
     this.#runs()
@@ -79,10 +79,9 @@ export class StepCall implements Outer {
   innerFailed(error: unknown): void {
     this.#state = 'failed'
     this.#error = error
-    // Possibly the step does not await `next()`: that mistake is handled elsewhere. A synchronous failure comes before `#inner` is
-    // assigned.
+    // Without this, a step that does not await `next()` would cause an unhandled rejection. The microtask waits until `#inner` is assigned.
     queueMicrotask(() => this.#inner?.catch(ignore))
-    // Record it first: the receipt is written on the way out.
+    // Recorded before the step continues, because it may write the receipt.
     this.#run.exchange.broke(error)
     this.#resumed()
   }
@@ -227,7 +226,7 @@ export class StepCall implements Outer {
     throw this.#run.failed(this.#step, undefined)
   }
 
-  /** The step has continued and returned. In shadow it may have wanted to stop the answer. */
+  /** The step has continued and returned. In shadow, one of its taps may have thrown. */
   #passed(): void {
     const { exchange } = this.#run
     const code = this.#shadow?.wouldStop ?? undefined
@@ -277,7 +276,7 @@ export class StepCall implements Outer {
       return this.#run.from(this.#index + 1, null)
     }
     if (exchange.answered && error === exchange.answerError) {
-      // The step has done its part. The step that stopped the answer has its own line.
+      // This step has answered. The step that stopped the answer has its own line.
       exchange.record(this.#index, 'answered')
       throw error
     }
@@ -285,7 +284,7 @@ export class StepCall implements Outer {
     throw this.#ownError(error)
   }
 
-  /** Returns the error for the client. A refusal after the answer also ends the exchange badly. */
+  /** Records an error of the step itself. Returns the error for the client. */
   #ownError(error: unknown): unknown {
     const { exchange } = this.#run
     const refusal = refusalOf(error)

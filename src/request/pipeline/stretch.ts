@@ -62,7 +62,7 @@ export class Stretch implements Outer {
   innerFailed(error: unknown): void {
     this.isOver = true
     this.#failure = { error }
-    // Record it first: the receipt is written on the way out.
+    // Recorded before the after-parts run, because one of them may write the receipt.
     this.#run.exchange.broke(error)
     this.#backward()
   }

@@ -7,24 +7,26 @@ import type { StepTap } from '../exchange.ts'
 export class AnswerCapture implements AnswerIdentity {
   id: unknown = null
   model: unknown = null
-  /** Null: content is not traced, or cannot be represented. */
-  words: AnswerCollector | null
+  /** Collects the content; null: it is not traced, or a chunk made the collector throw. */
+  collector: AnswerCollector | null
 
   constructor(tracesContent: boolean) {
-    this.words = tracesContent ? new AnswerCollector({ maxCharacters: MAX_ATTRIBUTE, onOverflow: 'truncate' }) : null
+    this.collector = tracesContent
+      ? new AnswerCollector({ maxCharacters: MAX_ATTRIBUTE, onOverflow: 'truncate' })
+      : null
   }
 
   /** The taps with the capture outermost, so that it sees the answer as the client does. */
   around(taps: readonly StepTap[]): readonly StepTap[] {
-    return this.words === null ? taps : [{ step: -1, kind: 'watch', fn: chunk => this.#add(chunk) }, ...taps]
+    return this.collector === null ? taps : [{ step: -1, kind: 'watch', fn: chunk => this.#add(chunk) }, ...taps]
   }
 
-  /** A hostile answer that makes it throw ends the capture, not the answer. */
+  /** If a hostile answer makes the collector throw, only the capture ends. */
   #add(chunk: Chunk): void {
     try {
-      this.words?.add(chunk)
+      this.collector?.add(chunk)
     } catch {
-      this.words = null
+      this.collector = null
     }
   }
 }

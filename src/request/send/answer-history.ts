@@ -8,7 +8,7 @@ interface Parts {
   readonly account: string
   /** The limit for the request's body and all answers that it names together. */
   readonly mostBytes: number
-  /** The size of the request's body, which has its room already. */
+  /** The size of the request's body, for which room was taken before. */
   readonly bodyBytes: number
   /** Loaded answers take room like a body. */
   readonly room: Room

@@ -53,7 +53,7 @@ export class AttemptRecord {
     })
   }
 
-  /** Records a failure, and logs it for the operator. The head may have been fine. */
+  /** Records a failure, and logs it for the operator. It may come after a good head. */
   failed(status: number | null, failure: UpstreamFailure): void {
     this.head(status, failure)
     const { attempts, id, host } = this.#exchange

@@ -32,7 +32,7 @@ const MAX_DROPPED = 20
 /** The approximate time to decode a piece of an answer and encode it again, in milliseconds. */
 const PIECE_MS = 0.01
 const BYTE_MS = 4e-5
-/** Less work than this is counted together with the next. */
+/** Less work than this is counted together with later work. */
 const COUNTED_MS = 0.2
 
 /** The sender that makes the attempts. */
@@ -59,7 +59,7 @@ export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
   /** Null for a whole answer. */
   readonly answer: StreamAnswer | null
   readonly pump: StreamPump | WholePump
-  /** The provider has refused a credential, and others are left. */
+  /** Whether the provider has refused or limited the credential, and others are usable. */
   hasOtherCredential = false
   tookMs = 0
   /** Work on received pieces that is not counted yet, in milliseconds. */
@@ -150,7 +150,7 @@ export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
     const { slices } = host.work
     slices.spend(owner, this.#uncountedMs)
     this.#uncountedMs = 0
-    // A client that does not keep up resumes by itself.
+    // If the client does not keep up, its `onResume` resumes the answer.
     if (!keepsUp || !slices.isBehind(owner)) return keepsUp
     const turn = slices.run(ownTurn(), undefined, { owner, costMs: COUNTED_MS })
     if (!(turn instanceof Promise)) return true

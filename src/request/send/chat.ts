@@ -145,7 +145,7 @@ export function requestFor(exchange: LiveExchange, target: Target): EncodedReque
   }
 }
 
-/** Null: this attempt was the last one, because its answer has begun or nothing suggests another. */
+/** Null: no further attempt, because the answer has begun, the attempts are used up, or a retry cannot help. */
 function mayRetry(
   exchange: LiveExchange,
   { pump, target, tookMs, hasOtherCredential }: ChatAttempt,
@@ -180,7 +180,6 @@ function pause(exchange: LiveExchange, pauseMs: number): Promise<void> {
 
 /** The reply for the end of an attempt, with the refusal for the client if it failed. */
 function replyOf(exchange: LiveExchange, { target, pump }: ChatAttempt, ending: PumpEnding): Reply {
-  // A whole answer is collected before it is judged; its failures were unknown at its head.
   const isWhole = pump instanceof WholePump && ending.ending === 'complete'
   const usage = isWhole ? pump.usage : exchange.meter.spent(ending.ending === 'complete')
   switch (ending.ending) {

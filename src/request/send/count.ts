@@ -1,6 +1,6 @@
 /**
  * Counts tokens: asks a provider that counts, and estimates if none does or none answers. A count is free and optional, so it is not
- * retried, and its result affects neither the health of targets nor of credentials.
+ * retried, and its result affects neither the health of targets nor that of credentials.
  */
 import {
   type ChatCompletion,
@@ -22,7 +22,7 @@ import { stoppedReply, WholeReply } from './reply.ts'
 
 /** Limited, because a client waits for the count before it sends the actual request. */
 const MAX_MS = 10_000
-/** Answers have some dozen bytes. */
+/** An answer has a few dozen bytes. */
 const LARGEST_BYTES = 64 * 1024
 
 /** Resolves when the count is known, or the client has disconnected. Rejects with the refusal if no target supports the request. */

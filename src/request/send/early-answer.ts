@@ -17,7 +17,7 @@ export async function answerEarly(
 ): Promise<Reply> {
   const { meter, chat, live } = exchange
   if (exchange.stopped) return stoppedReply(exchange)
-  // A step may answer before the request was read. The answer is in the route's format anyway.
+  // A step may answer before the request was read. Reading it sets the encoder of the route's format.
   if (live.config.kind !== 'chat') exchange.request()
   meter.started = true
   meter.finished = true
@@ -27,14 +27,14 @@ export async function answerEarly(
 
 const NO_USAGE = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
 
-type Early = (
+type EarlySender = (
   exchange: LiveExchange,
   completion: ChatCompletion,
   taps: readonly Tap[],
   usage: MeteredUsage | null,
 ) => Promise<Reply>
 
-const wholeEarly: Early = async (exchange, completion, taps, usage) => {
+const wholeEarly: EarlySender = async (exchange, completion, taps, usage) => {
   try {
     const body = await bodyOf({ completion, raw: null }, taps, writerOf(exchange, usage))
     return exchange.stopped ? stoppedReply(exchange, usage) : new WholeReply(exchange, body, { usage })
@@ -43,7 +43,7 @@ const wholeEarly: Early = async (exchange, completion, taps, usage) => {
   }
 }
 
-const streamEarly: Early = async (exchange, completion, taps, usage) => {
+const streamEarly: EarlySender = async (exchange, completion, taps, usage) => {
   const { chat } = exchange
   const answer = streamTo(exchange, taps, usage)
   try {

@@ -29,19 +29,19 @@ const NOTHING: Attributes = {}
 /** The provider's id and model of the last attempt's answer, and its content. */
 function answeredIn({ answerCapture, chat, live, rawModel, targets, attempts, generation, outcome }: LiveExchange) {
   if (answerCapture === null) return { answer: NOTHING, content: null }
-  const { id, model, words } = answerCapture
+  const { id, model, collector } = answerCapture
   // If a raw route lists no models, the model may be any text of the client.
   const isKnown = live.config.raw === null || rawModel !== null
   const answer = { ...named('gen_ai.response.id', id), ...named('gen_ai.response.model', isKnown ? model : null) }
-  if (words === null || chat === undefined || live.config.counts) return { answer, content: null }
+  if (collector === null || chat === undefined || live.config.counts) return { answer, content: null }
   const target = targets?.find(({ id }) => id === attempts.at(-1)?.target)
   const dialect = target && generation.upstreams.get(target.provider)!.provider.dialect
   const isSystemApart = dialect !== undefined && SYSTEM_APART.has(dialect)
   // A whole answer that a step refused did not reach the client.
-  const answered = chat.stream || outcome === 'answered' ? words.completion() : null
+  const answered = chat.stream || outcome === 'answered' ? collector.completion() : null
   return {
     answer,
-    content: { messages: chat.body.messages, isSystemApart, answer: answered, isCut: words.isCut },
+    content: { messages: chat.body.messages, isSystemApart, answer: answered, isCut: collector.isCut },
   }
 }
 

@@ -44,7 +44,7 @@ export async function readKeptAhead(exchange: LiveExchange): Promise<void> {
   try {
     await slices.run(format!.readAhead!(exchange.json(), kept), exchange.signal)
   } catch (error) {
-    // The step that asks for the request refuses it.
+    // The step that reads the request gets the refusal again.
     if (!isRefusal(error)) throw error
   }
 }

@@ -79,7 +79,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
   readonly via: string
   /** Null without telemetry. */
   readonly trace: Trace | null
-  /** Of the last attempt; null: there was none, or telemetry does not record it. */
+  /** The capture of the last attempt's answer; null: no attempt was made, or telemetry does not record it. */
   answerCapture: AnswerCapture | null = null
   readonly meter: Meter
   readonly client: Client

@@ -2,7 +2,7 @@
 import { type Account, addressGroup, type Chat, refuse } from '#contract'
 import { freeShare, type Room, type ShareLimits, Shares } from '../http/shares.ts'
 
-/** The assumed size of a whole answer before it arrives. */
+/** The assumed size of a whole answer before it arrives: a fixed part, and bytes for each token of its cap. */
 const MIN_ANSWER_BYTES = 16 * 1024
 const BYTES_A_TOKEN = 8
 /** Limits the guess, because most answers stay far below their token cap; 512 such guesses fill half of 256 MiB, one account's share. */

@@ -1,7 +1,7 @@
 /**
- * Finds the model that a form (`multipart/form-data`) names. The result decides whether a key may use it, and the provider reads the same
- * bytes with its own parser. So a form is accepted only if every parser must read it the same way. Delimiters are unambiguous, parts have
- * only the two headers that clients send, and `model` occurs once. A library would accept more forms, which is wrong here.
+ * Finds the model that a form (`multipart/form-data`) names. The result decides whether a key may use the model, and the provider reads the
+ * same bytes with its own parser. So a form is accepted only if every parser must read it the same way. Delimiters are unambiguous, parts
+ * have only the two headers that clients send, and `model` occurs once. A library would accept more forms, which is wrong here.
  */
 
 /** RFC 2046, 5.1.1, without the characters that parsers treat differently and that browsers and clients do not use. */

@@ -1,6 +1,6 @@
 /**
- * The upstream path of a raw request: the route's path with the client's part in place of `{id}`, and the client's query. Anything that a
- * server on the way could read as another place is refused: no request can leave its route.
+ * The upstream path of a raw request: the route's path with the client's part in place of `{id}`, and the client's query. If a
+ * server could read the URL as another path, the request is refused: no request can leave its route.
  */
 import { refuse } from '#contract'
 

@@ -91,14 +91,14 @@ export class ByteStream implements RawStream {
 
 const NOTHING: Buffer = Buffer.alloc(0)
 
-/** If more than this follows an event with usage, that was not the last one. */
+/** If more bytes than this follow an event with usage, its usage was not the last one. */
 const MAX_TAIL_BYTES = 64 * 1024
 /** The approximate memory of the object around an event. */
 const EVENT_BYTES = 128
 
 export interface EventRules extends AnswerRoom {
   /** Interprets an error event. */
-  failureOf(said: Buffer): UpstreamFailure
+  failureOf(body: Buffer): UpstreamFailure
   /** Receives the provider's id and model of the answer; null: not recorded. */
   readonly identity: AnswerIdentity | null
 }
@@ -115,7 +115,7 @@ export class EventStream implements RawStream {
   readonly #split = new EventSplitter()
   /** The withheld events: from the last usage on, or from the event before [DONE] on, else only the last event. */
   #tail: Buffer[] = []
-  /** Memory of the events after it. */
+  /** The memory of these events, without the first one. */
   #tailBytes = 0
   #isEnding = false
 
@@ -174,7 +174,7 @@ export class EventStream implements RawStream {
       if (this.#tailBytes <= MAX_TAIL_BYTES) return
       released.push(...this.#tail.splice(0, this.#tail.length - 1))
     } else {
-      // Repeated usage: the previous one was not the last.
+      // The withheld events were not the end.
       released.push(...this.#tail)
       this.#tail = [event]
     }
@@ -184,12 +184,12 @@ export class EventStream implements RawStream {
 
   #readUsage(event: Buffer): boolean {
     if (!event.includes('"usage"') && !event.includes('error')) return false
-    const said = parsed(dataOf(event))
-    if (isError(said)) {
-      throw new RawFailure(this.#rules.failureOf(Buffer.from(JSON.stringify(said))), this.#outlet.head.status)
+    const value = parsed(dataOf(event))
+    if (isError(value)) {
+      throw new RawFailure(this.#rules.failureOf(Buffer.from(JSON.stringify(value))), this.#outlet.head.status)
     }
-    if (this.#rules.identity !== null) identify(this.#rules.identity, said)
-    const usage = usageIn(said)
+    if (this.#rules.identity !== null) identify(this.#rules.identity, value)
+    const usage = usageIn(value)
     this.usage = usage ?? this.usage
     return usage !== null
   }
@@ -200,9 +200,9 @@ const isWhole = (event: Buffer) => event[0] !== LF && event.at(-1) === LF
 
 const isDone = (event: Buffer) => event.includes('[DONE]') && dataOf(event) === '[DONE]'
 
-function isError(said: unknown): boolean {
-  if (typeof said !== 'object' || said === null) return false
-  const { type, error } = said as { type?: unknown; error?: unknown }
+function isError(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const { type, error } = value as { type?: unknown; error?: unknown }
   if (type === 'error') return true
   // Some providers send an empty error in every event: false, "" or [].
   return typeof error === 'string' || Array.isArray(error)

@@ -123,7 +123,7 @@ class RawAttempt {
     switch (deliveryOf(head)) {
       case 'events':
         return new EventStream(outlet, {
-          failureOf: said => this.#upstream.dialect.decodeError(500, {}, said),
+          failureOf: body => this.#upstream.dialect.decodeError(500, {}, body),
           largestBytes: generation.configuration.limits.answerBytes,
           holds: this.#holds,
           identity: this.#exchange.answerCapture,
@@ -149,9 +149,9 @@ class RawAttempt {
 
   /** Judges the target, or its credential, which is blamed only for an error status. */
   #judge({ failure, status, isPaused }: RawFailure): void {
-    const lesson = isRequests(failure, status ?? 0) ? { ...failure, code: 'upstream_rejected' as const } : failure
-    const hasOtherCredential = status !== null && status > 299 && blameCredential(this.#signed, lesson)
-    if (!hasOtherCredential && !isPaused) this.#trackedAttempt.bad(lesson)
+    const judged = concernsRequest(failure, status ?? 0) ? { ...failure, code: 'upstream_rejected' as const } : failure
+    const hasOtherCredential = status !== null && status > 299 && blameCredential(this.#signed, judged)
+    if (!hasOtherCredential && !isPaused) this.#trackedAttempt.bad(judged)
   }
 
   /**
@@ -193,7 +193,7 @@ class RawAttempt {
  * Whether a provider's error concerns the request, which the client wrote. A 403 often means that a file belongs to another account,
  * which does not concern the credential.
  */
-function isRequests({ code }: UpstreamFailure, status: number): boolean {
+function concernsRequest({ code }: UpstreamFailure, status: number): boolean {
   if (status === 403) return code !== 'upstream_quota'
   return status >= 400 && status < 500 && code !== 'upstream_timeout' && !CREDENTIAL_FAILURES.has(code)
 }
@@ -245,7 +245,7 @@ function modelOf(exchange: LiveExchange): string | null {
   const { ctx } = exchange
   const type = ctx.get('content-type')
   if (/^multipart\//i.test(type)) {
-    // A step may have changed the header since then, and the provider reads the form by the header that is sent.
+    // A step may have changed the header since the form was read, and the provider reads the form by the header that is sent.
     if (exchange.form?.type !== type) exchange.form = { type, model: modelOfForm(type, exchange.bytes) }
     return exchange.form.model
   }
