@@ -98,8 +98,9 @@ function drawing(lines: readonly (readonly Piece[])[]): string {
   const [width, height] = [Math.ceil(COLUMNS * CHARACTER_PX), ROWS * LINE_PX]
   const endMs = Math.max(...lines.flat().map(({ atMs }) => atMs))
   const scrolled = (line: number) => `transform:translateY(${-Math.max(0, line + 1 - ROWS) * LINE_PX}px)`
-  const scrolls = lines.map(([first], line) =>
-    first ? `${((first.atMs / endMs) * 100).toFixed(2)}%{${scrolled(line)}}` : '',
+  // A map, because the last of several lines at one time counts.
+  const scrolls = new Map(
+    lines.flatMap(([first], line) => (first ? [[percent(first.atMs / endMs), scrolled(line)]] : [])),
   )
   const rows = lines.map((line, index) => {
     const spans = line.map(({ atMs, text, isCommand }) => {
@@ -110,19 +111,23 @@ function drawing(lines: readonly (readonly Piece[])[]): string {
     return `<text y="${(index + 0.75) * LINE_PX}">${spans.join('')}</text>`
   })
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width + 2 * MARGIN_PX}" height="${height + 2 * MARGIN_PX}">
+<title>The first minute in a terminal</title>
 <style>
 @keyframes show{from{fill-opacity:0}to{fill-opacity:1}}
-@keyframes scroll{${scrolls.join('')}}
+@keyframes scroll{${[...scrolls].map(([at, style]) => `${at}{${style}}`).join('')}}
 text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#d8dee9}
 tspan{animation:show 1ms both}
-g{${scrolled(lines.length - 1)};animation:scroll ${Math.round(endMs)}ms step-end}
+.s{${scrolled(lines.length - 1)};animation:scroll ${Math.round(endMs)}ms step-end}
 .c{fill:#8fd694}
-@media(prefers-reduced-motion:reduce){g,tspan{animation:none}}
+@media(prefers-reduced-motion:reduce){.s,tspan{animation:none}}
 </style>
 <rect width="100%" height="100%" rx="8" fill="#0f1720"/>
-<svg x="${MARGIN_PX}" y="${MARGIN_PX}" width="${width}" height="${height}"><g>
+<clipPath id="screen"><rect width="${width}" height="${height}"/></clipPath>
+<g transform="translate(${MARGIN_PX} ${MARGIN_PX})" clip-path="url(#screen)"><g class="s">
 ${rows.join('\n')}
-</g></svg>
+</g></g>
 </svg>
 `
 }
+
+const percent = (part: number) => `${(part * 100).toFixed(2)}%`
