@@ -28,9 +28,17 @@ const FACTOR: Record<string, number> = { k: 1e3, K: 1e3, Ki: 1024, M: 1e6, Mi: 1
 export function parseCount(text: string | number): number {
   const match = COUNT.exec(String(text).trim())
   if (!match) throw new UnitError(`"${text}" is not a whole number such as 4096, 200k or 128Ki`)
-  const value = Number(match[1]) * (FACTOR[match[2] ?? ''] ?? 1)
+  const value = timesExactly(match[1]!, FACTOR[match[2] ?? ''] ?? 1)
   if (!Number.isSafeInteger(value)) throw new UnitError(`"${text}" is not a whole number`)
   return value
+}
+
+/** A decimal text times a whole factor; NaN if the product is not whole. With floats, 1.1 × 3,600,000 is not whole. */
+function timesExactly(decimal: string, factor: number): number {
+  const [whole, fraction = ''] = decimal.split('.')
+  const product = BigInt(whole + fraction) * BigInt(factor)
+  const scale = 10n ** BigInt(fraction.length)
+  return product % scale === 0n ? Number(product / scale) : Number.NaN
 }
 
 const BYTES = /^(\d+(?:\.\d+)?)\s*(k|K|Ki|M|Mi|G|Gi)?B?$/
@@ -62,7 +70,7 @@ const msOf = (word: string) => MS[word] ?? MS[word.replace(/s$/, '')]!
 export function parseDuration(text: string | number): number {
   const written = String(text).trim()
   if (!DURATION.test(written)) throw new UnitError(`"${text}" is not a duration such as 500ms, 15s, 10m, 1h30m or 30d`)
-  const parts = Array.from(written.matchAll(PARTS), ([, amount, word]) => Number(amount) * msOf(word!))
+  const parts = Array.from(written.matchAll(PARTS), ([, amount, word]) => timesExactly(amount!, msOf(word!)))
   const ms = parts.reduce((sum, part) => sum + part, 0)
   if (!Number.isSafeInteger(ms)) throw new UnitError(`"${text}" is not a whole number of milliseconds`)
   return ms

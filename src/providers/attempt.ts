@@ -27,7 +27,7 @@ export interface AttemptOptions {
     readonly idleMs: number
     readonly totalMs: number
   }
-  /** When it started, in the time of `deadlineClock`. Default: now. */
+  /** When it started, in the time of the deadline clock. Default: now. */
   readonly startedMs?: number
   /** Whether the answer should be an event stream. */
   readonly stream: boolean

@@ -139,7 +139,7 @@ function bodyFor({ kind }: RouteConfig, catalog: Catalog): Buffer {
 async function tryPlan(contexts: Contexts, route: RouteConfig, plan: Plan, body: Buffer): Promise<Mistake | null> {
   const headers = { 'content-type': 'application/json' }
   const exchange = new SimulatedExchange({
-    id: 'req_rehearsal',
+    id: 'req_dry_run',
     route,
     plan,
     ctx: contexts.koa({ method: route.methods[0] ?? 'GET', path: route.path, headers }),

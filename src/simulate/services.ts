@@ -8,11 +8,11 @@ import { createLocalState } from '../state/state.ts'
 export type RealServices = Pick<Services, 'catalog' | 'plans' | 'targets' | 'clock' | 'random'>
 
 /** The made-up account and key. */
-export const ACCOUNT: Account = { id: 'acct_rehearsal', name: 'dryRun', plan: 'default', frozen: false, createdAt: 0 }
+export const ACCOUNT: Account = { id: 'acc_dry_run', name: 'dry run', plan: 'default', frozen: false, createdAt: 0 }
 export const KEY: Key = {
-  id: 'key_rehearsal',
+  id: 'key_dry_run',
   accountId: ACCOUNT.id,
-  name: 'dryRun',
+  name: 'dry run',
   models: null,
   createdAt: 0,
   expiresAt: null,

@@ -66,10 +66,9 @@ export class LocalSlots implements Slots {
       const timer = setTimeout(end, queue.wait, null)
       signal.addEventListener('abort', leave, { once: true })
       entry.waiting.add(waiter)
-      if (this.#counter === null) return
-      // A slot may have been given back since the first request for it.
+      // A slot may have been given back since `enter` refused one.
       if (entry.waiting.size === 1) this.#letIn(name, entry)
-      else this.#retryLater(name, entry)
+      else if (this.#counter !== null) this.#retryLater(name, entry)
     })
   }
 

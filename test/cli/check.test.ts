@@ -275,7 +275,7 @@ describe('problems that would prevent a start', () => {
 
     describe('with the dry run of a reload', () => {
       test.each<[string, string, string[]]>([
-        ['throws', `throw new Error('for ' + ctx.exchange.account.id)`, ['threw: for acct_rehearsal']],
+        ['throws', `throw new Error('for ' + ctx.exchange.account.id)`, ['threw: for acc_dry_run']],
         ['hangs', 'await new Promise(() => {})', ['did not return within 1000 ms']],
         [
           'does nothing',

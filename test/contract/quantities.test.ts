@@ -1,7 +1,7 @@
 /** Time spans and rates as people write them. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { parseDuration, parseRate, UnitError, unit } from '#contract'
+import { parseCount, parseDuration, parseRate, UnitError, unit } from '#contract'
 import rateLimit from '../../plugins/rate-limit/index.ts'
 import { editorSchema } from '../../src/config/json-schema.ts'
 import { expectWithin } from '../helpers/promised.ts'
@@ -39,6 +39,21 @@ test.each<[string, number]>([
 ])('%s is %i ms', (text, ms) => {
   expect(parseDuration(text)).toBe(ms)
   expect(text).toMatch(UNITS_PATTERNS.duration)
+})
+
+test.each<[unit: string, parse: (text: string) => number, factor: number]>([
+  ['s', parseDuration, 1000],
+  ['m', parseDuration, MINUTE],
+  ['h', parseDuration, HOUR],
+  ['d', parseDuration, DAY],
+  ['k', parseCount, 1e3],
+  ['M', parseCount, 1e6],
+  ['G', parseCount, 1e9],
+])('tenths and hundredths of %s are exact', (unit, parse, factor) => {
+  for (let part = 0; part < 10_000; part++) {
+    const [whole, fraction] = [Math.floor(part / 100), String(part % 100).padStart(2, '0')]
+    expect(parse(`${whole}.${fraction}${unit}`)).toBe((part * factor) / 100)
+  }
 })
 
 test.each(['5', '', 's', '1h30', '1 h m', '-1s', '1w', '1 month', '1,5h', '1h, 30m', '0.1ms'])(

@@ -36,6 +36,17 @@ test('a reload with a lower limit admits no request until there is room; waiting
   expect(getEventListeners(signal, 'abort')).toHaveLength(0)
 })
 
+test('a slot that is freed between `enter` and `wait` is taken at once', async () => {
+  const slots = new LocalSlots()
+  const one = slots.enter('a', 1) as Slot
+  expect(slots.enter('a', 1)).toBeNull()
+  one.free()
+  const two = await slots.wait('a', 1, { length: 9, wait: 60_000 }, new AbortController().signal)
+  expect(two).toMatchObject({ inside: 1 })
+  ;(two as Slot).free()
+  expect(slots.size).toBe(0)
+})
+
 test('only the first waiting request asks the counter of all replicas', async () => {
   let asked = 0
   const slots = new LocalSlots({

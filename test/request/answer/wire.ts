@@ -32,7 +32,7 @@ export async function openWire(version = 'HTTP/1.1'): Promise<Wire> {
   }
 }
 
-/** A deadlineClock whose time is advanced by hand; each advance is one round. */
+/** A deadline clock whose time is advanced by hand; each advance is one round. */
 export interface HandWatchman extends DeadlineClock {
   advance(ms: number): void
   /** How many are watched. */
