@@ -1,9 +1,8 @@
 /**
  * Authenticates with a Tollgate key, and gives the facts `key` and `account`.
  *
- * A key is sent as `Authorization: Bearer KEY`. A second way, such as a query parameter, would be a second place for each rule about keys,
- * and queries appear in logs. The exception is `x-api-key`, the only header of Anthropic's clients for a key. It is read on a messages
- * route and on lists of models.
+ * A key is sent as `Authorization: Bearer KEY`. Query parameters are not read, because queries appear in logs. Anthropic's clients send a
+ * key only in `x-api-key`, so that header is read on the routes that they use.
  */
 import {
   definePlugin,

@@ -49,7 +49,7 @@ export function whySkipped(
   return whyNever(body)
 }
 
-/** Requests whose answer is more than text, or depends on the time of the request. */
+/** Why a request bypasses the cache with any settings: its answer is more than text, or depends on the time of the request. */
 function whyNever(body: ChatRequest): string | null {
   if (findProviderTool(body) >= 0 || body['web_search_options'] != null) return 'not cached: the provider searches'
   if (body['store'] === true) return 'not cached: the provider stores it'

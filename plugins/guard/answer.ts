@@ -5,7 +5,7 @@
 import type { Chunk, Delta, Sliced } from '#contract'
 import { costOf, type Findings, MAX_IN_ONE_GO, type Rule } from './rules.ts'
 import type { Sieves } from './sieve.ts'
-import { isArguments, isSilent, lengthOf, mapTexts, objectWith, pathText, type Step } from './texts.ts'
+import { isArguments, isEmpty, lengthOf, mapTexts, objectWith, pathText, type Step } from './texts.ts'
 
 type Choice = Chunk['choices'][number]
 
@@ -75,8 +75,8 @@ export class AnswerGuard {
     if (choices.length === 0)
       for (const index of this.#running.keys()) before.push(...this.#restOfOthers(index, new Set()))
     const rest = before.map(choice => ({ ...head, choices: [choice] }))
-    const audible = now.filter(choice => choice.finish_reason || !isSilent(choice.delta))
-    return audible.length > 0 || choices.length === 0 || usage ? [...rest, { ...chunk, choices: audible }] : rest
+    const filled = now.filter(choice => choice.finish_reason || !isEmpty(choice.delta))
+    return filled.length > 0 || choices.length === 0 || usage ? [...rest, { ...chunk, choices: filled }] : rest
   }
 
   #choice(choice: Choice, before: Choice[], pushed: typeof push): Choice {

@@ -42,6 +42,7 @@ const RESERVED: ReadonlySet<string> = new Set(
     ' ',
   ),
 )
+/** The maximum length of a value in an error, in UTF-16 units. */
 const SHOWN = 60
 /** The maximum number of values in an error. */
 const LISTED = 20
