@@ -102,7 +102,7 @@ export function play(make: () => Answer | Promise<Answer>, handler: AnswerHandle
   function hand(bytes: Buffer): void {
     piece = null
     paused = true
-    // `resume`, called inside onData, has already cleared the flag. A false from onData is then void.
+    // `resume`, called inside onData, has already cleared the flag. The result of onData is then ignored if it is false.
     const more = handler.onData(bytes)
     if (more) paused = false
   }

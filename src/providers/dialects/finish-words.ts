@@ -1,6 +1,6 @@
 /**
- * The finish reasons of all providers, in one table. A word that is not in it is a failure, because the answer may be incomplete
- * (design, 19). Sources: each provider's API reference, as of November 2026.
+ * The finish reasons of all providers, in one table. A word that is not in it is a failure, because the answer may be incomplete.
+ * Sources: each provider's API reference, as of November 2026.
  */
 import type { UpstreamFailure } from '#contract'
 import type { FinishReason } from './translate/completion.ts'

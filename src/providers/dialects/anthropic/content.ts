@@ -55,7 +55,7 @@ export function writeConversation(
   if (messages.length === 0) system.push(...instructionsOf(ending))
   else if (messages.at(-1)!.role === 'user') waiting.push(...ending)
   instruct()
-  if (messages.length === 0) return { system: [], messages: [{ role: 'user', content: lonely(system) }] }
+  if (messages.length === 0) return { system: [], messages: [{ role: 'user', content: asOnlyMessage(system) }] }
   if (messages[0]!.role === 'assistant') messages.unshift({ role: 'user', content: [textBlock(OPENING)] })
   const last = messages.at(-1)!
   if (last.role === 'assistant' && ending.length > 0) messages.push({ role: 'user', content: instructionsOf(ending) })
@@ -86,8 +86,8 @@ function instructionsOf(texts: readonly Text[]): Block[] {
   return blocks
 }
 
-/** Instructions without any message: the provider requires one, so they become it. */
-function lonely(instructions: readonly Block[]): Block[] {
+/** The content of the only message: the provider requires a message, so instructions without any become one. */
+function asOnlyMessage(instructions: readonly Block[]): Block[] {
   if (instructions.length > 0) return [...instructions]
   throw refuse('invalid_value', { message: "'messages' has no content. Send at least one text.", param: 'messages' })
 }

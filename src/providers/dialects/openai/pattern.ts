@@ -14,7 +14,7 @@ const BEHIND = Buffer.from('\n\n')
 const LF = 10
 
 /** After this many unused patterns, none is learned any more: each chunk of this stream has something unique. */
-const MAX_IN_VAIN = 4
+const MAX_UNUSED = 4
 
 /** Bytes of an event. A pattern is kept as long as its stream, and the parser reads a long text faster. */
 const MAX_BYTES = 4096
@@ -26,7 +26,7 @@ export class TextPattern {
   #sent: readonly Buffer[] = NONE
   #sentBytes = 0
   #index = 0
-  #inVain = 0
+  #unused = 0
   /** Start and end of each string in the current event. */
   readonly #strings: number[] = []
 
@@ -62,7 +62,7 @@ export class TextPattern {
       strings[2 * i + 1] = at
     }
     if (textBytes === 0 || at !== to) return null
-    this.#inVain = 0
+    this.#unused = 0
     return new TextItem(this.#index, textBytes, this.#written(data))
   }
 
@@ -83,14 +83,14 @@ export class TextPattern {
   /** Learns the pattern of an event that only adds text to a choice. */
   learn(data: Buffer, { chunk, raw, usage }: ChunkItem): void {
     const [choice, ...others] = chunk.choices
-    if (this.#inVain > MAX_IN_VAIN || data.length > MAX_BYTES || raw === null || usage !== null) return
+    if (this.#unused > MAX_UNUSED || data.length > MAX_BYTES || raw === null || usage !== null) return
     if (!choice || others.length > 0 || choice.finish_reason) return
     const name = textIn(choice.delta)
     if (name === null) return
     const came = around(data, data, 0, name)
     const leaves = around(raw, Buffer.concat([BEFORE, raw, BEHIND]), BEFORE.length, name)
     if (came === null || leaves === null) return
-    this.#received = this.#inVain++ < MAX_IN_VAIN ? came : NONE
+    this.#received = this.#unused++ < MAX_UNUSED ? came : NONE
     this.#sent = leaves
     this.#sentBytes = leaves.reduce((sum, { length }) => sum + length, 0)
     this.#index = choice.index

@@ -1,6 +1,7 @@
 /** The type of a profile; the profiles are in quirks.ts. */
 import type { Fit } from './fits.ts'
 
+/** The differences of a provider from OpenAI. In these comments, "it" is the provider. */
 export interface Quirks {
   /** Its name for the output cap, unless the target sets one. Default: `max_completion_tokens`. */
   readonly capField?: 'max_tokens' | 'max_completion_tokens'

@@ -57,8 +57,8 @@ const [THINKING, NO_THINKING]: readonly [Members, Members] = [
 ]
 
 /**
- * Answers 422 to unknown fields, at the top or in a message. Answers 400 to ids of calls in another form and to turns in another order. The
- * lists are from its reference. Its models have two efforts.
+ * Mistral answers 422 to unknown fields, at the top or in a message. It answers 400 to ids of calls in another form and to turns in
+ * another order. The lists are from its reference. Its models have two efforts.
  */
 const MISTRAL: Quirks = {
   capField: 'max_tokens',
@@ -95,9 +95,9 @@ const MISTRAL: Quirks = {
 const DEEPSEEK_THINKS = /^(?!deepseek-chat)/
 
 /**
- * Its reference has `max_tokens` only, and it ignores unknown parameters, so a cap under another name would be lost. It requires its
- * own reasoning that led to tool calls (400 without it), and its first reasoning models answer 400 to any other. It maps efforts
- * itself. While it reasons, a call cannot be forced.
+ * DeepSeek's reference has `max_tokens` only, and DeepSeek ignores unknown parameters, so a cap under another name would be lost. It
+ * requires its own reasoning that led to tool calls (400 without it), and its first reasoning models answer 400 to any other reasoning. It
+ * maps efforts itself. While it reasons, a call cannot be forced.
  */
 const DEEPSEEK: Quirks = {
   capField: 'max_tokens',
@@ -122,7 +122,7 @@ const DEEPSEEK: Quirks = {
   },
 }
 
-/** Answers 400 to these parameters, as its reference says, and to unknown fields of messages. */
+/** Groq answers 400 to these parameters, as its reference says, and to unknown fields of messages. */
 const GROQ: Quirks = {
   tools: 'plain',
   customTools: 'functions',
@@ -153,7 +153,7 @@ export const OPENAI: Quirks = { isPlain: true, leaves: NOT_OPENAI, messages: { e
 
 const PERPLEXITY_PARTS = set('text image_url file_url pdf_url video_url')
 
-/** Its streams have usage in every chunk. It ignores unknown parameters, and answers 400 if user and assistant do not alternate. */
+/** Perplexity's streams have usage in every chunk. It ignores unknown parameters, and answers 400 if user and assistant do not alternate. */
 const PERPLEXITY: Quirks = {
   capField: 'max_tokens',
   streamOptions: false,
@@ -178,7 +178,7 @@ const PERPLEXITY: Quirks = {
   },
 }
 
-/** It takes `logprobs` as a number, and returns them in its own form. */
+/** Together takes `logprobs` as a number, and returns them in its own form. */
 const TOGETHER: Quirks = {
   capField: 'max_tokens',
   efforts: [
@@ -211,7 +211,7 @@ const TOGETHER: Quirks = {
   },
 }
 
-/** It ignores unknown parameters. */
+/** Z.ai ignores unknown parameters. */
 const ZAI: Quirks = {
   capField: 'max_tokens',
   renamed: { user: 'user_id' },
@@ -252,7 +252,7 @@ const OPEN_MODELS_HOST: Quirks = {
 
 const FIREWORKS_PARTS = set('text image_url video_url')
 
-/** The list is from its SDK. It ignores unknown parameters. */
+/** The list is from Fireworks' SDK. Fireworks ignores unknown parameters. */
 const FIREWORKS: Quirks = {
   ...OPEN_MODELS_HOST,
   leaves: set('verbosity modalities audio store safety_identifier prompt_cache_options prompt_cache_retention'),
@@ -270,7 +270,7 @@ const FIREWORKS: Quirks = {
 
 const CEREBRAS_PARTS = set('text image_url image')
 
-/** Answers 400 to unknown parameters. The lists are from its SDK. */
+/** Cerebras answers 400 to unknown parameters. The lists are from its SDK. */
 const CEREBRAS: Quirks = {
   ...OPEN_MODELS_HOST,
   takes: set(
@@ -298,7 +298,7 @@ const CEREBRAS: Quirks = {
   },
 }
 
-/** The supported efforts depend on the model. Models without any answer 400 to an effort. */
+/** At xAI the supported efforts depend on the model. A model without efforts answers 400 to one. */
 const XAI: Quirks = {
   efforts: [
     [/grok-3-mini/, { none: 'low', minimal: 'low', medium: 'high', xhigh: 'high', max: 'high' }],
@@ -310,10 +310,10 @@ const XAI: Quirks = {
   customTools: 'functions',
 }
 
-/** Ignores unknown parameters, and answers 400 to unknown values. */
+/** vLLM ignores unknown parameters, and answers 400 to unknown values. */
 const VLLM: Quirks = { efforts: [[ANY, THREE]], tools: 'plain', customTools: 'functions' }
 
-/** Passes cache marks on to the providers that support them, and handles the others itself. */
+/** OpenRouter sends cache marks to the providers that support them, and handles the others itself. */
 const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept', customTools: 'functions' }
 
 /** All other servers (llama.cpp, LM Studio, the demo ...) take OpenAI's parameters, except custom tools. */

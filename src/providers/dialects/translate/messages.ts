@@ -28,7 +28,7 @@ export function messagesWith({ system, turns, ending }: Conversation, writer: Tu
     const first: Message[] = instructions === '' ? [] : [{ role: 'system', content: instructions }]
     return { messages: [...first, ...spoken], dropped }
   }
-  // Instructions without a message: the providers require one, so they become it.
+  // The providers require a message, so instructions without any become one.
   if (instructions !== '') return { messages: [{ role: 'user', content: instructions }], dropped }
   throw refuse('invalid_value', { message: "'messages' has no content. Send at least one text.", param: 'messages' })
 }

@@ -26,8 +26,8 @@ export interface DecodedTools {
 }
 
 /**
- * The client runs every tool. It is the client's own, or one that Anthropic defines, whose declaration is sent unchanged to
- * providers of that format. Web search is sent to models that search. Other tools that Anthropic runs are dropped, because
+ * Converts tools that the client runs: its own ones, and ones that Anthropic defines. The declaration of the latter is sent unchanged
+ * to providers of that format. Web search is sent to models that search. Other tools that Anthropic runs are dropped, because
  * clients offer them by default. Other members of a tool (`input_examples`, `eager_input_streaming`) do not change it;
  * `defer_loading` goes to Anthropic itself.
  * @param searches whether the model supports this web search
