@@ -29,15 +29,15 @@ export default definePlugin({
       decide({ exchange, req }) {
         const secret = presented(req.rawHeaders, TAKE_API_KEY.includes(exchange.route.kind))
         const found = keys.find(secret, clock.now())
-        if (found instanceof Promise) return found.then(lookup => letIn(exchange, secret, lookup, plans))
-        letIn(exchange, secret, found, plans)
+        if (found instanceof Promise) return found.then(lookup => admit(exchange, secret, lookup, plans))
+        admit(exchange, secret, found, plans)
       },
       takes: rawHeaders => rawHeaders.some((value, i) => i % 2 === 1 && /^(bearer +)?tg_/i.test(value)),
     }
   },
 })
 
-function letIn(exchange: Exchange, secret: string, lookup: KeyLookup, plans: Plans): void {
+function admit(exchange: Exchange, secret: string, lookup: KeyLookup, plans: Plans): void {
   if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
     throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
   }

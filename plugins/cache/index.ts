@@ -16,7 +16,7 @@ import {
   type WireUsage,
 } from '#contract'
 import { keyOf } from './key.ts'
-import { type Control, type Question, readControl, type Scope, type Skippable, whySkipped } from './question.ts'
+import { type Control, type Question, readControl, type Scope, type SkipKind, whySkipped } from './question.ts'
 
 interface Settings {
   readonly scope: Scope
@@ -24,7 +24,7 @@ interface Settings {
   readonly size: number
   readonly largest: number
   readonly temperature: 'zero' | 'any'
-  readonly skip: readonly Skippable[]
+  readonly skip: readonly SkipKind[]
   readonly price: 'free' | PriceText
 }
 

@@ -6,7 +6,7 @@ import { type Accounts, definePlugin, refuse, type SettingsProblem, unit } from 
 import { bearerToken, saysIssuer } from './bearer.ts'
 import { type ClaimSettings, createReader, type Identity, keyOf, withPlan } from './identity.ts'
 import type { Jwks } from './jwks.ts'
-import { complaintsAbout, createKeySet } from './key-set.ts'
+import { createKeySet, problemsOf } from './key-set.ts'
 import { createVerifier } from './verify.ts'
 
 interface Settings extends ClaimSettings {
@@ -133,7 +133,7 @@ export default definePlugin({
       timeout: duration('100ms', '5s', '3s', 'The maximum time of a fetch.'),
     },
   },
-  check: ({ jwks, plans }: Settings) => [...complaintsAbout(jwks), ...unorderedPlans(plans)],
+  check: ({ jwks, plans }: Settings) => [...problemsOf(jwks), ...unorderedPlans(plans)],
   create(settings: Settings, { accounts, clock, log, plans }) {
     const keys = createKeySet(settings.jwks, {
       clock,

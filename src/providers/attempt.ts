@@ -148,9 +148,9 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
       return true
     }
     this.#phase = 'answer'
-    const goOn = this.#options.sink.data(bytes)
-    if (!goOn) this.#paused = true
-    return goOn
+    const continues = this.#options.sink.data(bytes)
+    if (!continues) this.#paused = true
+    return continues
   }
 
   onComplete(): void {

@@ -57,11 +57,11 @@ export function plainAnswer(body: Buffer, view: AnswerView): DecodedAnswer | nul
   const usage = usageEnd === 0 ? null : (JSON.parse(body.toString('utf8', usageStart, usageEnd)) as WireUsage)
   if (usage !== null && shownUsage(usage) !== usage) return null
   const raw = splice(body, [modelStart, modelEnd, quoted(view.model), -1])
-  return new Plain(raw, { choices, usage, tier })
+  return new LazyAnswer(raw, { choices, usage, tier })
 }
 
 /** An answer that is parsed on first use of `completion`. */
-class Plain implements DecodedAnswer {
+class LazyAnswer implements DecodedAnswer {
   readonly raw: Buffer
   readonly plain: PlainAnswer
   #completion: ChatCompletion | null = null
