@@ -95,11 +95,11 @@ export function play(make: () => Answer | Promise<Answer>, handler: AnswerHandle
         waited = true
         return
       }
-      hand(piece.bytes)
+      deliver(piece.bytes)
     }
   }
 
-  function hand(bytes: Buffer): void {
+  function deliver(bytes: Buffer): void {
     piece = null
     paused = true
     // `resume`, called inside onData, has already cleared the flag. The result of onData is then ignored if it is false.

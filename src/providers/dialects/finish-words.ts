@@ -45,7 +45,6 @@ export function lacksFinishReason(word: unknown): boolean {
 /**
  * Maps a provider's finish reason to OpenAI's, or to a failure.
  * @param word the provider's finish reason; a missing one counts as a normal end, which the caller must check
-
  */
 export function finishOf(word: unknown, hasCalls: boolean): FinishReason | UpstreamFailure {
   const meaning = lacksFinishReason(word) ? 'ended' : MEANINGS.get(String(word).toLowerCase())

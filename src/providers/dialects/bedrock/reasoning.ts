@@ -27,16 +27,12 @@ const UNCHANGED: ReasoningFields = { fields: {}, fixesSampling: false, kept: tru
 const IGNORED: ReasoningFields = { ...UNCHANGED, kept: false }
 const OFF: ReasoningFields = { fields: { thinking: { type: 'disabled' } }, fixesSampling: false, kept: true }
 
-export function encodeReasoning(
-  effort: Effort | null,
-  traits: Traits,
-  circumstances: ReasoningContext,
-): ReasoningFields {
+export function encodeReasoning(effort: Effort | null, traits: Traits, context: ReasoningContext): ReasoningFields {
   switch (traits.thinking) {
     case 'adaptive':
-      return adaptive(effort, traits, circumstances)
+      return adaptive(effort, traits, context)
     case 'budget':
-      return budget(effort, circumstances)
+      return budget(effort, context)
     case 'nova':
       return withEffort(effort, traits, word => ({ reasoningConfig: { type: 'enabled', maxReasoningEffort: word } }))
     case 'effort':

@@ -69,7 +69,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
     ...messagesWith(system, fit.messages, traits),
     inferenceConfig: inferenceConfig(chat, traits, thinking, lost),
     ...(tools.config ? { toolConfig: { ...tools.config, tools: fit.tools } } : {}),
-    ...(format.kind === 'schema' && wayOf(format, traits) === 'native'
+    ...(format.kind === 'schema' && schemaModeOf(format, traits) === 'native'
       ? { outputConfig: outputConfig(format, traits, lost) }
       : {}),
     ...(Object.keys(additional).length > 0 ? { additionalModelRequestFields: additional } : {}),
@@ -161,7 +161,7 @@ function nonDefaultNumber(body: ChatRequest, name: string): number | undefined {
 }
 
 /** How the model gets this schema. */
-function wayOf({ schema }: Schema, traits: Traits): Traits['schema'] {
+function schemaModeOf({ schema }: Schema, traits: Traits): Traits['schema'] {
   if (traits.schema !== 'native' || !traits.closedSchemas || hasGrammar(schema)) return traits.schema
   if (!traits.forcedChoice) throw grammarRefusal()
   return 'tool'
@@ -207,7 +207,7 @@ function encodeTools(
   checkNames(all)
   const offered = choice.mode === 'none' ? [] : narrowed(all, choice, traits)
   const specs = offered.flatMap((tool, index) => toolBlocks(tool, index, traits, lost))
-  if (format.kind === 'schema' && wayOf(format, traits) === 'tool') {
+  if (format.kind === 'schema' && schemaModeOf(format, traits) === 'tool') {
     return {
       config: { tools: [...specs, answerTool(format, specs.length, traits)], toolChoice: { any: {} } },
       forced: true,

@@ -134,13 +134,13 @@ const GROQ: Quirks = {
   ],
   fits: { service_tier: oneOf('auto', 'on_demand', 'flex', 'performance') },
   refuses: [SOUND, SEARCH, CHOICES],
-  leaves: set(
+  omits: set(
     'logprobs top_logprobs logit_bias top_k verbosity prompt_cache_key prompt_cache_options prompt_cache_retention ' +
       'safety_identifier prediction modalities audio',
   ),
   messages: {
-    leaves: set('name reasoning_content refusal annotations audio'),
-    extensions: 'left',
+    omits: set('name reasoning_content refusal annotations audio'),
+    extensions: 'omitted',
     refusals: 'content',
     parts: { user: set('text image_url document'), tool: set('text image_url document') },
   },
@@ -149,7 +149,7 @@ const GROQ: Quirks = {
 const NOT_OPENAI = set('top_k')
 
 /** OpenAI itself, and Azure's API of it, answer 400 to unknown fields, also in messages. */
-export const OPENAI: Quirks = { isPlain: true, leaves: NOT_OPENAI, messages: { extensions: 'left', files: 'data' } }
+export const OPENAI: Quirks = { isPlain: true, omits: NOT_OPENAI, messages: { extensions: 'omitted', files: 'data' } }
 
 const PERPLEXITY_PARTS = set('text image_url file_url pdf_url video_url')
 
@@ -159,7 +159,7 @@ const PERPLEXITY: Quirks = {
   streamOptions: false,
   efforts: [[ANY, { none: 'minimal', xhigh: 'high', max: 'high' }]],
   fits: { web_search_options: flatLocation },
-  leaves: set(
+  omits: set(
     'seed user logit_bias metadata store service_tier verbosity prediction modalities audio safety_identifier ' +
       'prompt_cache_key prompt_cache_options prompt_cache_retention',
   ),
@@ -169,8 +169,8 @@ const PERPLEXITY: Quirks = {
   customTools: 'functions',
   messages: {
     roles: SYSTEM,
-    leaves: set('name refusal annotations audio'),
-    extensions: 'left',
+    omits: set('name refusal annotations audio'),
+    extensions: 'omitted',
     functions: 'refused',
     refusals: 'content',
     parts: { system: PERPLEXITY_PARTS, user: PERPLEXITY_PARTS, assistant: PERPLEXITY_PARTS, tool: PERPLEXITY_PARTS },
@@ -187,7 +187,7 @@ const TOGETHER: Quirks = {
     [ANY, { ...THREE, none: { reasoning: { enabled: false } } }],
   ],
   fits: { stop: asList },
-  leaves: set(
+  omits: set(
     'logprobs top_logprobs parallel_tool_calls user store metadata service_tier verbosity prediction modalities audio ' +
       'safety_identifier prompt_cache_key prompt_cache_options prompt_cache_retention',
   ),
@@ -255,7 +255,7 @@ const FIREWORKS_PARTS = set('text image_url video_url')
 /** The list is from Fireworks' SDK. Fireworks ignores unknown parameters. */
 const FIREWORKS: Quirks = {
   ...OPEN_MODELS_HOST,
-  leaves: set('verbosity modalities audio store safety_identifier prompt_cache_options prompt_cache_retention'),
+  omits: set('verbosity modalities audio store safety_identifier prompt_cache_options prompt_cache_retention'),
   refuses: [SOUND, SEARCH],
   tools: 'plain',
   customTools: 'functions',
@@ -263,7 +263,7 @@ const FIREWORKS: Quirks = {
     roles: SYSTEM,
     functions: 'refused',
     refusals: 'content',
-    leaves: set('annotations audio reasoning_details extra_content images'),
+    omits: set('annotations audio reasoning_details extra_content images'),
     parts: { system: FIREWORKS_PARTS, user: FIREWORKS_PARTS, assistant: FIREWORKS_PARTS, tool: FIREWORKS_PARTS },
   },
 }
@@ -328,7 +328,7 @@ export const QUIRKS = {
   zai: ZAI,
 } as const satisfies Readonly<Record<string, Quirks>>
 
-export type RelativeName = keyof typeof QUIRKS
+export type CompatibleName = keyof typeof QUIRKS
 
 /** By `profile` of a provider with the dialect `openai`. */
 export const PROFILES = {
@@ -357,7 +357,7 @@ const BEFORE_DEVELOPERS: Quirks = {
   customTools: 'functions',
   messages: {
     roles: SYSTEM,
-    extensions: 'left',
+    extensions: 'omitted',
     parts: { user: set('text image_url'), assistant: set('text refusal') },
   },
 }
@@ -372,5 +372,5 @@ export const AZURE_BEFORE: readonly (readonly [version: string, quirks: Quirks])
 export const FOUNDRY: Quirks = {
   capField: 'max_tokens',
   customTools: 'functions',
-  messages: { roles: SYSTEM, extensions: 'left' },
+  messages: { roles: SYSTEM, extensions: 'omitted' },
 }

@@ -22,7 +22,7 @@ export function messagesWith({ system, turns, ending }: Conversation, writer: Tu
   const spoken = turns.flatMap(turn => (turn.role === 'user' ? instructed(turn, writer) : writer.assistant(turn)))
   if (spoken.length > 0) spoken.push(...instructing(ending))
   const isThoughtful = turns.some(({ parts }) => parts.some(({ kind }) => kind === 'reasoning'))
-  // Reasoning of another provider, which only that one can verify.
+  // Only the provider that made the reasoning can verify it.
   const dropped = isThoughtful ? ['reasoning_details'] : []
   if (spoken.length > 0) {
     const first: Message[] = instructions === '' ? [] : [{ role: 'system', content: instructions }]
