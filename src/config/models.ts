@@ -224,7 +224,7 @@ function checkModalities(
   if (found === null) return
   const name = profile === undefined ? `dialect ${dialect}` : `profile ${profile}`
   source.report(`${at}/${configured.indexOf(found.modality)}`, `the ${name} does not support ${found.modality}`, {
-    suggestion: `it supports ${found.carried.join(', ')}`,
+    suggestion: `it supports ${found.supported.join(', ')}`,
   })
 }
 

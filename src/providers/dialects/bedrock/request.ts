@@ -46,8 +46,8 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
   refuseImpossible(chat)
   const traits = traitsOf(model)
   const lost = new Set<string>()
-  const isForgotten = traits.bindsReasoning && isNarrowed(body, false)
-  const messages = encodeMessages(body, isForgotten ? { ...traits, takesReasoning: false } : traits)
+  const dropsReasoning = traits.bindsReasoning && isNarrowed(body, false)
+  const messages = encodeMessages(body, dropsReasoning ? { ...traits, takesReasoning: false } : traits)
   const format = schemaFor(readResponseFormat(body), traits, model)
   const tools = encodeTools(body, traits, messages, format, lost)
   const thinking = encodeReasoning(readEffort(body), traits, {
@@ -84,12 +84,12 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
         CARRIED.filter(name => !lost.has(name)),
       ),
       ...lostIn(body),
-      ...notParameters(lost),
+      ...nestedLosses(lost),
     ],
   }
 }
 
-/** Parameters that are handled here. Those lost this time are reported anyway. */
+/** Parameters that are handled here. Those that this request loses are reported anyway. */
 const CARRIED: readonly string[] = [
   'temperature',
   'top_p',
@@ -108,7 +108,7 @@ const CARRIED: readonly string[] = [
 ]
 
 /** Losses inside a parameter that is itself sent. */
-const notParameters = (lost: ReadonlySet<string>) =>
+const nestedLosses = (lost: ReadonlySet<string>) =>
   [...lost].filter(name => name.includes('.') || name === 'cache_control')
 
 /** For a model without system messages, the gateway's own instruction goes into the first message. */
@@ -160,7 +160,7 @@ function nonDefaultNumber(body: ChatRequest, name: string): number | undefined {
   return value === 1 ? undefined : value
 }
 
-/** How the model gets this schema. */
+/** Whether the model gets this schema natively or as a tool. */
 function schemaModeOf({ schema }: Schema, traits: Traits): Traits['schema'] {
   if (traits.schema !== 'native' || !traits.closedSchemas || hasGrammar(schema)) return traits.schema
   if (!traits.forcedChoice) throw grammarRefusal()
