@@ -25,7 +25,7 @@ const presentMessages = (...headers: [string, string][]) =>
     route: { path: '/v1/messages', kind: 'messages' },
   })
 
-describe('a messages route, whose clients say x-api-key', () => {
+describe('a messages route, whose clients send x-api-key', () => {
   const BOTH = 'x-api-key: KEY, or Authorization: Bearer KEY'
   test.each<[string, [string, string][], string, string]>([
     ['nothing', [], 'missing_api_key', `No API key. Send it as: ${BOTH}`],
@@ -84,7 +84,7 @@ describe('a messages route, whose clients say x-api-key', () => {
   })
 })
 
-describe('what is not one Bearer key', () => {
+describe('a header that is not one Bearer key', () => {
   test.each<[string, [string, string][], string, string]>([
     ['nothing', [], 'missing_api_key', 'No API key. Send it as: Authorization: Bearer KEY'],
     ['an empty header', [['Authorization', '']], 'missing_api_key', 'is empty'],
@@ -158,7 +158,7 @@ describe('with a real store', () => {
     expect((await present(['Authorization', `Bearer ${foreign}`])).refusal?.code).toBe('invalid_api_key')
   })
 
-  test('revoked and expired keys hold no longer', async () => {
+  test('revoked and expired keys are refused', async () => {
     const revoked = await store.createKey({ account: 'ada', name: 'lost' })
     const expiring = await store.createKey({ account: 'ada', name: 'trial', expiresAt: clock.time + 1000 })
     expect((await present(['Authorization', `Bearer ${revoked.token}`])).passed).toBe(true)
@@ -169,7 +169,7 @@ describe('with a real store', () => {
     expect((await present(['Authorization', `Bearer ${expiring.token}`])).refusal?.code).toBe('expired_api_key')
   })
 
-  test('a frozen account is refused with 403, and the thaw holds at once', async () => {
+  test('a frozen account is refused with 403, and unfreezing it takes effect at once', async () => {
     await store.freeze('ada', true)
     const { refusal, passed, exchange } = await present(['Authorization', `Bearer ${token}`])
     expect(refusal).toMatchObject({ code: 'account_frozen', status: 403, headers: {} })

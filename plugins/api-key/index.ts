@@ -1,9 +1,8 @@
 /**
  * Authenticates with a Tollgate key, and gives the facts `key` and `account`.
  *
- * A key is sent as `Authorization: Bearer KEY`. A second way, such as a query parameter, would be a second place for each rule about keys,
- * and queries appear in logs. The exception is `x-api-key`, the only header of Anthropic's clients for a key. It is read on a messages
- * route and on lists of models.
+ * A key is sent as `Authorization: Bearer KEY`. Query parameters are not read, because queries appear in logs. Anthropic's clients send a
+ * key only in `x-api-key`, so that header is read on the routes that they use.
  */
 import {
   definePlugin,
@@ -30,15 +29,15 @@ export default definePlugin({
       decide({ exchange, req }) {
         const secret = presented(req.rawHeaders, TAKE_API_KEY.includes(exchange.route.kind))
         const found = keys.find(secret, clock.now())
-        if (found instanceof Promise) return found.then(lookup => letIn(exchange, secret, lookup, plans))
-        letIn(exchange, secret, found, plans)
+        if (found instanceof Promise) return found.then(lookup => admit(exchange, secret, lookup, plans))
+        admit(exchange, secret, found, plans)
       },
       takes: rawHeaders => rawHeaders.some((value, i) => i % 2 === 1 && /^(bearer +)?tg_/i.test(value)),
     }
   },
 })
 
-function letIn(exchange: Exchange, secret: string, lookup: KeyLookup, plans: Plans): void {
+function admit(exchange: Exchange, secret: string, lookup: KeyLookup, plans: Plans): void {
   if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
     throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
   }

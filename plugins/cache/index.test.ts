@@ -283,7 +283,7 @@ describe('a hit', () => {
     expect(await ask(gateway, body)).toMatchObject({ cache: isSame ? 'hit' : 'miss' })
   })
 
-  test('an outer step that edits a hit does not change it for later requests', async () => {
+  test('an earlier step that edits a hit does not change it for later requests', async () => {
     let count = 0
     const marker = definePlugin({
       name: 'marker',

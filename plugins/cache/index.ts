@@ -16,7 +16,7 @@ import {
   type WireUsage,
 } from '#contract'
 import { keyOf } from './key.ts'
-import { type Control, type Question, readControl, type Scope, type Skippable, whySkipped } from './question.ts'
+import { type Control, type Question, readControl, type Scope, type SkipKind, whySkipped } from './question.ts'
 
 interface Settings {
   readonly scope: Scope
@@ -24,7 +24,7 @@ interface Settings {
   readonly size: number
   readonly largest: number
   readonly temperature: 'zero' | 'any'
-  readonly skip: readonly Skippable[]
+  readonly skip: readonly SkipKind[]
   readonly price: 'free' | PriceText
 }
 
@@ -40,7 +40,7 @@ const HEADER = 'x-tollgate-cache'
 /** Parameters that the provider of the answer did not support; a hit repeats them. */
 const DROPPED_HEADER = 'x-tollgate-dropped'
 
-/** An answer as it is stored: as JSON text, so that a step that edits a hit cannot change the stored one. */
+/** A stored answer. The cache keeps its JSON text, so a step that edits a hit cannot change the stored answer. */
 interface StoredAnswer {
   readonly completion: ChatCompletion
   readonly storedAt: number
@@ -165,7 +165,7 @@ export default definePlugin({
   },
 })
 
-/** The answer, if it is fresh enough. One that is too old for this client only stays in the cache. */
+/** The answer, if it is fresh enough. An answer that is too old for this client stays in the cache, because another client may accept it. */
 function fresh(text: string | undefined, clock: Clock, { ttl }: Settings, control: Control): StoredAnswer | null {
   if (text === undefined) return null
   const stored = JSON.parse(text) as StoredAnswer
@@ -184,7 +184,7 @@ function ownerOf(exchange: ExchangeWith<'chat' | 'model'>, { scope }: Settings):
 }
 
 /**
- * Whether the answer belongs to the request as this step saw it. An inner step may have lowered the cap for lack of credit, or changed
+ * Whether the answer belongs to the request as this step saw it. A later step may have lowered the cap for lack of credit, or changed
  * the messages for this client.
  */
 function isUnchanged({ chat, outcome }: ExchangeWith<'chat'>, { cap, body, bytes }: Question): boolean {
@@ -216,7 +216,7 @@ function mayRepeat({ finish_reason: finish, message }: ChatCompletion['choices']
   return GOOD_ENDS.has(finish) && !message.refusal
 }
 
-/** In nano-dollars per million tokens, as everywhere; null: free. */
+/** In nano-dollars per million tokens; null: free. */
 function priceOf(text: Settings['price']): Price | null {
   if (text === 'free') return null
   const scale = text.per === '1K tokens' ? 1000n : 1n

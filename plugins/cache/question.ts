@@ -5,7 +5,7 @@ import { type Chat, type ChatRequest, findProviderTool } from '#contract'
 export type Scope = 'account' | 'key' | 'everybody'
 
 /** Requests that bypass the cache if a policy says so. */
-export type Skippable = 'tools' | 'choices'
+export type SkipKind = 'tools' | 'choices'
 
 /** The parts of a request that make its cache key. */
 export interface Question extends Pick<Chat, 'body' | 'bytes' | 'cap' | 'choices' | 'hidesReasoning'> {
@@ -40,7 +40,7 @@ export function readControl(header: string): Control {
 export function whySkipped(
   { body, choices }: Pick<Chat, 'body' | 'choices'>,
   { noStore }: Control,
-  { temperature, skip }: { readonly temperature: 'zero' | 'any'; readonly skip: readonly Skippable[] },
+  { temperature, skip }: { readonly temperature: 'zero' | 'any'; readonly skip: readonly SkipKind[] },
 ): string | null {
   if (noStore) return 'not cached: the client sent no-store'
   if (temperature === 'zero' && body['temperature'] !== 0) return 'not cached: the temperature is not 0'
@@ -49,7 +49,7 @@ export function whySkipped(
   return whyNever(body)
 }
 
-/** Requests whose answer is more than text, or depends on the time of the request. */
+/** Why a request bypasses the cache with any settings: its answer is more than text, or depends on the time of the request. */
 function whyNever(body: ChatRequest): string | null {
   if (findProviderTool(body) >= 0 || body['web_search_options'] != null) return 'not cached: the provider searches'
   if (body['store'] === true) return 'not cached: the provider stores it'

@@ -143,7 +143,7 @@ describe('without a queue', () => {
     expect(size()).toBe(0)
   })
 
-  test('a refusal by an inner limit frees the outer slot, and headers show the tighter limit', async () => {
+  test('a refusal by a later limit frees the slot of the earlier one, and headers show the tighter limit', async () => {
     const { send, hold, size } = limited(
       { per: 'account', limit: 9 },
       { per: 'key', limit: 1 },

@@ -29,7 +29,7 @@ export default definePlugin({
   description: 'Limits the exchanges in progress of each key, account, model or address, or of all together.',
   dryRun: true,
   needs: ({ per }: Settings) => (per === 'address' || per === 'everybody' ? [] : [per]),
-  // All clients share these slots, so a slot is taken after the body: a few slow uploads would keep all others out.
+  // All clients share these slots. So a slot is taken after the body: otherwise a few slow uploads could take all slots.
   needsBody: ({ per }: Settings) => per === 'everybody',
   uses: ['clock', 'slots'],
   settings: {
@@ -69,7 +69,7 @@ export default definePlugin({
     },
   },
   create({ per, limit, queue }: Settings, { clock, slots }, { policy, id, mode }) {
-    // The same name after a reload: exchanges of the generation before still have slots.
+    // The same name after a reload: exchanges of the earlier generation still have slots.
     const prefix = `${policy}/${id}/`
     const enter = (ctx: Headers, slot: Slot): Slot => {
       try {

@@ -24,7 +24,7 @@ export interface EndedExchange {
   readonly progress: Progress
   /** Whether the answer was a stream: only then has a client received a part when the end fails. */
   readonly stream: boolean
-  /** A reasoning model: its hidden tokens cannot be counted from outside. */
+  /** Whether the model reasons: the gateway cannot count its hidden tokens. */
   readonly reasoning: boolean
   /** Whether the prompt is free if the client disconnects before the first token. */
   readonly forgivesPrompt?: boolean
@@ -141,7 +141,7 @@ function beyond(counts: Counts, price: Price, amount: NanoUsd, charged: Usage): 
 
 /** The largest amount in a 64-bit column. No account has more, so a larger hold is refused for lack of credit. */
 export const LARGEST: NanoUsd = 2n ** 63n - 1n
-/** A larger count of searches is not believed: each costs a cent. */
+/** The most searches in a loss. A larger count is a mistake of the provider, and each search costs a cent. */
 const MAX_CLAIMED_SEARCHES = 1_000
 
 function within(count: number, most: number): { value: number; clamped: boolean } {

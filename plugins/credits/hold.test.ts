@@ -116,7 +116,7 @@ describe('a hold', () => {
     expect(completionCeiling(chat(), model({ targets: [] }), 100)).toBe(100)
   })
 
-  // Gate G2: no settle above its hold, whatever the provider reports.
+  // No settle is above its hold, whatever the provider reports.
   test('is never less than the charge, and a possible usage is charged in full', () => {
     const figure = fc.oneof(
       { weight: 6, arbitrary: fc.double({ min: 0, max: 1, noNaN: true }) },
@@ -149,7 +149,7 @@ describe('a hold', () => {
           const hold = holdFor(of, on, price, of.cap)
           const most = boundOf(of, on, of.cap)
           const bounds = { hold, most, leastSearches: searchBounds(of.body).least }
-          // Shares up to 1 are possible figures; what is beyond is a lie. Rounded, as honest providers count in wholes.
+          // Shares up to 1 are possible figures; larger ones are impossible. Rounded, because providers count whole tokens.
           const honest = (share: number, most: number) =>
             (share >= 0 && share <= 1 ? Math.floor(share * most) : share * most) + 0
           const input = honest(shares.prompt, most.input!)
@@ -210,7 +210,7 @@ describe('a cap for a short balance', () => {
     expect(affordableCap(bigChat(), model(), PRICE, available(fixed()))).toBe(cap)
   })
 
-  test('is at least 1,024 for a thinking model: fewer tokens would be thinking without a word', () => {
+  test('is at least 1,024 for a reasoning model: fewer tokens would be reasoning without an answer', () => {
     expect(smallestCap(model({ reasoning: true }))).toBe(1_024)
     expect(affordableCap(bigChat(), model({ reasoning: true }), PRICE, 0n)).toBe(1_024)
   })

@@ -1,4 +1,4 @@
-/** Prepaid credit: reserves the highest cost of a request before it is sent, and charges exactly the usage at its end, whatever that is. */
+/** Prepaid credit: reserves the highest cost of a request before it is sent, and charges exactly the usage at its end. */
 import {
   type Account,
   asksModel,
@@ -23,7 +23,7 @@ import {
 import type { Bill } from './bill.ts'
 import { type Charge, chargeFor } from './charge.ts'
 import { type Checkpoints, startCheckpoints } from './checkpoints.ts'
-import { setAside } from './set-aside.ts'
+import { reserveCredit } from './reserve-credit.ts'
 import { settle } from './settle.ts'
 
 interface Settings {
@@ -94,13 +94,13 @@ export default definePlugin({
         const setHeader = (name: string, value: string) => ctx.set(name, value)
         const abandon = () => books.ledger.abandon(nothingFor(exchange))
         const chain = books.budgets.chain(exchange, own, place)
-        return setAside({ exchange, price, chain, clamps, books, setHeader, abandon }).then(held => {
+        return reserveCredit({ exchange, price, chain, clamps, books, setHeader, abandon }).then(held => {
           if (held === null) return free(exchange)
           const { amount, bill } = held
           try {
             exchange.give('hold', amount)
           } catch (error) {
-            // The gateway has abandoned the step meanwhile.
+            // The gateway has abandoned the step while the hold was written.
             abandon()
             throw error
           }

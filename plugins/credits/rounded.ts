@@ -21,7 +21,7 @@ function rounded(amount: NanoUsd, direction: 'up' | 'down'): string {
     const text = shown(nano)
     const match = STATUS.exec(text)
     if (match === null) return `$${text}`
-    // The value of the last of these digits: one more of it, or one smallest step less, has other digits there.
+    // `unit`: the place value of the last matched digit. The next multiple of it, and the largest amount below `least`, have another digit there.
     const decimals = text.length - 1 - text.indexOf('.')
     const at = text.length - (match.index + match[0].length)
     const unit = 10n ** BigInt(NANO_DIGITS - decimals + (at > decimals ? at - 1 : at))

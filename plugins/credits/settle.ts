@@ -15,7 +15,7 @@ const FIRST_PAUSE_MS = 20
 const MAX_PAUSE_MS = 500
 
 /** The services that a settle needs. */
-export interface Books {
+export interface SettleServices {
   readonly ledger: Ledger
   readonly clock: Clock
   readonly log: Log
@@ -23,12 +23,12 @@ export interface Books {
 
 /**
  * Commits the charge, with retries for some seconds: a settle is idempotent. A charge that cannot be committed is spooled to disk, which
- * is as good. If the disk refuses that too, the store keeps trying, but the charge is not certain, so the answer is withheld. The
+ * is as durable. If the disk refuses that too, the store keeps trying. But the charge is not certain then, so the answer is withheld. The
  * refusal has `x-should-retry: false`, because a client that retries would pay twice.
  *
  * @returns whether the account was charged exactly this amount; false if the lease of this process had ended
  */
-export function settle(books: Books, request: SettleRequest): Promise<boolean> {
+export function settle(books: SettleServices, request: SettleRequest): Promise<boolean> {
   const began = books.clock.now()
   return books.ledger.settle(request).then(
     result => isCertain(books, request, result),
@@ -36,16 +36,21 @@ export function settle(books: Books, request: SettleRequest): Promise<boolean> {
   )
 }
 
-function isCertain({ log }: Books, { exchange }: SettleRequest, result: SettleResult): boolean {
+function isCertain({ log }: SettleServices, { exchange }: SettleRequest, result: SettleResult): boolean {
   if (result === 'no_hold') log.error({ exchange }, 'a settle has no hold')
   return result !== 'corrected'
 }
 
 /**
  * @param began when the first attempt began
- * @param failure of the first attempt
+ * @param failure the error of the first attempt
  */
-async function settleAgain(books: Books, request: SettleRequest, began: number, failure: unknown): Promise<boolean> {
+async function settleAgain(
+  books: SettleServices,
+  request: SettleRequest,
+  began: number,
+  failure: unknown,
+): Promise<boolean> {
   const { ledger, log } = books
   try {
     return isCertain(books, request, await withRetries(books, () => ledger.settle(request), began, failure))
@@ -67,7 +72,7 @@ async function settleAgain(books: Books, request: SettleRequest, began: number, 
   }
 }
 
-/** Whether the store failed. By name, because the class is part of the store. */
+/** Whether the store failed. Compares the name, because plugins do not import the class from the store. */
 export function isUnavailable(error: unknown): error is { readonly written: 'not_written' | 'unknown' | 'not_read' } {
   return (error as Error).name === 'StoreUnavailable'
 }
@@ -76,10 +81,10 @@ export function isUnavailable(error: unknown): error is { readonly written: 'not
  * Retries an idempotent operation for some seconds, with growing pauses. Throws the last error. The sum of the pauses is limited too,
  * because the clock may be set back. The last attempt is abandoned at the end: with an unreachable database each takes a second.
  *
- * @param began when the first attempt began: with a slow database it takes a good part of the time
+ * @param began when the first attempt began: its time counts too
  */
 async function withRetries<Result>(
-  { clock }: Books,
+  { clock }: SettleServices,
   attempt: () => Promise<Result>,
   began: number,
   failure: unknown,

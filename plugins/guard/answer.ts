@@ -5,18 +5,18 @@
 import type { Chunk, Delta, Sliced } from '#contract'
 import { costOf, type Findings, MAX_IN_ONE_GO, type Rule } from './rules.ts'
 import type { Sieves } from './sieve.ts'
-import { isArguments, isSilent, lengthOf, mapTexts, objectWith, pathText, type Step } from './texts.ts'
+import { isArguments, isEmpty, lengthOf, mapTexts, objectWith, pathText, type Step } from './texts.ts'
 
 type Choice = Chunk['choices'][number]
 
 /** An unfinished text. */
-interface Running {
+interface OpenText {
   readonly name: string
   readonly path: readonly Step[]
   readonly sieves: Sieves
 }
 
-function push({ sieves }: Running, text: string): string {
+function push({ sieves }: OpenText, text: string): string {
   return sieves.push(text)
 }
 
@@ -25,7 +25,7 @@ export class AnswerGuard {
   readonly #findings: Findings
   readonly #contentIsJson: boolean
   /** By index of the choice, then by path of the text. */
-  readonly #running = new Map<number, Map<string, Running>>()
+  readonly #running = new Map<number, Map<string, OpenText>>()
 
   /** @param contentIsJson whether the client has asked for JSON */
   constructor(rules: readonly Rule[], findings: Findings, contentIsJson = false) {
@@ -75,8 +75,8 @@ export class AnswerGuard {
     if (choices.length === 0)
       for (const index of this.#running.keys()) before.push(...this.#restOfOthers(index, new Set()))
     const rest = before.map(choice => ({ ...head, choices: [choice] }))
-    const audible = now.filter(choice => choice.finish_reason || !isSilent(choice.delta))
-    return audible.length > 0 || choices.length === 0 || usage ? [...rest, { ...chunk, choices: audible }] : rest
+    const filled = now.filter(choice => choice.finish_reason || !isEmpty(choice.delta))
+    return filled.length > 0 || choices.length === 0 || usage ? [...rest, { ...chunk, choices: filled }] : rest
   }
 
   #choice(choice: Choice, before: Choice[], pushed: typeof push): Choice {
@@ -93,7 +93,7 @@ export class AnswerGuard {
     return choice['logprobs'] ? { ...choice, delta, logprobs: null } : { ...choice, delta }
   }
 
-  #runningAt(index: number, path: readonly Step[]): Running {
+  #runningAt(index: number, path: readonly Step[]): OpenText {
     const texts = this.#textsOf(index)
     const name = pathText(path)
     let running = texts.get(name)
@@ -116,7 +116,7 @@ export class AnswerGuard {
     return rests
   }
 
-  #textsOf(index: number): Map<string, Running> {
+  #textsOf(index: number): Map<string, OpenText> {
     let texts = this.#running.get(index)
     if (!texts) this.#running.set(index, (texts = new Map()))
     return texts

@@ -76,7 +76,7 @@ const guard = (pattern: string, action = 'refuse') => ({
   use: 'guard',
   with: { rules: [{ name: 'p', pattern, on: 'answer', action }] },
 })
-/** All of it is held, because all of it may be the begin of a match. */
+/** The guard withholds all of it, because all of it may be the beginning of a match. */
 const HOLDS = 'a{3,200}X'
 
 const start = shareGateways(() => ({ provider: provider.baseUrl, plugins: [bug, behind] }))

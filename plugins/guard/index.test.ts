@@ -117,7 +117,7 @@ describe('settings', () => {
       ],
       false,
     ],
-  ])('behind the hold, where it %s', async (_name, rules, isRefused) => {
+  ])('after the hold, where it %s', async (_name, rules, isRefused) => {
     const steps = ['api-key', 'schema', 'credits', 'guard', 'route'].map(use =>
       use === 'guard' ? { use, with: { rules } } : { use },
     )
@@ -218,7 +218,7 @@ describe('answers', () => {
   test.each([
     ['whole', false],
     ['as a stream', true],
-  ])('%s: what is found never leaves, and its charge is as without', async (_name, isStream) => {
+  ])('%s: a match is never sent, and the charge is as without the guard', async (_name, isStream) => {
     const gateway = await start([{ detect: 'email', on: 'answer' }], {
       tokens,
       reasoning: ['I know', ' ada@', 'example.org'],
@@ -516,7 +516,7 @@ describe('a stream, chunk by chunk', () => {
     ['a whole match', ['to ada@example.org', 'hm', ' now'], 'to [email] now'],
     ['no match', ['to ada', 'hm', ' and bob'], 'to ada and bob'],
     ['two texts', ['sec', 'hm', 're', 'hm', 't, secret'], 'secre[word], [word]'],
-  ])('a match across %s is found when the text goes on', (_name, pieces, expected) => {
+  ])('a match across %s is found when the text continues', (_name, pieces, expected) => {
     for (const [a, b] of [
       ['content', 'reasoning_content'],
       ['reasoning_content', 'content'],

@@ -70,7 +70,7 @@ export class Matcher {
       }
       if (search.last === until) return { what: 'open', from: until }
       // The matches that end here failed the check.
-      search.goOnFrom(search.last)
+      search.restartAt(search.last)
     }
   }
 

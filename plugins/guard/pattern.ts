@@ -189,15 +189,15 @@ const SAMPLE =
   "Going through it again doesn't matter (or only slightly): what they have in common is a list, a name and a number such as 37. " +
   'const result = items.filter(item => item.isOpen && item.count > 0).map(toName); // {"id": 5, "ok": true, "unit-price": 9.5}\n'
 
-interface Needed {
+interface NeededCharacters {
   readonly atoms: ReadonlySet<number>
   /** The number of characters of the sample that pass one of the tests. */
   readonly weight: number
 }
 
 /** Returns the rarest set of characters such that every match contains one of them. Null without such a set. */
-function neededBy(node: Node, tests: readonly RegExp[]): Needed | null {
-  const weighed = (atoms: ReadonlySet<number>): Needed => ({
+function neededBy(node: Node, tests: readonly RegExp[]): NeededCharacters | null {
+  const weighed = (atoms: ReadonlySet<number>): NeededCharacters => ({
     atoms,
     weight: [...SAMPLE].filter(character => [...atoms].some(atom => tests[atom]!.test(character))).length,
   })
@@ -214,7 +214,7 @@ function neededBy(node: Node, tests: readonly RegExp[]): Needed | null {
 /** Above this weight, a search for needed characters saves nothing. */
 const RARE = SAMPLE.length / 8
 
-function finder(needed: Needed | null, tests: readonly RegExp[]): RegExp | null {
+function finder(needed: NeededCharacters | null, tests: readonly RegExp[]): RegExp | null {
   if (needed === null || needed.weight > RARE) return null
   const [first] = tests
   const sources = [...needed.atoms].map(atom => tests[atom]!.source.slice(1, -1))

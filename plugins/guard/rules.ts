@@ -30,41 +30,41 @@ export interface Rule {
 
 /** Returns all problems of the rules, each with its path below `with`. */
 export function problemsOf(texts: readonly RuleText[], window: number): SettingsProblem[] {
-  return read(texts, window).complaints
+  return read(texts, window).problems
 }
 
 /** Compiles the rules. Throws an Error with the first problem. */
 export function readRules(texts: readonly RuleText[], window: number): readonly Rule[] {
-  const { rules, complaints } = read(texts, window)
-  const [first] = complaints
+  const { rules, problems } = read(texts, window)
+  const [first] = problems
   if (first !== undefined) throw new Error(`${first.at}: ${first.message}`)
   return rules
 }
 
-interface Read {
+interface CompiledRules {
   readonly window: number
   readonly rules: readonly Rule[]
-  readonly complaints: SettingsProblem[]
+  readonly problems: SettingsProblem[]
 }
 
 /** Compiled rules. Compiling takes tens of milliseconds, so `create` reuses the rules that `check` compiled. */
-const compiled = new WeakMap<readonly RuleText[], Read>()
+const compiled = new WeakMap<readonly RuleText[], CompiledRules>()
 
-function read(texts: readonly RuleText[], window: number): Read {
+function read(texts: readonly RuleText[], window: number): CompiledRules {
   let result = compiled.get(texts)
   if (result?.window !== window) compiled.set(texts, (result = compile(texts, window)))
   return result
 }
 
-function compile(texts: readonly RuleText[], window: number): Read {
+function compile(texts: readonly RuleText[], window: number): CompiledRules {
   const rules: Rule[] = []
-  const complaints: SettingsProblem[] = []
+  const problems: SettingsProblem[] = []
   const names = new Set<string>()
   for (const [i, text] of texts.entries()) {
     const name = text.name ?? text.detect!
     if (names.has(name)) {
       const at = `/rules/${i}/${text.name === undefined ? 'detect' : 'name'}`
-      complaints.push({ at, message: `two rules have the name "${name}"; give one of them a different "name"` })
+      problems.push({ at, message: `two rules have the name "${name}"; give one of them a different "name"` })
     }
     names.add(name)
     try {
@@ -72,10 +72,10 @@ function compile(texts: readonly RuleText[], window: number): Read {
     } catch (error) {
       if (!(error instanceof PatternError)) throw error
       const at = `/rules/${i}/${text.pattern === undefined ? 'detect' : 'pattern'}`
-      complaints.push({ at, message: `the pattern of "${name}" ${error.message}` })
+      problems.push({ at, message: `the pattern of "${name}" ${error.message}` })
     }
   }
-  return { window, rules, complaints }
+  return { window, rules, problems }
 }
 
 function readRule({ detect, pattern, ignore_case, on, action, replace }: RuleText, name: string, window: number): Rule {

@@ -32,7 +32,7 @@ export class Search {
   }
 
   /** Restarts the search at an index. */
-  goOnFrom(from: number): void {
+  restartAt(from: number): void {
     this.from = from
     this.skipTo(from)
     this.readTo = NONE

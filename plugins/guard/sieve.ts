@@ -13,7 +13,7 @@ const EFFORT = 32_768
 const REPLACE = 64
 
 /** A text that a rule is reading. */
-interface Sifting {
+interface SieveRun {
   readonly search: Search
   /** Characters at its beginning that were already sent. */
   readonly left: number
@@ -45,16 +45,16 @@ export class Sieve {
 
   /** Adds a piece; returns the text that may be sent now. */
   push(piece: string): string {
-    return this.#sift(this.#held + piece, false)
+    return this.#run(this.#held + piece, false)
   }
 
   /** `push` for a long piece: yields in between. */
   *pushInSlices(piece: string, effort = EFFORT): Sliced<string> {
     const text = this.#held + piece
     if (text === '') return ''
-    const sifting = this.#begin(text, false)
-    while (!this.#goOn(sifting, this.#matcher.effort.steps + effort)) yield
-    return sifting.out
+    const run = this.#begin(text, false)
+    while (!this.#advance(run, this.#matcher.effort.steps + effort)) yield
+    return run.out
   }
 
   /**
@@ -62,35 +62,35 @@ export class Sieve {
    * beginning was already sent; the rest is not.
    */
   end(): string {
-    return this.#sift(this.#held, true)
+    return this.#run(this.#held, true)
   }
 
-  #sift(text: string, isLast: boolean): string {
+  #run(text: string, isLast: boolean): string {
     if (text === '') return ''
-    const sifting = this.#begin(text, isLast)
-    this.#goOn(sifting, Number.POSITIVE_INFINITY)
-    return sifting.out
+    const run = this.#begin(text, isLast)
+    this.#advance(run, Number.POSITIVE_INFINITY)
+    return run.out
   }
 
-  #begin(text: string, isLast: boolean): Sifting {
+  #begin(text: string, isLast: boolean): SieveRun {
     return { search: new Search(text, this.#afterWord, isLast), left: this.#left, from: 0, out: '' }
   }
 
   /** Continues until the effort reaches `stopAt`. Returns whether the text is done. */
-  #goOn(sifting: Sifting, stopAt: number): boolean {
-    const { search, left } = sifting
+  #advance(run: SieveRun, stopAt: number): boolean {
+    const { search, left } = run
     const { text, isLast } = search
     for (;;) {
       const found = this.#matcher.find(search, stopAt)
       if (found === null) return false
-      const { from } = sifting
+      const { from } = run
       if (found.what === 'open') {
         const keepFrom = isLast ? from : found.from
         this.#place?.pass(text.slice(from, keepFrom))
         if (keepFrom > 0) this.#afterWord = isWordCode(text.charCodeAt(keepFrom - 1))
         this.#held = text.slice(keepFrom)
         this.#left = isLast ? this.#held.length : Math.max(0, left - keepFrom)
-        sifting.out += fresh(text, from, found.from, left)
+        run.out += fresh(text, from, found.from, left)
         return true
       }
       const match = text.slice(found.start, found.end)
@@ -98,9 +98,9 @@ export class Sieve {
       const replacement = this.#replace(match, this.#place?.isBare ?? false)
       this.#place?.pass(match)
       if (replacement !== match) this.hasChanged = true
-      sifting.out += fresh(text, from, found.start, left) + replacement
-      sifting.from = found.end
-      search.goOnFrom(found.end)
+      run.out += fresh(text, from, found.start, left) + replacement
+      run.from = found.end
+      search.restartAt(found.end)
       this.#matcher.effort.steps += REPLACE
     }
   }

@@ -1,4 +1,4 @@
-/** Which texts are looked at. */
+/** The texts that rules search. */
 import { expect, test } from 'vitest'
 import { mapTexts } from './texts.ts'
 

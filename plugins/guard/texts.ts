@@ -85,11 +85,11 @@ export function objectWith(path: readonly Step[], text: string): Record<string, 
 }
 
 /** Whether a value has no content. `index` and `type` do not count. */
-export function isSilent(value: unknown): boolean {
+export function isEmpty(value: unknown): boolean {
   if (value === null || value === undefined || value === '') return true
-  if (Array.isArray(value)) return value.every(isSilent)
+  if (Array.isArray(value)) return value.every(isEmpty)
   if (typeof value !== 'object') return false
-  return Object.entries(value).every(([name, each]) => name === 'index' || name === 'type' || isSilent(each))
+  return Object.entries(value).every(([name, each]) => name === 'index' || name === 'type' || isEmpty(each))
 }
 
 /** In a stream, elements of a list repeat; their `index` names the element that they continue. */

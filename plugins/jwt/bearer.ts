@@ -48,13 +48,13 @@ export function malformed() {
   return unauthorized('malformed_api_key', { message })
 }
 
-interface Unauthorized extends RefusalOptions {
+interface UnauthorizedOptions extends RefusalOptions {
   /** Whether there was a token. */
   readonly isSent?: boolean
 }
 
 /** A 401 with the authentication scheme, and whether the token is invalid (RFC 9110, 11.6.1; RFC 6750, 3). */
-export function unauthorized(code: ErrorCode, { isSent = true, ...options }: Unauthorized) {
+export function unauthorized(code: ErrorCode, { isSent = true, ...options }: UnauthorizedOptions) {
   return refuse(code, {
     ...options,
     headers: { 'www-authenticate': isSent ? 'Bearer error="invalid_token"' : 'Bearer' },

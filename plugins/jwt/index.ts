@@ -6,7 +6,7 @@ import { type Accounts, definePlugin, refuse, type SettingsProblem, unit } from 
 import { bearerToken, saysIssuer } from './bearer.ts'
 import { type ClaimSettings, createReader, type Identity, keyOf, withPlan } from './identity.ts'
 import type { Jwks } from './jwks.ts'
-import { complaintsAbout, createKeySet } from './key-set.ts'
+import { createKeySet, problemsOf } from './key-set.ts'
 import { createVerifier } from './verify.ts'
 
 interface Settings extends ClaimSettings {
@@ -128,12 +128,12 @@ export default definePlugin({
         'The maximum difference between the clocks of the provider and the gateway.',
       ),
       refresh: duration('30s', '24h', '10m', 'The time after which the key set is fetched again.'),
-      keep: duration('1m', '30d', '24h', 'The maximum age of a key set while the provider cannot be reached.'),
+      keep: duration('1m', '30d', '24h', 'How long the keys stay in use while the provider cannot be reached.'),
       cooldown: duration('1s', '10m', '30s', 'The minimum time between two fetches for tokens with an unknown key.'),
       timeout: duration('100ms', '5s', '3s', 'The maximum time of a fetch.'),
     },
   },
-  check: ({ jwks, plans }: Settings) => [...complaintsAbout(jwks), ...unorderedPlans(plans)],
+  check: ({ jwks, plans }: Settings) => [...problemsOf(jwks), ...unorderedPlans(plans)],
   create(settings: Settings, { accounts, clock, log, plans }) {
     const keys = createKeySet(settings.jwks, {
       clock,

@@ -47,7 +47,7 @@ export function loadJose(): Promise<typeof import('jose')> {
 let jose: Promise<typeof import('jose')> | undefined
 
 /** The problems of keys in the configuration that cannot check signatures, each with its place below `with`. */
-export function complaintsAbout(jwks: string | Jwks): SettingsProblem[] {
+export function problemsOf(jwks: string | Jwks): SettingsProblem[] {
   if (typeof jwks === 'string') return []
   return jwks.keys.flatMap((key, i) => {
     const why = isForSignatures(key) ? whyUnusable(key) : null
@@ -58,7 +58,7 @@ export function complaintsAbout(jwks: string | Jwks): SettingsProblem[] {
 /** Throws for a key in the configuration that cannot check signatures. */
 export function createKeySet(jwks: string | Jwks, parts: KeySetParts): KeySet {
   if (typeof jwks === 'string') return createRemoteSet(jwks, parts)
-  const [wrong] = complaintsAbout(jwks)
+  const [wrong] = problemsOf(jwks)
   if (wrong !== undefined) throw new Error(`${wrong.at}: ${wrong.message}`)
   const set = toSet(jwks)
   set.catch(() => {})

@@ -1,4 +1,4 @@
-/** Finds the keys of a set that can check signatures, when the set is read and not when a token names one. */
+/** Finds the keys of a set that can check signatures. Runs when the set is read, not when a token names a key. */
 import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 
 /** For RS and PS signatures (RFC 7518, 3.3 and 3.5). */

@@ -114,7 +114,7 @@ describe('requests', () => {
     expect(retryHeaders(refusal!)['x-should-retry']).toBe('false')
   })
 
-  test('are counted when an inner step refuses them too', async () => {
+  test('also count if a later step refuses them', async () => {
     const { send } = limited({ per: 'key', requests: '1 per hour' })
     const failed = send({
       next: () => {

@@ -15,9 +15,9 @@ import {
   type Rate,
   type StepContext,
 } from '#contract'
+import { type BucketTake, estimateTokens, factOf, identify, type Per, refused, usedOf, whoseOf } from './bucket-take.ts'
 import { createLimit, showLimit } from './limit.ts'
 import { createPlanLimits } from './plan-limits.ts'
-import { estimateTokens, factOf, identify, type Lending, type Per, refused, usedOf, whoseOf } from './taking.ts'
 
 /** Either a limit of its own, or those of the plans. */
 interface Settings {
@@ -86,56 +86,56 @@ export default definePlugin({
       if (requests && granted) showLimit(ctx, requests, granted)
     }
     /** Takes from both buckets of a state server in one round trip. */
-    const overNetwork = async (ctx: StepContext, lending: Lending | null, asking: Promise<Grant>) => {
-      const together = lending && take(lending)
+    const overNetwork = async (ctx: StepContext, tokenTake: BucketTake | null, asking: Promise<Grant>) => {
+      const together = tokenTake && take(tokenTake)
       const granted = await asking
       if (!granted.taken) {
-        if (lending && (await together)!.taken) await give(lending, lending.estimate)
+        if (tokenTake && (await together)!.taken) await give(tokenTake, tokenTake.estimate)
         throw refused(requests!, whoseOf(ctx.exchange, per), granted)
       }
-      if (lending) return lend(ctx, lending, granted, await together!)
+      if (tokenTake) return finish(ctx, tokenTake, granted, await together!)
       show(ctx, granted)
       return null
     }
-    const lend = (ctx: StepContext, lending: Lending, granted: Grant | undefined, lent: Grant) => {
-      if (!lent.taken) {
-        const refusal = refused(lending.limit, whoseOf(ctx.exchange, per), lent, lending.estimate)
+    const finish = (ctx: StepContext, tokenTake: BucketTake, granted: Grant | undefined, tokenGrant: Grant) => {
+      if (!tokenGrant.taken) {
+        const refusal = refused(tokenTake.limit, whoseOf(ctx.exchange, per), tokenGrant, tokenTake.estimate)
         // A refused request does not count.
-        const given = requests && buckets.give(requests.prefix + lending.who, requests.shape, 1)
+        const given = requests && buckets.give(requests.prefix + tokenTake.who, requests.shape, 1)
         if (!(given instanceof Promise)) throw refusal
         return given.then(() => Promise.reject(refusal))
       }
       show(ctx, granted)
-      showLimit(ctx, lending.limit, lent)
-      return lending
+      showLimit(ctx, tokenTake.limit, tokenGrant)
+      return tokenTake
     }
-    const take = ({ limit, who, estimate }: Lending) => buckets.take(limit.prefix + who, limit.shape, estimate)
-    const give = ({ limit, who }: Lending, amount: number) => buckets.give(limit.prefix + who, limit.shape, amount)
+    const take = ({ limit, who, estimate }: BucketTake) => buckets.take(limit.prefix + who, limit.shape, estimate)
+    const give = ({ limit, who }: BucketTake, amount: number) => buckets.give(limit.prefix + who, limit.shape, amount)
     return {
       decide(ctx) {
         const { exchange } = ctx
         const who = identify(exchange, per)
         // Counting tokens uses none. The loader has checked `chat`: it is in `needs` with a limit of tokens.
-        const lending =
+        const tokenTake =
           tokens && !exchange.route.counts
             ? { limit: tokens, who, estimate: Math.min(tokens.shape.capacity, estimateTokens(exchange.chat!)) }
             : null
         const granted = requests && buckets.take(requests.prefix + who, requests.shape, 1)
-        if (granted instanceof Promise) return overNetwork(ctx, lending, granted)
+        if (granted instanceof Promise) return overNetwork(ctx, tokenTake, granted)
         if (granted && !granted.taken) throw refused(requests!, whoseOf(exchange, per), granted)
-        if (lending) {
-          const lent = take(lending)
-          return lent instanceof Promise
-            ? lent.then(each => lend(ctx, lending, granted, each))
-            : lend(ctx, lending, granted, lent)
+        if (tokenTake) {
+          const tokenGrant = take(tokenTake)
+          return tokenGrant instanceof Promise
+            ? tokenGrant.then(each => finish(ctx, tokenTake, granted, each))
+            : finish(ctx, tokenTake, granted, tokenGrant)
         }
         show(ctx, granted)
         return null
       },
-      after({ exchange }, _outcome, lending: Lending | null) {
-        if (lending === null) return
-        const used = usedOf(lending, exchange.usage)
-        if (used !== lending.estimate) return give(lending, lending.estimate - used)
+      after({ exchange }, _outcome, tokenTake: BucketTake | null) {
+        if (tokenTake === null) return
+        const used = usedOf(tokenTake, exchange.usage)
+        if (used !== tokenTake.estimate) return give(tokenTake, tokenTake.estimate - used)
       },
     }
   },

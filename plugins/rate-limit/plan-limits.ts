@@ -1,7 +1,7 @@
 /** The limits of the account's plan. A plan's buckets are the same in all policies. */
 import type { Buckets, DecidingStep, Exchange, Grant, Plan, Plans, StepContext } from '#contract'
+import { type BucketTake, estimateTokens, identify, type Per, refused, usedOf, whoseOf } from './bucket-take.ts'
 import { createLimit, type Limit, showLimit } from './limit.ts'
-import { estimateTokens, identify, type Lending, type Per, refused, usedOf, whoseOf } from './taking.ts'
 
 /** A limit with its owner. */
 interface PlanLimit {
@@ -10,7 +10,7 @@ interface PlanLimit {
 }
 
 /** The part of one bucket. */
-interface Take extends Lending {
+interface PlanTake extends BucketTake {
   readonly per: Per
 }
 
@@ -30,11 +30,11 @@ export function createPlanLimits(
     if (limits === undefined) known.set(plan, (limits = limitsIn(plan, only)))
     return limits
   }
-  const take = ({ limit, who, estimate }: Take) => buckets.take(limit.prefix + who, limit.shape, estimate)
-  const give = ({ limit, who }: Take, amount: number) => buckets.give(limit.prefix + who, limit.shape, amount)
+  const take = ({ limit, who, estimate }: PlanTake) => buckets.take(limit.prefix + who, limit.shape, estimate)
+  const give = ({ limit, who }: PlanTake, amount: number) => buckets.give(limit.prefix + who, limit.shape, amount)
 
   /** Takes from all buckets of a state server in one round trip. */
-  async function takeOverNetwork(ctx: StepContext, takes: readonly Take[], first: Promise<Grant>) {
+  async function takeOverNetwork(ctx: StepContext, takes: readonly PlanTake[], first: Promise<Grant>) {
     const grants = await Promise.all([first, ...takes.slice(1).map(take)])
     const reached = grants.findIndex(grant => !grant.taken)
     if (reached < 0) return granted(ctx, takes, grants)
@@ -61,7 +61,7 @@ export function createPlanLimits(
       }
       return granted(ctx, takes, grants)
     },
-    after({ exchange }, _outcome, takes: readonly Take[] | null) {
+    after({ exchange }, _outcome, takes: readonly PlanTake[] | null) {
       const given: (void | Promise<void>)[] = []
       for (const each of takes ?? []) {
         if (each.limit.kind === 'requests') continue
@@ -87,7 +87,7 @@ function limitsIn(plan: Plan, only: 'requests' | 'tokens' | undefined): readonly
 }
 
 /** Counting tokens uses none, and a raw route has no tokens. */
-function takesOf(exchange: Exchange, limits: readonly PlanLimit[]): readonly Take[] {
+function takesOf(exchange: Exchange, limits: readonly PlanLimit[]): readonly PlanTake[] {
   const { chat, route } = exchange
   const tokens = chat === undefined || route.counts ? null : estimateTokens(chat)
   return limits.flatMap(({ per, limit }) => {
@@ -97,11 +97,11 @@ function takesOf(exchange: Exchange, limits: readonly PlanLimit[]): readonly Tak
   })
 }
 
-function granted(ctx: StepContext, takes: readonly Take[], grants: readonly Grant[]): readonly Take[] {
+function granted(ctx: StepContext, takes: readonly PlanTake[], grants: readonly Grant[]): readonly PlanTake[] {
   for (const [i, { limit }] of takes.entries()) showLimit(ctx, limit, grants[i]!)
   return takes
 }
 
-function refusalOf(exchange: Exchange, { limit, per, estimate }: Take, grant: Grant) {
+function refusalOf(exchange: Exchange, { limit, per, estimate }: PlanTake, grant: Grant) {
   return refused(limit, whoseOf(exchange, per), grant, limit.kind === 'tokens' ? estimate : undefined)
 }

@@ -53,14 +53,14 @@ export default definePlugin({
       },
     },
   },
-  create({ order, sticky, attempts, on_dropped }: Settings, { random, targets: seen }) {
+  create({ order, sticky, attempts, on_dropped }: Settings, { random, targets: figures }) {
     const decide = (ctx: StepContext<'model'>) => {
       const exchange = ctx.exchange as ExchangeWith<'model'>
       const arrange = (group: readonly Target[]): readonly Target[] => {
         if (group.length < 2 || order === 'listed') return group
         if (order === 'latency') {
           const streams = exchange.chat?.stream ?? false
-          return byLatency(group, target => seen.latencyMs(target, streams))
+          return byLatency(group, target => figures.latencyMs(target, streams))
         }
         return sticky === 'none' ? drawOrder(group, random) : byName(group, nameOf(exchange, sticky))
       }

@@ -19,9 +19,9 @@ import {
   type StepContext,
 } from '#contract'
 import { chatCompletionsSchema } from './chat-completions.ts'
-import { complain } from './complaint.ts'
 import { type ChatFields, withoutOpenRouter } from './openrouter.ts'
 import { refusePriceFeatures, refuseUnfitSearch } from './price-features.ts'
+import { validationRefusal } from './validation-refusal.ts'
 import { shortJson } from './words.ts'
 
 interface Settings {
@@ -62,16 +62,16 @@ export default definePlugin({
     const decide = (ctx: StepContext) => {
       const { exchange } = ctx
       const request = exchange.request()
-      if (!validate(request.body)) throw complain(validate.errors![0]!, request.body)
+      if (!validate(request.body)) throw validationRefusal(validate.errors![0]!, request.body)
       const { account, key } = exchange
       const model = findModel(catalog, request.body.model, key, account && plans.of(account))
       const { body, bytes, dropped = [], hidesReasoning = false } = request
       const sent = { body, bytes, dropped, hidesReasoning }
       const asked = unknown_fields === 'pass' ? sent : withoutOpenRouter(sent)
-      // Clients of OpenRouter and of other formats ask each model for reasoning. A model without it answers without it.
-      const isHabit = exchange.route.kind !== 'chat' || body.reasoning_effort == null
-      const fitting = isHabit
-        ? withoutVainEffort(asked, model, asked === sent ? 'reasoning_effort' : 'reasoning')
+      // Clients of OpenRouter and of other formats ask each model for reasoning. So an effort that the model does not support is dropped.
+      const dropsEffort = exchange.route.kind !== 'chat' || body.reasoning_effort == null
+      const fitting = dropsEffort
+        ? withoutUselessEffort(asked, model, asked === sent ? 'reasoning_effort' : 'reasoning')
         : asked
       refuseUnfit(fitting.body, model, cap_above_max)
       const chat = chatOf(fitting, model)
@@ -169,7 +169,7 @@ function refuseUnfitCap(
     throw refuse('invalid_value', { message, param: 'max_tokens' })
   }
   const cap = max_completion_tokens ?? max_tokens
-  // A cap that is not a safe integer is a mistake, not a large wish.
+  // A cap that is not a safe integer is a mistake, not a large cap.
   if (cap == null || cap <= model.maxOutput || (capAboveMax === 'lower' && Number.isSafeInteger(cap))) return
   const param = max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens'
   const message = `Invalid value for '${param}': ${cap} is more than this model's maximum of ${model.maxOutput}.`
@@ -177,10 +177,10 @@ function refuseUnfitCap(
 }
 
 /** @param name of the parameter in the client's format */
-function withoutVainEffort(asked: ChatFields, model: Model, name: string): ChatFields {
+function withoutUselessEffort(asked: ChatFields, model: Model, name: string): ChatFields {
   if (asked.body.reasoning_effort == null || model.reasoning) return asked
   const { reasoning_effort: _, ...body } = asked.body
-  // The model does not reason anyway.
+  // Without reasoning the model does what `none` asks for, so nothing is reported as dropped.
   const dropped = asked.body.reasoning_effort === 'none' ? asked.dropped : [...asked.dropped, name]
   return { ...asked, body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
@@ -203,7 +203,7 @@ function chatOf({ body, bytes, dropped, hidesReasoning }: ChatFields, model: Mod
 
 /** The same request for a model that the client has not chosen. Drops what this model does not support, where that is harmless. */
 function forModel({ body, bytes, dropped = [], hidesReasoning = false }: Chat, model: Model): Chat {
-  const fitting = withoutVainEffort({ body, bytes, dropped, hidesReasoning }, model, 'reasoning_effort')
+  const fitting = withoutUselessEffort({ body, bytes, dropped, hidesReasoning }, model, 'reasoning_effort')
   refuseUnfit(fitting.body, model, 'lower')
   return chatOf(fitting, model)
 }

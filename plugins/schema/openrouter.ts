@@ -7,8 +7,7 @@ import { type Chat, type ChatRequest, effortWithin } from '#contract'
 import { OPENROUTER } from './chat-completions.ts'
 
 const NAMES: readonly string[] = Object.keys(OPENROUTER)
-/** Dropped parameters. */
-const LEFT_OUT = NAMES.filter(name => name !== 'reasoning' && name !== 'usage')
+const DROPPED = NAMES.filter(name => name !== 'reasoning' && name !== 'usage')
 
 interface Reasoning {
   readonly effort?: string | null
@@ -32,7 +31,7 @@ export function withoutOpenRouter(fields: ChatFields): ChatFields {
     ...(reasoned.effort === null ? {} : { reasoning_effort: reasoned.effort }),
     ...(asksUsage(usage) && stream === true ? { stream_options: { ...stream_options, include_usage: true } } : {}),
   }
-  const dropped = [...fields.dropped, ...LEFT_OUT.filter(name => !isEmpty(sent[name])), ...reasoned.dropped]
+  const dropped = [...fields.dropped, ...DROPPED.filter(name => !isEmpty(sent[name])), ...reasoned.dropped]
   return { ...fields, body, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
 
@@ -42,13 +41,13 @@ const isEmpty = (value: unknown): boolean =>
 
 const asksUsage = (usage: unknown): boolean => (usage as { readonly include?: unknown } | null)?.include === true
 
-/** @param said `reasoning_effort`, which takes precedence */
-function readReasoning({ effort, max_tokens, enabled, ...others }: Reasoning, said: string | null) {
+/** @param explicit `reasoning_effort`, which takes precedence */
+function readReasoning({ effort, max_tokens, enabled, ...others }: Reasoning, explicit: string | null) {
   const dropped = Object.keys(others).filter(name => others[name] != null && others[name] !== false)
   const isOff = enabled === false || max_tokens === 0
   const within = max_tokens == null ? null : effortWithin(max_tokens)
   const meant = isOff ? 'none' : (effort ?? within ?? (enabled === true ? 'medium' : null))
   if (!isOff && effort != null && within !== null) dropped.push('max_tokens')
-  if (said !== null && meant !== null && meant !== said) dropped.push('effort')
-  return { effort: said ?? meant, dropped: dropped.map(name => `reasoning.${name}`) }
+  if (explicit !== null && meant !== null && meant !== explicit) dropped.push('effort')
+  return { effort: explicit ?? meant, dropped: dropped.map(name => `reasoning.${name}`) }
 }

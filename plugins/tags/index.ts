@@ -42,6 +42,7 @@ const RESERVED: ReadonlySet<string> = new Set(
     ' ',
   ),
 )
+/** The maximum length of a value in an error, in UTF-16 units. */
 const SHOWN = 60
 /** The maximum number of values in an error. */
 const LISTED = 20
@@ -133,8 +134,7 @@ export default definePlugin({
       },
     },
   },
-  check: ({ tags }: Settings) =>
-    Object.entries(tags).flatMap(([name, tag]) => complaintsAbout(tag, `/tags/${name}`, name)),
+  check: ({ tags }: Settings) => Object.entries(tags).flatMap(([name, tag]) => problemsOf(tag, `/tags/${name}`, name)),
   create({ tags }: Settings, services, { policy, id }) {
     const all = tagsOf(tags).map(tag => ({
       ...tag,
@@ -193,7 +193,7 @@ function tagsOf(tags: Settings['tags']): Tag[] {
   })
 }
 
-function complaintsAbout(tag: TagSettings, at: string, name: string): SettingsProblem[] {
+function problemsOf(tag: TagSettings, at: string, name: string): SettingsProblem[] {
   if (RESERVED.has(name)) return [{ at, message: `"${name}" is a word of conditions, so no tag can have that name` }]
   const problems: SettingsProblem[] = []
   const sources = [tag.from].flat().map(sourceOf)

@@ -94,7 +94,7 @@ function statusOf(ctx: LineContext, failure: Refusal | 'bug' | null): number | n
   if (failure === 'bug') return 500
   if (failure) return failure.status
   if (exchange.route.kind === 'raw') return exchange.attempts.at(-1)?.status ?? 200
-  // A Koa middleware has answered. Koa's status is 404 until a middleware answers.
+  // Koa's status is 404 until a Koa middleware answers. Otherwise Tollgate sends the answer, with 200.
   return ctx.status === 404 ? 200 : ctx.status
 }
 

@@ -63,13 +63,13 @@ export function openLines(path: string, rotation: Rotation, parts: WriterParts):
   return {
     write: line => writer.write(line),
     close() {
-      closing ??= leave(path, writer)
+      closing ??= release(path, writer)
       return closing
     },
   }
 }
 
-async function leave(path: string, writer: Writer): Promise<void> {
+async function release(path: string, writer: Writer): Promise<void> {
   await writer.drained()
   if (--writer.users > 0) return
   if (writers.get(path) === writer) writers.delete(path)

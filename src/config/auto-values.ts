@@ -160,7 +160,7 @@ function findIn(at: string, target: TargetShape, parts: AutoParts, wanted: Looku
   }
   if (model.problems.length > 0) {
     for (const problem of model.problems) faults.add(problem)
-    source.giveUp(place)
+    source.markUnusable(place)
     return null
   }
   if (model.price === null && wanted.wantsPrice) {

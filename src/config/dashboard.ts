@@ -84,11 +84,11 @@ function urlOf(
   source: Source,
   at: string,
   text: string | undefined,
-  read: (url: URL) => string | Wrong,
+  read: (url: URL) => string | UrlProblem,
 ): string | null {
   if (text === undefined || !source.sound(at)) return null
   const url = URL.parse(text)
-  const result: string | Wrong = url === null ? { wrong: 'is not a URL' } : (plainProblem(url) ?? read(url))
+  const result: string | UrlProblem = url === null ? { wrong: 'is not a URL' } : (plainProblem(url) ?? read(url))
   if (typeof result === 'string') return result
   const hint = at === '/public_url' ? 'write https://HOST/v1' : 'write https://HOST, without a path'
   const suggestion = typeof result.instead === 'string' && !source.substituted(at) ? `write ${result.instead}` : hint
@@ -96,13 +96,13 @@ function urlOf(
   return null
 }
 
-interface Wrong {
+interface UrlProblem {
   readonly wrong: string
   /** The expected URL. */
   readonly instead?: string
 }
 
-function plainProblem(url: URL): Wrong | null {
+function plainProblem(url: URL): UrlProblem | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return { wrong: 'is not an http or https URL' }
   if (url.username !== '' || url.password !== '') return { wrong: 'has a user or a password' }
   if (url.search !== '' || url.hash !== '') return { wrong: 'has a query or a fragment' }
@@ -110,7 +110,7 @@ function plainProblem(url: URL): Wrong | null {
 }
 
 /** The dashboard needs an origin of its own: its `__Host-` cookies and its content policy apply to the whole origin. */
-function originOf(url: URL): string | Wrong {
+function originOf(url: URL): string | UrlProblem {
   if (url.pathname !== '/') return { wrong: 'has a path' }
   if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
     return { wrong: 'is plain http, which would send passwords unencrypted' }
@@ -119,7 +119,7 @@ function originOf(url: URL): string | Wrong {
 }
 
 /** The base URL of clients. Paths of chat routes are `/v1/chat/completions`, with or without a prefix. */
-function baseOf(url: URL): string | Wrong {
+function baseOf(url: URL): string | UrlProblem {
   const base = url.href.replace(/\/+$/, '')
   return /\/v1\/*$/.test(url.pathname) ? base : { wrong: 'does not end in /v1', instead: `${base}/v1` }
 }

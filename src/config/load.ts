@@ -1,6 +1,6 @@
 /**
- * Loads gateway.yaml with its policies and plugins: the result is a checked configuration, or all problems at once. After a
- * single problem the configuration is rejected, and the caller keeps the running one.
+ * Loads gateway.yaml with its policies and plugins: the result is a checked configuration, or all problems at once. A single
+ * problem rejects the configuration, and the caller keeps the running one.
  */
 
 import { readdir } from 'node:fs/promises'
@@ -44,7 +44,7 @@ export interface LoadOptions {
   /** Reads a text file and rejects like `fs.readFile`. Default: from disk (text-file.ts). */
   readonly readFile?: Reading['readFile']
   readonly registry: PluginRegistry
-  /** Options for warnings. Without them none are looked for. */
+  /** Options for warnings. Without them the result has no warnings. */
   readonly warn?: WarnOptions
   /** The day whose prices apply. Default: today. */
   readonly today?: Date

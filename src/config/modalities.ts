@@ -6,7 +6,7 @@ import type { ProviderShape } from './file-shapes.ts'
 type Media = Exclude<Modality, 'text'>
 
 /** The media besides text that a translating dialect supports. */
-const CARRIED: Readonly<Partial<Record<DialectName | 'demo', readonly Media[]>>> = {
+const SUPPORTED: Readonly<Partial<Record<DialectName | 'demo', readonly Media[]>>> = {
   anthropic: ['image', 'file'],
   'vertex-anthropic': ['image', 'file'],
   'bedrock-invoke': ['image', 'file'],
@@ -31,7 +31,7 @@ const familyName = (names: string) => new RegExp(`(?:^|[/.:])(?:${names})`)
  * The media besides text that variants of OpenAI's format support. Variants without a row support all. Their dialects reject
  * the others (openai/quirks.ts); a test compares the two.
  */
-const OF_RELATIVES: Readonly<Partial<Record<DialectName | ProfileName | 'demo', readonly Media[]>>> = {
+const OF_COMPATIBLE: Readonly<Partial<Record<DialectName | ProfileName | 'demo', readonly Media[]>>> = {
   deepseek: [],
   groq: ['image'],
   perplexity: ['image', 'video', 'file'],
@@ -70,7 +70,7 @@ const OPENROUTER = /^https?:\/\/(?:[^/]+\.)?openrouter\.ai(?:[:/]|$)/i
 const WITHOUT_DOCUMENTS = /titan-text-premier|nova-micro/
 
 /** Whether a dialect's requests differ from OpenAI's format. */
-export const isTranslated = (dialect: DialectName | 'demo') => CARRIED[dialect] !== undefined
+export const isTranslated = (dialect: DialectName | 'demo') => SUPPORTED[dialect] !== undefined
 
 type Place = Partial<Pick<ProviderShape, 'dialect' | 'profile' | 'base_url'>>
 
@@ -82,11 +82,11 @@ export function modalitiesOf(
 ): readonly Modality[] | undefined {
   if (configured !== undefined) return ['text', ...configured.filter(each => each !== 'text')]
   const { dialect = 'demo' } = place
-  const carried = CARRIED[dialect]
+  const supported = SUPPORTED[dialect]
   const family = familyOf(place, model.toLowerCase())
-  if (family === null && carried === undefined) return undefined
+  if (family === null && supported === undefined) return undefined
   return MODALITIES.filter(
-    each => each === 'text' || ((family ?? MODALITIES).includes(each) && (carried ?? MODALITIES).includes(each)),
+    each => each === 'text' || ((family ?? MODALITIES).includes(each) && (supported ?? MODALITIES).includes(each)),
   )
 }
 
@@ -108,8 +108,11 @@ function readsDocumentsFor({ dialect, profile, base_url }: Place, model: string)
 export function unsupportedModality(
   name: DialectName | ProfileName | 'demo',
   configured: readonly Modality[],
-): { readonly modality: Modality; readonly carried: readonly Modality[] } | null {
-  const carried: readonly Modality[] = ['text', ...(CARRIED[name as DialectName] ?? OF_RELATIVES[name] ?? MODALITIES)]
-  const modality = configured.find(each => !carried.includes(each))
-  return modality === undefined ? null : { modality, carried }
+): { readonly modality: Modality; readonly supported: readonly Modality[] } | null {
+  const supported: readonly Modality[] = [
+    'text',
+    ...(SUPPORTED[name as DialectName] ?? OF_COMPATIBLE[name] ?? MODALITIES),
+  ]
+  const modality = configured.find(each => !supported.includes(each))
+  return modality === undefined ? null : { modality, supported }
 }

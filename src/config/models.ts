@@ -51,7 +51,7 @@ export function buildCatalog(shapes: GatewayShape['models'], parts: CatalogParts
   const { source } = parts
   const catalog: Catalog = { models: new Map(), origins: new Map(), aliases: new Map() }
   const owners = new Map<string, string>()
-  const built: Built[] = []
+  const built: ModelDraft[] = []
   for (const [id, shape] of entriesOf(shapes)) {
     const at = pointer('models', id)
     const remains = source.remains(at, shape)
@@ -99,7 +99,7 @@ function nameSuccessors({ models, aliases }: Catalog): void {
 }
 
 /** A model before its values are known. */
-interface Built extends ExpandedModel {
+interface ModelDraft extends ExpandedModel {
   readonly at: string
   /** The model's id in the file. */
   readonly pattern: string
@@ -224,7 +224,7 @@ function checkModalities(
   if (found === null) return
   const name = profile === undefined ? `dialect ${dialect}` : `profile ${profile}`
   source.report(`${at}/${configured.indexOf(found.modality)}`, `the ${name} does not support ${found.modality}`, {
-    suggestion: `it supports ${found.carried.join(', ')}`,
+    suggestion: `it supports ${found.supported.join(', ')}`,
   })
 }
 

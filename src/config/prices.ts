@@ -14,7 +14,7 @@ import { MAX_DOLLARS } from '../catalog/listed-model.ts'
 import type { PriceKey, PriceParts, PriceShape, RouteShape } from './file-shapes.ts'
 import type { Source } from './yaml/source.ts'
 
-/** Per `per` tokens, or per one of another unit. Far above any real price, and far below an overflow of 64-bit sums. */
+/** The largest amount of a price, for a million tokens or one of another unit. Far above any real price, and far below an overflow of 64-bit sums. */
 export const MAX_PRICE: NanoUsd = BigInt(MAX_DOLLARS) * 1_000_000_000n
 
 /** Each key of a price with its unit; `minute` has the unit `second`. */

@@ -87,7 +87,7 @@ function warnOfContent({ name, source }: LoadedPolicy, isExported: boolean, rout
     warn('no route of this policy uses a model of the catalog', 'remove this line')
 }
 
-/** The demo provider has no host. */
+/** Checks a provider against its host. The demo provider has none. */
 function warnOfHost(source: Source, provider: Provider): void {
   const { name, dialect, baseUrl } = provider
   if (baseUrl === '') return
@@ -218,7 +218,7 @@ function warnOfAudio(source: Source, at: string, price: Price | null): void {
   })
 }
 
-/** A free model is meant to cost the operator. */
+/** Without a price the operator intends to pay, so a free model gets no warning. */
 function warnOfCost(source: Source, at: string, cost: Price | null, model: Model): void {
   if (cost === null || model.price === null) return
   const below = belowText(model, cost)

@@ -8,7 +8,7 @@ import type { DeadlineClock } from '../common/clock.ts'
 import { headFailure, LARGEST_ERROR_BYTES } from './head.ts'
 import type { QueuedHandler, Transport, UpstreamRequest } from './transport.ts'
 
-/** Where the answer goes. Exactly one of `end` and `fail` is called, once, unless the attempt was aborted. */
+/** Receives the answer. Exactly one of `end` and `fail` is called, once, unless the attempt was aborted. */
 export interface AttemptSink {
   /** @returns false to pause until `resume()` */
   data(bytes: Buffer): boolean
@@ -47,7 +47,7 @@ export interface RunningAttempt {
   readonly isBillable: boolean
   /** Length of a whole answer in bytes, from `content-length`; NaN if the head has none. */
   readonly expectedBytes: number
-  /** Whether it waits for the client to read. Time spent waiting is not the provider's fault. */
+  /** Whether it waits for the client to read. A failure then does not count against the target. */
   readonly isPaused: boolean
 }
 
@@ -77,7 +77,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   constructor(options: AttemptOptions) {
     this.#options = options
     this.#startedMs = this.#lastMs = options.startedMs ?? options.deadlineClock.now()
-    this.#unwatch = options.deadlineClock.watch(now => this.#look(now))
+    this.#unwatch = options.deadlineClock.watch(now => this.#checkDeadlines(now))
   }
 
   get isBillable(): boolean {
@@ -148,9 +148,9 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
       return true
     }
     this.#phase = 'answer'
-    const goOn = this.#options.sink.data(bytes)
-    if (!goOn) this.#paused = true
-    return goOn
+    const continues = this.#options.sink.data(bytes)
+    if (!continues) this.#paused = true
+    return continues
   }
 
   onComplete(): void {
@@ -169,18 +169,19 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
     this.#fail(this.#phase === 'error' ? this.#decodedError() : failureOfError(error, begun))
   }
 
-  #look(now: number): void {
+  #checkDeadlines(now: number): void {
     const { timeouts } = this.#options
-    if (now - this.#startedMs > timeouts.totalMs) this.#late(`the whole answer took longer than ${timeouts.totalMs} ms`)
+    if (now - this.#startedMs > timeouts.totalMs)
+      this.#timeOut(`the whole answer took longer than ${timeouts.totalMs} ms`)
     else if (this.#paused) return
     else if (this.#phase === 'answer' || this.#phase === 'error') {
-      if (now - this.#lastMs > timeouts.idleMs) this.#late(`no data for ${timeouts.idleMs} ms`)
+      if (now - this.#lastMs > timeouts.idleMs) this.#timeOut(`no data for ${timeouts.idleMs} ms`)
     } else if (now - this.#startedMs > timeouts.firstByteMs) {
-      this.#late(`no answer within ${timeouts.firstByteMs} ms`)
+      this.#timeOut(`no answer within ${timeouts.firstByteMs} ms`)
     }
   }
 
-  #late(detail: string): void {
+  #timeOut(detail: string): void {
     if (!this.#isQueued) this.#fail({ code: 'upstream_timeout', detail })
     else
       this.#fail({
@@ -228,7 +229,7 @@ export function failureOfError(error: Error, begun: boolean): UpstreamFailure {
   return { code: code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ? 'upstream_invalid' : 'upstream_unreachable', detail }
 }
 
-/** The bytes are not HTTP. undici asserts parts of a status line, and has no code for some parser errors. */
+/** Codes for bytes that are not HTTP. undici asserts parts of a status line, and has no code for some parser errors. */
 const NOT_HTTP: ReadonlySet<string> = new Set([
   'UND_ERR_HEADERS_OVERFLOW',
   'UND_ERR_RESPONSE',

@@ -6,7 +6,7 @@ import type { UpstreamFailure } from '#contract'
 import { CREDENTIAL_FAILURES } from './retry.ts'
 
 export interface Credentials<Credential> {
-  /** The next usable one. If all are out, the one that is usable again first. Null if the provider has no credentials. */
+  /** The next usable one. If none is usable, the one that is usable again first. Null if the provider has no credentials. */
   next(): Turn<Credential> | null
   /** Number of credentials that are usable now. */
   good(): number
@@ -25,7 +25,7 @@ export interface Turn<Credential> {
   accepted(): void
 }
 
-/** Takes a credential out of rotation if the failure is the credential's fault. Returns whether another one is usable. */
+/** Takes a credential out of rotation if it caused the failure. Returns whether another one is usable. */
 export function blameCredential(
   turn: Pick<Turn<unknown>, 'refused' | 'limited'>,
   { code, retryAfterMs = 0, restMs }: UpstreamFailure,

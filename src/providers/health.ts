@@ -137,7 +137,7 @@ export class TrackedAttempt {
     this.#record.ejections = 0
   }
 
-  /** The attempt succeeded as far as the target is concerned. */
+  /** The attempt ended without a failure of the target. */
   good(atMs = this.#healthTracker.now()): void {
     // An attempt that started before the ejection or the limit does not end it.
     this.streams()
@@ -155,7 +155,7 @@ export class TrackedAttempt {
       record.limitedAtMs = this.#healthTracker.now()
       record.limitedUntilMs = record.limitedAtMs + (failure.retryAfterMs ?? LIMITED_MS)
     } else if (!NOT_ITS_FAULT.has(failure.code)) this.#failed()
-    // A refusal is a sign of life.
+    // The target answered, though with a refusal: the probe succeeded.
     else if (this.#isProbe && failure.code !== 'overloaded') record.ejections = 0
   }
 

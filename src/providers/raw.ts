@@ -3,9 +3,9 @@
  * over http-proxy. The answer is collected here, or passed on piece by piece if the gateway asks for that. The gateway
  * decides when it is sent to the client.
  *
- * http-proxy copies the request's headers and destroys its response when the provider dies. Neither may happen to the
- * client's own pair. So it gets a request with only the headers built below, and a response without a reader. Closing that
- * response signals http-proxy that the client disconnected.
+ * http-proxy copies all headers of a request, and destroys the response when the provider's connection breaks. So it does not get
+ * the client's request and response. It gets a request with only the headers built below, and a response without a reader.
+ * Closing that response signals http-proxy that the client disconnected.
  */
 import { type ClientRequest, Agent as HttpAgent, IncomingMessage, ServerResponse } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
@@ -76,7 +76,7 @@ export class RawFailure extends Error {
   readonly failure: UpstreamFailure
   /** The provider's status, or null if no head came. */
   readonly status: number | null
-  /** Whether the answer waited for the client to read. Time spent waiting is not the provider's fault. */
+  /** Whether the answer waited for the client to read. The failure then does not count against the target. */
   readonly isPaused: boolean
 
   constructor(failure: UpstreamFailure, status: number | null, isPaused = false) {
@@ -144,7 +144,7 @@ class ProxiedRequest {
   readonly #response: ServerResponse
   readonly #startedMs: number
   readonly #unwatch: () => void
-  readonly #onAbort = () => this.#giveUp(new RawAbort(this.#options.signal, this.#isBillable))
+  readonly #onAbort = () => this.#reject(new RawAbort(this.#options.signal, this.#isBillable))
   #phase: 'head' | 'body' | 'over' = 'head'
   #outgoing: ClientRequest | null = null
   #connectingSinceMs: number | null = null
@@ -161,7 +161,7 @@ class ProxiedRequest {
     this.#settle = Promise.withResolvers()
     this.answer = this.#settle.promise
     this.#startedMs = this.#lastMs = options.deadlineClock.now()
-    this.#unwatch = options.deadlineClock.watch(now => this.#look(now))
+    this.#unwatch = options.deadlineClock.watch(now => this.#checkDeadlines(now))
     options.signal.addEventListener('abort', this.#onAbort, { once: true })
     const request = preparedRequest(options)
     this.#response = new ServerResponse(request)
@@ -248,7 +248,7 @@ class ProxiedRequest {
     if (this.#phase === 'over') return
     this.#lastMs = this.#options.deadlineClock.now()
     if (this.#sink) {
-      this.#handOn(this.#sink, answer, bytes)
+      this.#passOn(this.#sink, answer, bytes)
       return
     }
     this.#body.add(bytes)
@@ -260,13 +260,13 @@ class ProxiedRequest {
     }
   }
 
-  #handOn(sink: RawSink, answer: IncomingMessage, bytes: Buffer): void {
+  #passOn(sink: RawSink, answer: IncomingMessage, bytes: Buffer): void {
     try {
       if (sink(bytes)) return
       this.#paused = true
       answer.pause()
     } catch (error) {
-      this.#giveUp(error as Error)
+      this.#reject(error as Error)
     }
   }
 
@@ -288,19 +288,19 @@ class ProxiedRequest {
     return roomFailure(Number(bytes), this.#options)
   }
 
-  #look(now: number): void {
+  #checkDeadlines(now: number): void {
     const { connectMs, firstByteMs, idleMs, totalMs } = this.#options.provider.timeouts
-    if (now - this.#startedMs > totalMs) this.#late(`the whole answer took longer than ${totalMs} ms`)
+    if (now - this.#startedMs > totalMs) this.#timeOut(`the whole answer took longer than ${totalMs} ms`)
     else if (this.#phase === 'body') {
       // The gateway paused this answer itself.
-      if (!this.#paused && now - this.#lastMs > idleMs) this.#late(`no data for ${idleMs} ms`)
-    } else if (now - this.#startedMs > firstByteMs) this.#late(`no answer within ${firstByteMs} ms`)
+      if (!this.#paused && now - this.#lastMs > idleMs) this.#timeOut(`no data for ${idleMs} ms`)
+    } else if (now - this.#startedMs > firstByteMs) this.#timeOut(`no answer within ${firstByteMs} ms`)
     else if (this.#connectingSinceMs !== null && now - this.#connectingSinceMs > connectMs) {
-      this.#late(`no connection within ${connectMs} ms`)
+      this.#timeOut(`no connection within ${connectMs} ms`)
     }
   }
 
-  #late(detail: string): void {
+  #timeOut(detail: string): void {
     const why = `no connection to the provider was free: ${detail}`
     if (this.#outgoing) this.#fail({ code: 'upstream_timeout', detail })
     else this.#fail({ code: 'overloaded', retryAfterMs: 1000, detail: why })
@@ -321,10 +321,10 @@ class ProxiedRequest {
   }
 
   #fail(failure: UpstreamFailure): void {
-    this.#giveUp(new RawFailure(failure, this.#status, this.#paused))
+    this.#reject(new RawFailure(failure, this.#status, this.#paused))
   }
 
-  #giveUp(error: Error): void {
+  #reject(error: Error): void {
     this.#over()
     this.#settle.reject(error)
     this.#closeUpstream()
@@ -336,7 +336,7 @@ class ProxiedRequest {
     this.#options.signal.removeEventListener('abort', this.#onAbort)
   }
 
-  /** Emits what a closed client connection emits: http-proxy then destroys the request and its answer. */
+  /** Emits `close`, as a closed client connection does: http-proxy then destroys the request and its answer. */
   #closeUpstream(): void {
     this.#body.clear()
     this.#response.emit('close')

@@ -4,7 +4,7 @@
  */
 import type { ErrorCode, UpstreamFailure } from '#contract'
 
-/** Share of exchanges that may be retried (reliability.md U4: at most 1.2 attempts an exchange). */
+/** Share of exchanges that may be retried: at most 1.2 attempts an exchange. */
 const BUDGET_SHARE = 0.2
 /** The maximum burst of retries before the share applies. */
 const BUDGET_MOST = 20

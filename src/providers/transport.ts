@@ -107,7 +107,7 @@ function connectorOf({ connectMs }: Endpoint): buildConnector.connector {
 
 /**
  * The queue before the pool. undici has its own queue, but a request in it cannot be removed: it keeps its body, and is sent when its
- * turn comes. Deadlines and `max_inflight` limit this one.
+ * turn comes. Deadlines and `max_inflight` limit this queue.
  */
 class Slots {
   readonly pool: Pool
@@ -120,7 +120,7 @@ class Slots {
   }
 
   take(dispatch: Dispatch): void {
-    dispatch.handler.onConnect(reason => dispatch.giveUp(reason))
+    dispatch.handler.onConnect(reason => dispatch.abort(reason))
     if (dispatch.isOver) return
     dispatch.handler.onQueued?.()
     if (this.#free > 0) this.#send(dispatch)
@@ -150,7 +150,7 @@ class Slots {
 
 /**
  * One request, in undici's older handler interface, which passes raw headers; the newer one was measured at 10 % more CPU a request.
- * Nothing in here may throw: undici would crash the process.
+ * No method may throw: undici would crash the process.
  */
 class Dispatch implements Dispatcher.DispatchHandler {
   readonly handler: QueuedHandler
@@ -176,7 +176,7 @@ class Dispatch implements Dispatcher.DispatchHandler {
   }
 
   /** After the end undici's abort must not be called: it would throw an error that no code catches. */
-  giveUp(reason?: Error): void {
+  abort(reason?: Error): void {
     if (this.isOver) return
     this.#end()
     this.#stop?.(reason ?? new Error('aborted'))

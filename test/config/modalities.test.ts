@@ -164,8 +164,8 @@ test('OpenRouter reads documents for each model', () => {
   expect(modalitiesOf({ dialect: 'openai', base_url: other }, model, undefined)).toEqual(['text'])
 })
 
-test('media that a dialect does not carry', () => {
+test('media that a dialect does not support', () => {
   expect(unsupportedModality('openai', ['text', 'image', 'audio', 'video', 'file'])).toBeNull()
   expect(unsupportedModality('cohere', ['image'])).toBeNull()
-  expect(unsupportedModality('cohere', ['image', 'file'])).toEqual({ modality: 'file', carried: ['text', 'image'] })
+  expect(unsupportedModality('cohere', ['image', 'file'])).toEqual({ modality: 'file', supported: ['text', 'image'] })
 })

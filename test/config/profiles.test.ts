@@ -18,14 +18,14 @@ const TYPES = {
   file: ['file', 'file_url', 'document_url'],
 } as const
 
-test.each(PROFILE_NAMES)('%s: the media that it carries, and its name for the cap', name => {
+test.each(PROFILE_NAMES)('%s: the media that it supports, and its name for the cap', name => {
   const { capField, messages }: Quirks = PROFILES[name]
   const known = messages?.parts && (messages.parts['user'] ?? new Set())
-  const carried = Object.entries(TYPES).filter(
+  const supported = Object.entries(TYPES).filter(
     ([, types]) => known === undefined || types.some(each => known.has(each)),
   )
   const said = (Object.keys(TYPES) as (keyof typeof TYPES)[]).filter(each => unsupportedModality(name, [each]) === null)
-  expect(said).toEqual(carried.map(([modality]) => modality))
+  expect(said).toEqual(supported.map(([modality]) => modality))
   expect(MAX_TOKENS_ONLY.has(name)).toBe(capField === 'max_tokens')
 })
 

@@ -68,17 +68,17 @@ export const TARGETS: Row[] = [
     'cap_field is only for the dialect openai and its variants; remove this line',
   ],
   [
-    'a medium that its dialect does not carry',
+    'a medium that its dialect does not support',
     ollama('[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
     'the dialect ollama does not support audio; it supports text, image',
   ],
   [
-    'a medium that its variant of OpenAI does not carry',
+    'a medium that its variant of OpenAI does not support',
     near('dialect: groq', '[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
     'the dialect groq does not support audio; it supports text, image',
   ],
   [
-    'a medium that its profile does not carry',
+    'a medium that its profile does not support',
     near('dialect: openai, profile: deepseek', '[ { provider: near, model: x, input_modalities: [ ▸image ] } ]'),
     'the profile deepseek does not support image; it supports text',
   ],

@@ -12,7 +12,7 @@ export interface PlantedBug {
 }
 
 const CREDITS = 'plugins/credits/index.ts'
-const SET_ASIDE = 'plugins/credits/set-aside.ts'
+const SET_ASIDE = 'plugins/credits/reserve-credit.ts'
 const SETTLE = 'plugins/credits/settle.ts'
 const CHARGE = 'plugins/credits/charge.ts'
 const PRICE = 'src/contract/units.ts'

@@ -22,7 +22,7 @@ interface Bulk {
 
 const ONE: Bulk = { size: 1, items: 1 }
 
-class TooLong extends Error {
+class CostLimitExceeded extends Error {
   readonly steps: number
   readonly node: Node
   constructor(steps: number, node: Node) {
@@ -38,7 +38,7 @@ export function findSlowPart(root: Node): WhenError | null {
     estimate(root, new Map())
     return null
   } catch (error) {
-    if (!(error instanceof TooLong)) throw error
+    if (!(error instanceof CostLimitExceeded)) throw error
     const { steps, node } = error
     const [most, allowed] = [steps, MAX_STEPS].map(inMillions)
     return {
@@ -65,7 +65,7 @@ interface Estimate extends Bulk {
 function estimate(node: Node, scope: Scope): Estimate {
   const result = estimateOf(node, scope)
   if (result.steps > MAX_STEPS || result.size > MAX_STEPS * 64)
-    throw new TooLong(Math.max(result.steps, result.size), node)
+    throw new CostLimitExceeded(Math.max(result.steps, result.size), node)
   return result
 }
 

@@ -14,7 +14,7 @@ import { unbound } from './macros.ts'
 
 export { factsOf, WHEN_FIELDS, type WhenContext, whenFacts } from './facts.ts'
 
-// The facts of the current evaluation: functions of the environment cannot access them, and evaluation is synchronous.
+// The facts of the current evaluation, for `header()`: CEL passes no context to functions. Evaluation is synchronous, so one variable is enough.
 let current: WhenFacts | null = null
 
 let shared: Environment | undefined

@@ -1,4 +1,4 @@
-/** Makes a configuration read-only: an exchange uses the configuration with which it began until its end. */
+/** Makes a configuration read-only, because exchanges in progress share it. */
 
 /** Freezes plain objects and lists recursively. Instances of classes are not frozen, but a `Map`'s values are. */
 export function freeze<T>(value: T): T {

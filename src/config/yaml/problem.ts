@@ -20,7 +20,7 @@ export interface Problem extends Position {
   readonly message: string
   /** The fix, which continues the sentence after a semicolon. */
   readonly suggestion?: string
-  /** Undefined: an error. The others do not reject the configuration; `--strict` fails on warnings only. */
+  /** Undefined: an error. Warnings and notes do not reject the configuration; `--strict` fails on warnings only. */
   readonly level?: 'warning' | 'note'
   /** The source line contains a secret and must not be printed. */
   readonly concealed?: boolean

@@ -1,7 +1,7 @@
 /** The kinds of problems in a configuration. The ids are stable; SARIF and src/config/README.md use the sentences. */
 export const RULES = {
   'unreadable-file': 'A file of the configuration cannot be read.',
-  yaml: 'The text is not valid or not unambiguous YAML.',
+  yaml: 'The text is invalid or ambiguous YAML.',
   'duplicate-key': 'A map has the same key twice.',
   'unknown-key': 'A key that does not exist, usually a misspelt one.',
   'missing-key': 'A required key is missing.',

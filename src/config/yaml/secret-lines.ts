@@ -71,9 +71,9 @@ class SecretRanges {
     this.#text = text
   }
 
-  add(from: number, to: number, value: string = this.#text.slice(from, to), { nameless = false } = {}): void {
+  add(from: number, to: number, value: string = this.#text.slice(from, to), { rangeOnly = false } = {}): void {
     this.ranges.push([from, to])
-    if (!nameless && value.length >= SHORTEST) this.values.add(value)
+    if (!rangeOnly && value.length >= SHORTEST) this.values.add(value)
   }
 }
 
@@ -160,13 +160,13 @@ function takeJoined({ key }: Pair, inProvider: boolean, found: SecretRanges): vo
   found.add(key.range[0], key.range[1], rest)
 }
 
-function add({ range, value, source, tag }: Scalar, found: SecretRanges, nameless = false): void {
+function add({ range, value, source, tag }: Scalar, found: SecretRanges, rangeOnly = false): void {
   if (!range) return
   // A secret that begins with an exclamation mark is read as a tag.
   const tagged = tag?.startsWith('!') ? tag : ''
-  if (tagged !== '') found.add(Math.max(0, range[0] - tagged.length - 1), range[1], tagged, { nameless })
+  if (tagged !== '') found.add(Math.max(0, range[0] - tagged.length - 1), range[1], tagged, { rangeOnly })
   if (value === null || typeof value === 'boolean' || isOnlyReference(String(value))) return
-  for (const form of new Set([String(value), source ?? ''])) found.add(range[0], range[1], form, { nameless })
+  for (const form of new Set([String(value), source ?? ''])) found.add(range[0], range[1], form, { rangeOnly })
 }
 
 /** Whether a text is only references, with at most the kind of credential beside them. */

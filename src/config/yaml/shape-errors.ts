@@ -14,10 +14,10 @@ type Schema = Readonly<Record<string, unknown>> & {
 /** Reports each error once, without errors that repeat others in other words. */
 export function reportErrors(source: Source, address: string, errors: readonly ErrorObject[]): void {
   // Check the file, not the value, which may be a default.
-  for (const meant of errors.flatMap(meantKeys)) if (!source.has(address + meant)) source.giveUp(address + meant)
+  for (const meant of errors.flatMap(meantKeys)) if (!source.has(address + meant)) source.markUnusable(address + meant)
   for (const error of errors) {
     const empty = emptyAbove(error, errors)
-    if (empty !== undefined) source.giveUp(address + empty.instancePath)
+    if (empty !== undefined) source.markUnusable(address + empty.instancePath)
   }
   const found = wordsOf(source, address, errors)
   // An address with an earlier problem (an unreadable value) gets no second one about its shape.
@@ -43,7 +43,7 @@ type ValueSource = Pick<Source, 'show' | 'substituted'>
 const NO_FILE: ValueSource = { show: (_address, value) => show(value), substituted: () => false }
 
 function wordsOf(source: ValueSource, address: string, errors: readonly ErrorObject[]) {
-  return withoutEchoes(errors).map(error => {
+  return withoutRepeats(errors).map(error => {
     const at = address + error.instancePath
     const words = isFork(error) ? noForm(source, error, at, errors) : inWords(source, error, at, errors)
     return {
@@ -55,7 +55,7 @@ function wordsOf(source: ValueSource, address: string, errors: readonly ErrorObj
 }
 
 /** Removes errors that repeat others: `if`, and the branches of `anyOf` and `oneOf`. */
-function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
+function withoutRepeats(errors: readonly ErrorObject[]): ErrorObject[] {
   const forks = errors.filter(error => isFork(error) || error.keyword === 'contains')
   const units = new Set(errors.filter(error => error.keyword === 'unit').map(error => error.instancePath))
   const typed = new Set<string>()

@@ -2,7 +2,7 @@
  * One YAML file as plain values with their positions. Checks read the values and report problems here.
  *
  * The values are built from the parser's nodes, not by its `toJS`. Each alias must become a separate value, because checking
- * parses units in place. `${…}` is resolved on the way.
+ * parses units in place. Building the values also resolves `${…}`.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, type Pair, type Scalar } from 'yaml'
 import type { Position } from '../configuration.ts'
@@ -152,12 +152,12 @@ export class Source {
     return this.#broken.has(address)
   }
 
-  /** Whether the file itself has a value there, not only a default. */
+  /** Whether the file itself has a value at the address, not only a default. */
   has(address: string): boolean {
     return this.#places.has(address)
   }
 
-  /** Whether the file has a value there, or a misspelt key that may mean it. */
+  /** Whether the file has a value at the address, or a misspelt key that may mean it. */
   mayHave(address: string): boolean {
     return this.has(address) || this.reported(address)
   }
@@ -210,8 +210,8 @@ export class Source {
     this.#reported = []
   }
 
-  /** Marks an address as unusable without a report, because its misspelt key is reported. */
-  giveUp(address: string): void {
+  /** Marks an address as unusable without a report, because its mistake is reported elsewhere. */
+  markUnusable(address: string): void {
     this.#broken.add(address)
   }
 

@@ -95,14 +95,14 @@ export function play(make: () => Answer | Promise<Answer>, handler: AnswerHandle
         waited = true
         return
       }
-      hand(piece.bytes)
+      deliver(piece.bytes)
     }
   }
 
-  function hand(bytes: Buffer): void {
+  function deliver(bytes: Buffer): void {
     piece = null
     paused = true
-    // `resume`, called inside onData, has already cleared the flag. A false from onData is then void.
+    // `resume`, called inside onData, has already cleared the flag. The result of onData is then ignored if it is false.
     const more = handler.onData(bytes)
     if (more) paused = false
   }

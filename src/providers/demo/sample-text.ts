@@ -1,4 +1,4 @@
-/** The demo's words: made from the conversation, the same for the same conversation, and open about being a demo. */
+/** The demo's texts. They depend on the conversation only, and do not pretend to be a real model's. */
 import { pick } from './chance.ts'
 import { type DemoRequest, MAX_EXCERPT } from './request.ts'
 import type { Hints } from './sample.ts'

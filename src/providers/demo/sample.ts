@@ -7,8 +7,7 @@
  * - `items`, `prefixItems`, `minItems`, `maxItems`, `uniqueItems`
  * - the numeric bounds, `multipleOf`, `minLength`, `maxLength`, the common formats
  *
- * `pattern` is not supported: a client's regular
- * expression could block the whole process.
+ * `pattern` is not supported: a client's regular expression could block the whole process.
  */
 import { isRecord } from './request.ts'
 

@@ -1,13 +1,13 @@
 /** The names of dialects and profiles in gateway.yaml. */
 
 /** OpenAI-compatible providers with their own dialect and profile. */
-const RELATIVES = ['mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai'] as const
+const COMPATIBLE = ['mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai'] as const
 
 /** The values of `dialect`, besides `demo`. */
 export const DIALECT_NAMES = [
   'openai',
   'azure',
-  ...RELATIVES,
+  ...COMPATIBLE,
   'anthropic',
   'vertex-anthropic',
   'gemini',
@@ -20,5 +20,5 @@ export const DIALECT_NAMES = [
 export type DialectName = (typeof DIALECT_NAMES)[number]
 
 /** The values of `profile`: OpenAI-compatible APIs, for a provider with the dialect `openai`. */
-export const PROFILE_NAMES = ['openai', 'openrouter', 'fireworks', 'cerebras', 'xai', 'vllm', ...RELATIVES] as const
+export const PROFILE_NAMES = ['openai', 'openrouter', 'fireworks', 'cerebras', 'xai', 'vllm', ...COMPATIBLE] as const
 export type ProfileName = (typeof PROFILE_NAMES)[number]

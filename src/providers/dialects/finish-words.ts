@@ -1,6 +1,6 @@
 /**
- * The finish reasons of all providers, in one table. A word that is not in it is a failure, because the answer may be incomplete
- * (design, 19). Sources: each provider's API reference, as of November 2026.
+ * The finish reasons of all providers, in one table. A word that is not in it is a failure, because the answer may be incomplete.
+ * Sources: each provider's API reference, as of November 2026.
  */
 import type { UpstreamFailure } from '#contract'
 import type { FinishReason } from './translate/completion.ts'
@@ -45,7 +45,6 @@ export function lacksFinishReason(word: unknown): boolean {
 /**
  * Maps a provider's finish reason to OpenAI's, or to a failure.
  * @param word the provider's finish reason; a missing one counts as a normal end, which the caller must check
-
  */
 export function finishOf(word: unknown, hasCalls: boolean): FinishReason | UpstreamFailure {
   const meaning = lacksFinishReason(word) ? 'ended' : MEANINGS.get(String(word).toLowerCase())

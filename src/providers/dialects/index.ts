@@ -19,10 +19,10 @@ import {
   type AzurePlace,
   azureDialect,
   azureHeaders,
+  type CompatibleName,
+  compatibleDialect,
   openAiDialect,
   type ProfileName,
-  type RelativeName,
-  relativeDialect,
 } from './openai/index.ts'
 import { readingEvents, readingWhole } from './swapped.ts'
 
@@ -76,20 +76,20 @@ const azure = (place: AzurePlace): Row => ({
   authorize: credential => azureHeaders(keyOf(credential), place),
 })
 
-const relative = (name: RelativeName): Row => ({
-  create: (now, redact) => relativeDialect(name, now, redact),
+const compatible = (name: CompatibleName): Row => ({
+  create: (now, redact) => compatibleDialect(name, now, redact),
   authorize: bearer,
 })
 
 const DIALECTS = {
   openai: { create: openAiDialect, authorize: bearer },
   azure: azure(AZURE),
-  mistral: relative('mistral'),
-  deepseek: relative('deepseek'),
-  groq: relative('groq'),
-  perplexity: relative('perplexity'),
-  together: relative('together'),
-  zai: relative('zai'),
+  mistral: compatible('mistral'),
+  deepseek: compatible('deepseek'),
+  groq: compatible('groq'),
+  perplexity: compatible('perplexity'),
+  together: compatible('together'),
+  zai: compatible('zai'),
   anthropic: {
     create: (now, redact) => anthropicDialect(now, redact),
     authorize: credential => anthropicHeaders(keyOf(credential)),

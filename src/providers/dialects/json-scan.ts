@@ -1,13 +1,13 @@
 /**
  * Scans JSON as bytes before `JSON.parse` and refuses dangerous bodies.
  *
- * Before parsing, because `JSON.parse` accepts any depth, but `JSON.stringify` and `structuredClone` fail at a few thousand
- * levels. An object of 400,000 keys blocks the event loop for a quarter of a second. Keys are checked because parsers differ. Of two
- * members with one name some take the first and some the last, and some accept `Model` for `model`. A body that the
- * gateway and a provider read differently could evade a price.
+ * `JSON.parse` has no limits. It accepts any depth, but `JSON.stringify` and `structuredClone` fail at a few thousand levels. An object
+ * of 400,000 keys blocks the event loop for a quarter of a second. Keys are checked because parsers differ. Of two members with one name
+ * some take the first and some the last, and some accept `Model` for `model`. A body that the gateway and a provider read
+ * differently could evade a price.
  *
  * The scan checks the structure (brackets, commas, colons, keys, UTF-8) and leaves the inside of numbers, literals and
- * strings to `JSON.parse`. It refuses nothing as invalid that `JSON.parse` would accept.
+ * strings to `JSON.parse`. Besides equal keys and the key `__proto__`, it refuses as invalid only JSON that `JSON.parse` refuses too.
  */
 import { visible } from '#contract'
 import {

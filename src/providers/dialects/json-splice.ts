@@ -1,6 +1,6 @@
 /**
- * Changes members of a JSON object and leaves every other byte unchanged. This sends a request upstream with another `model`, and a
- * chunk to the client with the catalog's, without encoding it again.
+ * Changes members of a JSON object and leaves every other byte unchanged. So the gateway sets the `model` of requests, answers and
+ * chunks without encoding them again.
  */
 import type { Spans } from '#contract'
 import {

@@ -8,10 +8,10 @@ const TOOL = /^(?:tools|functions)$|^tools\.(?!function\.)/
 const OPENROUTER: ReadonlySet<string> = new Set(['models', 'provider', 'transforms', 'route', 'plugins'])
 
 /**
- * Why a request must not be sent without its dropped parameters; null if it may. Parameters dropped on the way into the canonical
- * format (a reasoning effort for a model that has none) are a habit of clients. So are tools that a provider would run: only `refuse`
- * refuses them, and a choice that forces one was refused before. A tool that the client runs is different: the client expects calls of
- * it.
+ * Why a request must not be sent without its dropped parameters; null if it may. Many clients always send some parameters that the
+ * conversion to the canonical format drops, such as a reasoning effort for a model that has none. They also offer tools that a provider
+ * would run. Only `refuse` refuses those, and a choice that forces one was refused before. A tool that the client runs is different: the
+ * client expects calls of it.
  */
 export function refusalOfLost(
   { dropped: before = [] }: Pick<Chat, 'dropped'>,

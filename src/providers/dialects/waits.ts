@@ -1,6 +1,6 @@
 /** Reads how long a provider wants clients to wait: from headers, from members of the error, or from its sentence. */
 
-/** The longest wait that is passed on. Above it, the provider is guessing, and a client would give up anyway. */
+/** The longest wait that is passed on; a longer one is cut to this. Clients do not wait that long. */
 const MAX_WAIT_MS = 600_000
 /** A spent quota is restored within a month at the latest. */
 const MAX_REST_MS = 32 * 86_400_000

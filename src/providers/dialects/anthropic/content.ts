@@ -22,7 +22,7 @@ export interface ContentRules {
   /** Whether earlier reasoning is sent back. */
   readonly thoughts: boolean
   /** Whether the provider fetches images and documents by URL. The clouds that host the models do not. */
-  readonly addresses: boolean
+  readonly urls: boolean
   /** Whether the conversation may end with an assistant message. */
   readonly prefill: boolean
 }
@@ -55,7 +55,7 @@ export function writeConversation(
   if (messages.length === 0) system.push(...instructionsOf(ending))
   else if (messages.at(-1)!.role === 'user') waiting.push(...ending)
   instruct()
-  if (messages.length === 0) return { system: [], messages: [{ role: 'user', content: lonely(system) }] }
+  if (messages.length === 0) return { system: [], messages: [{ role: 'user', content: asOnlyMessage(system) }] }
   if (messages[0]!.role === 'assistant') messages.unshift({ role: 'user', content: [textBlock(OPENING)] })
   const last = messages.at(-1)!
   if (last.role === 'assistant' && ending.length > 0) messages.push({ role: 'user', content: instructionsOf(ending) })
@@ -86,8 +86,8 @@ function instructionsOf(texts: readonly Text[]): Block[] {
   return blocks
 }
 
-/** Instructions without any message: the provider requires one, so they become it. */
-function lonely(instructions: readonly Block[]): Block[] {
+/** The content of the only message: the provider requires a message, so instructions without any become one. */
+function asOnlyMessage(instructions: readonly Block[]): Block[] {
   if (instructions.length > 0) return [...instructions]
   throw refuse('invalid_value', { message: "'messages' has no content. Send at least one text.", param: 'messages' })
 }
@@ -139,15 +139,15 @@ function writePart(part: Part, { place }: Turn, rules: ContentRules): Block[] {
 }
 
 /** Whether a block can be sent as the client of the Messages API wrote it. Other blocks are converted like any part. */
-export function isTaken(block: Block, host: Host): boolean {
+export function isAccepted(block: Block, host: Host): boolean {
   const { type, text, content, source } = block
   if (type === 'text' && isBlank(String(text))) return false
-  if (Array.isArray(content) && !content.every(each => isTaken(each as Block, host))) return false
+  if (Array.isArray(content) && !content.every(each => isAccepted(each as Block, host))) return false
   if (typeof source !== 'object' || source === null) return true
   const { type: kind, url, media_type: mediaType, content: inner } = source as Block
   if (kind === 'url') return host === 'anthropic' && /^https:/i.test(String(url))
   if (kind === 'base64') return type === 'image' ? IMAGES.has(String(mediaType)) : mediaType === 'application/pdf'
-  return !Array.isArray(inner) || inner.every(each => isTaken(each as Block, host))
+  return !Array.isArray(inner) || inner.every(each => isAccepted(each as Block, host))
 }
 
 /** Ids of other providers may have characters that this one refuses. The result is the same for the call and its tool result. */
@@ -158,7 +158,7 @@ function callId(id: string): string {
 const IMAGES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
 
 function imageSource(source: Source, place: string, rules: ContentRules): Block {
-  if (source.kind === 'url') return addressSource(source.url, 'an image', place, rules)
+  if (source.kind === 'url') return urlSource(source.url, 'an image', place, rules)
   const type = source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType
   if (!IMAGES.has(type)) {
     throw unsupported(place, `an image of the type '${type}'`, 'This model supports JPEG, PNG, GIF and WebP.')
@@ -167,7 +167,7 @@ function imageSource(source: Source, place: string, rules: ContentRules): Block 
 }
 
 function documentSource(source: Source, place: string, rules: ContentRules): Block {
-  if (source.kind === 'url') return addressSource(source.url, 'a file', place, rules)
+  if (source.kind === 'url') return urlSource(source.url, 'a file', place, rules)
   const { mediaType, base64 } = source
   if (mediaType === 'application/pdf') return { type: 'base64', media_type: mediaType, data: base64 }
   if (mediaType.startsWith('text/') || mediaType === 'application/json') {
@@ -176,10 +176,9 @@ function documentSource(source: Source, place: string, rules: ContentRules): Blo
   throw unsupported(place, `a file of the type '${mediaType}'`, 'This model supports PDF and text.')
 }
 
-function addressSource(url: string, what: string, place: string, { addresses }: ContentRules): Block {
-  if (addresses && /^https:/i.test(url)) return { type: 'url', url }
-  if (addresses)
-    throw unsupported(place, `${what} by a plain http URL`, "This model's provider fetches https URLs only.")
+function urlSource(url: string, what: string, place: string, { urls }: ContentRules): Block {
+  if (urls && /^https:/i.test(url)) return { type: 'url', url }
+  if (urls) throw unsupported(place, `${what} by a plain http URL`, "This model's provider fetches https URLs only.")
   throw unsupported(place, `${what} by URL`, "This model's provider does not fetch URLs: send a data URL.")
 }
 

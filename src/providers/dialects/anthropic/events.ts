@@ -35,7 +35,7 @@ export class MessageEvents {
   #isCounted = false
   #isOver = false
   readonly #showsSearches: boolean
-  /** From then on, the end of each text is reported. */
+  /** Whether a search has begun. Then the end of each text is reported. */
   #hasSearched = false
   #stopReason: unknown = null
   #stopSequence: unknown = null

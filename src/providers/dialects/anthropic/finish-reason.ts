@@ -2,8 +2,8 @@
 import { isFields, textIn } from '../translate/value.ts'
 
 /**
- * The provider's own stop reason, where the canonical one loses information. It is the stop sequence that ended the answer, in vLLM's
- * form, or a pause in a turn with searches.
+ * Details that the canonical finish reason loses: the stop sequence that ended the answer, in vLLM's form, or a pause in a turn with
+ * searches.
  */
 export function stopReasonOf(stopReason: unknown, sequence: unknown, showsPauses: boolean): string | undefined {
   if (stopReason === 'stop_sequence' && textIn(sequence) !== '') return textIn(sequence)

@@ -41,7 +41,7 @@ const DISABLED = { type: 'disabled' } as const
 /** Newer models return no reasoning unless a summary is requested. */
 const ADAPTIVE = { type: 'adaptive', display: 'summarized' } as const
 
-interface Circumstances {
+interface ReasoningContext {
   /** The client's `reasoning_effort`. */
   readonly effort: string | null
   /** Output tokens, including reasoning. Never raised for reasoning. */
@@ -51,7 +51,10 @@ interface Circumstances {
   readonly conversation: Conversation
 }
 
-export function planReasoning(traits: Traits, { effort, cap, mustCall, conversation }: Circumstances): ReasoningPlan {
+export function planReasoning(
+  traits: Traits,
+  { effort, cap, mustCall, conversation }: ReasoningContext,
+): ReasoningPlan {
   const off = (isDropped: boolean, explicit = true): ReasoningPlan => ({
     ...DEFAULT,
     thinking: explicit && traits.thinking === 'adaptive' ? DISABLED : null,

@@ -12,7 +12,7 @@ import {
   refuseImpossible,
 } from '../translate/parameters.ts'
 import { type Block, type MarkRule, withFitMarks } from './cache.ts'
-import { isTaken, writeConversation } from './content.ts'
+import { isAccepted, writeConversation } from './content.ts'
 import { planReasoning } from './reasoning.ts'
 import { planTools } from './tools.ts'
 import { type Host, type Traits, traitsOf } from './traits.ts'
@@ -52,13 +52,13 @@ export function encodeMessages(
   const { body, cap } = chat
   refuseImpossible(chat)
   const traits = traitsOf(model)
-  const conversation = readConversation(body, undefined, block => isTaken(block, host), traits.systemWithin)
+  const conversation = readConversation(body, undefined, block => isAccepted(block, host), traits.systemWithin)
   const plan = planTools(body, traits, host, conversation)
   const { choice, format, mustCall } = plan
   const thinking = planReasoning(traits, { effort: readEffort(body), cap, mustCall, conversation })
   const written = writeConversation(plan.byInstruction ? instructed(conversation) : conversation, {
     thoughts: !thinking.isOff && !(traits.bindsReasoning && isNarrowed(body, true)),
-    addresses: host === 'anthropic',
+    urls: host === 'anthropic',
     prefill: traits.prefill,
   })
   const { tools, system, messages, isCut } = withFitMarks({ tools: plan.tools, ...written }, marks)
@@ -110,8 +110,8 @@ function sampling(body: ChatRequest, traits: Traits, thinks: boolean, dropped: s
   }
   const topP = numberOf(body, 'top_p')
   if (topP !== undefined && topP !== 1) {
-    const isTaken = traits.sampling === 'either' && sent.temperature !== undefined
-    if (traits.sampling === 'none' || isTaken || (thinks && topP < 0.95)) dropped.push('top_p')
+    const isExcluded = traits.sampling === 'either' && sent.temperature !== undefined
+    if (traits.sampling === 'none' || isExcluded || (thinks && topP < 0.95)) dropped.push('top_p')
     else sent.top_p = topP
   }
   const topK = readTopK(body)

@@ -14,13 +14,13 @@ export function decodeMessageStream(view: AnswerView, errors: ErrorReader): Stre
   const writer = new ChunkWriter(view)
   const machine = new MessageEvents(writer, errors, view.searches)
   const take = (events: readonly SseEvent[]): readonly StreamItem[] => {
-    for (const event of events) pass(event, machine)
+    for (const event of events) decode(event, machine)
     return events.length === 0 ? NONE : writer.take()
   }
   return { push: bytes => take(reader.push(bytes)), end: () => take(reader.end()) }
 }
 
-function pass({ event, data }: SseEvent, machine: MessageEvents): void {
+function decode({ event, data }: SseEvent, machine: MessageEvents): void {
   const parsed = parse(data)
   if (parsed !== undefined) {
     // An error of a proxy may have its type in the `event` field only.

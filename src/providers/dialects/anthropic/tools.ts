@@ -18,7 +18,7 @@ import { closedSchema } from './strict-schema.ts'
 import type { Host, Traits } from './traits.ts'
 
 /**
- * A tool whose arguments are the answer: it makes models without `output_config.format` return JSON. The client gets a call of it as
+ * A tool whose arguments are the answer: it makes models without `output_config.format` return JSON. The client gets the arguments as
  * content.
  */
 export const JSON_TOOL = 'tollgate_json_answer'
@@ -39,8 +39,8 @@ export function planTools(body: ChatRequest, traits: Traits, host: Host, convers
   const dropped = new Set<string>()
   const chosen = readToolChoice(body)
   const offered = allowed(checked(readTools(body, true)), chosen)
-  const isWithin = offered.filter(({ strict }) => strict).length <= MAX_STRICT
-  const rules = { traits, host, dropped, isWithin }
+  const isWithinLimit = offered.filter(({ strict }) => strict).length <= MAX_STRICT
+  const rules = { traits, host, dropped, isWithinLimit }
   const tools: Record<string, unknown>[] = offered.map((tool, index) => writeTool(tool, index, rules))
   // Clients of `functions` can handle one call only.
   const isParallel = body['parallel_tool_calls'] !== false && body['functions'] == null
@@ -56,18 +56,18 @@ export function planTools(body: ChatRequest, traits: Traits, host: Host, convers
   })
   const mode = chosen?.mode ?? 'auto'
   if (mode === 'required' && !traits.forcedChoice) throw choiceRefusal()
-  const none = tools.length === 0
+  const hasNoTools = tools.length === 0
   // A conversation with calls needs tools, even if no tool may be called any more.
-  if (none) tools.push(...formerTools(conversation))
-  const natively = wanted.kind === 'schema' && traits.schemas && hasGrammar(wanted.schema)
-  if (wanted.kind === 'text' || natively || byInstruction || (mode === 'required' && !none)) {
+  if (hasNoTools) tools.push(...formerTools(conversation))
+  const isNative = wanted.kind === 'schema' && traits.schemas && hasGrammar(wanted.schema)
+  if (wanted.kind === 'text' || isNative || byInstruction || (mode === 'required' && !hasNoTools)) {
     let format: ToolPlan['format'] = null
-    if (natively) {
+    if (isNative) {
       const { schema, lost } = closedSchema(wanted.schema)
       for (const keyword of lost) dropped.add(`response_format.json_schema.schema.${keyword}`)
       format = { type: 'json_schema', schema }
     } else if (wanted.kind !== 'text') dropped.add('response_format')
-    if (none) return plan(tools.length > 0 ? { type: 'none' } : null, format)
+    if (hasNoTools) return plan(tools.length > 0 ? { type: 'none' } : null, format)
     return plan(writeChoice(chosen, isParallel), format)
   }
   if (!traits.forcedChoice) throw grammarRefusal()
@@ -77,7 +77,7 @@ export function planTools(body: ChatRequest, traits: Traits, host: Host, convers
     description: 'Gives the answer to the user, as JSON. Call it once, with the complete answer.',
     input_schema: schemaForClaude(schema, tools.length).schema,
   })
-  if (none || mode === 'none') return plan({ type: 'tool', name: JSON_TOOL, disable_parallel_tool_use: true })
+  if (hasNoTools || mode === 'none') return plan({ type: 'tool', name: JSON_TOOL, disable_parallel_tool_use: true })
   return plan({ type: 'any', disable_parallel_tool_use: true })
 }
 
@@ -101,14 +101,14 @@ interface ToolRules {
   readonly traits: Traits
   readonly host: Host
   readonly dropped: Set<string>
-  /** Whether the number of strict tools is within the provider's limit. */
-  readonly isWithin: boolean
+  /** Whether the number of strict tools is within `MAX_STRICT`. */
+  readonly isWithinLimit: boolean
 }
 
-/** The provider's limit for a request. */
+/** The maximum number of strict tools in a request. */
 const MAX_STRICT = 20
 
-function writeTool(tool: Tool, index: number, { traits, host, dropped, isWithin }: ToolRules) {
+function writeTool(tool: Tool, index: number, { traits, host, dropped, isWithinLimit }: ToolRules) {
   const { name, description, parameters, strict, cache, native } = tool
   // The hold covers this many uses, so the limit is sent even if the client set none.
   if (isAnthropicSearch(native)) return marked({ ...native, max_uses: usesOf(native) }, cache)
@@ -116,7 +116,7 @@ function writeTool(tool: Tool, index: number, { traits, host, dropped, isWithin 
   const { schema, lost } = schemaForClaude(parameters, index)
   // A rule in the description is not enforced, so the tool is not strict.
   const isFit = traits.schemas && lost.length === 0 && hasGrammar(schema)
-  const isStrict = strict && isFit && isWithin
+  const isStrict = strict && isFit && isWithinLimit
   if (strict && !isStrict) dropped.add('tools.function.strict')
   const { schema: closed, lost: unclosed } = isStrict ? closedSchema(schema) : { schema, lost }
   for (const keyword of unclosed) dropped.add(`tools.function.parameters.${keyword}`)

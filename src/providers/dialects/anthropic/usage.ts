@@ -6,14 +6,14 @@ import type { WireUsage } from '#contract'
 import { countOf, wireUsage } from '../translate/completion.ts'
 import { type Fields, isFields } from '../translate/value.ts'
 
-/** Merges a later `usage` of a stream into an earlier one: of each count the last value counts. */
+/** Merges a later `usage` of a stream into an earlier one. The last value of each count is kept. */
 export function laterUsage(known: Fields, update: unknown): Fields {
   if (!isFields(update)) return known
   const counts = Object.entries(update).filter(([, value]) => value !== null && value !== undefined)
   return { ...known, ...Object.fromEntries(counts) }
 }
 
-/** Null if the prompt was not counted: it must not be free. An answer without a count is counted by the gateway. */
+/** Null if the prompt was not counted: the gateway then estimates the usage. An answer without a count is counted by the gateway. */
 export function usageOf(usage: Fields): WireUsage | null {
   const passes = passesOf(usage)
   const prompt = sum(passes, 'input_tokens')

@@ -146,7 +146,7 @@ class Encoder {
   }
 
   #call({ id, name, arguments: input }: ToolCall): Block {
-    const sent = historicName(name)
+    const sent = formerToolName(name)
     this.called.add(sent)
     return { toolUse: { toolUseId: this.#id(id), name: sent, input } }
   }
@@ -189,7 +189,7 @@ class Encoder {
 }
 
 /** The name of a tool called earlier. It only has to be valid; a valid name stays the same as the tool's. */
-function historicName(name: string): string {
+function formerToolName(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 64) || '_'
 }
 

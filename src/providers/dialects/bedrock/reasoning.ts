@@ -12,7 +12,7 @@ export interface ReasoningFields {
 }
 
 /** Parts of the request that affect whether reasoning may be on. */
-export interface Circumstances {
+export interface ReasoningContext {
   /** Output tokens, reasoning included. */
   readonly cap: number
   /** Claude cannot reason when it must call a tool. */
@@ -27,12 +27,12 @@ const UNCHANGED: ReasoningFields = { fields: {}, fixesSampling: false, kept: tru
 const IGNORED: ReasoningFields = { ...UNCHANGED, kept: false }
 const OFF: ReasoningFields = { fields: { thinking: { type: 'disabled' } }, fixesSampling: false, kept: true }
 
-export function encodeReasoning(effort: Effort | null, traits: Traits, circumstances: Circumstances): ReasoningFields {
+export function encodeReasoning(effort: Effort | null, traits: Traits, context: ReasoningContext): ReasoningFields {
   switch (traits.thinking) {
     case 'adaptive':
-      return adaptive(effort, traits, circumstances)
+      return adaptive(effort, traits, context)
     case 'budget':
-      return budget(effort, circumstances)
+      return budget(effort, context)
     case 'nova':
       return withEffort(effort, traits, word => ({ reasoningConfig: { type: 'enabled', maxReasoningEffort: word } }))
     case 'effort':
@@ -55,7 +55,7 @@ function withEffort(
   return { ...UNCHANGED, fields: fields(word), kept: effort !== 'minimal' || word === effort }
 }
 
-function adaptive(effort: Effort | null, traits: Traits, { forced, prefilled }: Circumstances): ReasoningFields {
+function adaptive(effort: Effort | null, traits: Traits, { forced, prefilled }: ReasoningContext): ReasoningFields {
   if (traits.alwaysReasons && (effort === null || effort === 'none'))
     return effort === null ? UNCHANGED : { ...IGNORED, fields: { output_config: { effort: 'low' } } }
   if (!traits.alwaysReasons && (forced || prefilled))
@@ -83,7 +83,7 @@ const SMALLEST_BUDGET = 1024
 /** Maximum share of the cap for reasoning; the rest is for the answer. */
 const MAX_OF_CAP = 0.8
 
-function budget(effort: Effort | null, { cap, forced, prefilled, lostThought }: Circumstances): ReasoningFields {
+function budget(effort: Effort | null, { cap, forced, prefilled, lostThought }: ReasoningContext): ReasoningFields {
   if (effort === null || effort === 'none') return UNCHANGED
   if (forced || prefilled || lostThought || cap <= SMALLEST_BUDGET) return IGNORED
   const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MAX_OF_CAP))

@@ -46,8 +46,8 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
   refuseImpossible(chat)
   const traits = traitsOf(model)
   const lost = new Set<string>()
-  const isForgotten = traits.bindsReasoning && isNarrowed(body, false)
-  const messages = encodeMessages(body, isForgotten ? { ...traits, takesReasoning: false } : traits)
+  const dropsReasoning = traits.bindsReasoning && isNarrowed(body, false)
+  const messages = encodeMessages(body, dropsReasoning ? { ...traits, takesReasoning: false } : traits)
   const format = schemaFor(readResponseFormat(body), traits, model)
   const tools = encodeTools(body, traits, messages, format, lost)
   const thinking = encodeReasoning(readEffort(body), traits, {
@@ -69,7 +69,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
     ...messagesWith(system, fit.messages, traits),
     inferenceConfig: inferenceConfig(chat, traits, thinking, lost),
     ...(tools.config ? { toolConfig: { ...tools.config, tools: fit.tools } } : {}),
-    ...(format.kind === 'schema' && wayOf(format, traits) === 'native'
+    ...(format.kind === 'schema' && schemaModeOf(format, traits) === 'native'
       ? { outputConfig: outputConfig(format, traits, lost) }
       : {}),
     ...(Object.keys(additional).length > 0 ? { additionalModelRequestFields: additional } : {}),
@@ -84,12 +84,12 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
         CARRIED.filter(name => !lost.has(name)),
       ),
       ...lostIn(body),
-      ...notParameters(lost),
+      ...nestedLosses(lost),
     ],
   }
 }
 
-/** Parameters that are handled here. Those lost this time are reported anyway. */
+/** Parameters that are handled here. Those that this request loses are reported anyway. */
 const CARRIED: readonly string[] = [
   'temperature',
   'top_p',
@@ -108,7 +108,7 @@ const CARRIED: readonly string[] = [
 ]
 
 /** Losses inside a parameter that is itself sent. */
-const notParameters = (lost: ReadonlySet<string>) =>
+const nestedLosses = (lost: ReadonlySet<string>) =>
   [...lost].filter(name => name.includes('.') || name === 'cache_control')
 
 /** For a model without system messages, the gateway's own instruction goes into the first message. */
@@ -160,8 +160,8 @@ function nonDefaultNumber(body: ChatRequest, name: string): number | undefined {
   return value === 1 ? undefined : value
 }
 
-/** How the model gets this schema. */
-function wayOf({ schema }: Schema, traits: Traits): Traits['schema'] {
+/** Whether the model gets this schema natively or as a tool. */
+function schemaModeOf({ schema }: Schema, traits: Traits): Traits['schema'] {
   if (traits.schema !== 'native' || !traits.closedSchemas || hasGrammar(schema)) return traits.schema
   if (!traits.forcedChoice) throw grammarRefusal()
   return 'tool'
@@ -207,7 +207,7 @@ function encodeTools(
   checkNames(all)
   const offered = choice.mode === 'none' ? [] : narrowed(all, choice, traits)
   const specs = offered.flatMap((tool, index) => toolBlocks(tool, index, traits, lost))
-  if (format.kind === 'schema' && wayOf(format, traits) === 'tool') {
+  if (format.kind === 'schema' && schemaModeOf(format, traits) === 'tool') {
     return {
       config: { tools: [...specs, answerTool(format, specs.length, traits)], toolChoice: { any: {} } },
       forced: true,

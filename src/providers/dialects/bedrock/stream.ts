@@ -21,15 +21,15 @@ export function decodeConverseStream(view: AnswerView, fail: FailAws): StreamDec
 /** A decoder of frames. `take` handles each message and writes to the writer. */
 export function decodeFrames(writer: ChunkWriter, take: (message: EventStreamMessage) => void): StreamDecoder {
   const reader = new EventStreamReader()
-  let lost = false
+  let isBroken = false
   return {
     push(bytes) {
-      if (lost) return NONE
+      if (isBroken) return NONE
       try {
         for (const message of reader.push(bytes)) take(message)
       } catch (error) {
         if (!(error instanceof EventStreamBroken)) throw error
-        lost = true
+        isBroken = true
         for (const message of error.messages) take(message)
         writer.fail({ code: 'upstream_invalid', detail: error.message })
       }

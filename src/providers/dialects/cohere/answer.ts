@@ -79,7 +79,7 @@ export function stopReasonOf(reason: unknown): string | undefined {
 
 /**
  * Uses `tokens`, not `billed_units`, which omit the provider's own instructions for tools. The input includes cached tokens. Null if
- * the prompt was not counted: it must not be free.
+ * the prompt was not counted: the gateway then estimates the usage.
  */
 export function usageOf(usage: unknown): WireUsage | null {
   if (!isFields(usage)) return null

@@ -43,11 +43,11 @@ export class CohereStream implements StreamDecoder {
   }
 
   #take(events: readonly SseEvent[]): readonly StreamItem[] {
-    for (const event of events) this.#pass(event)
+    for (const event of events) this.#decode(event)
     return events.length === 0 ? NONE : this.#writer.take()
   }
 
-  #pass({ event, data }: SseEvent): void {
+  #decode({ event, data }: SseEvent): void {
     if (this.#isOver) return
     let parsed: unknown
     try {

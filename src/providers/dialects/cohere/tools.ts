@@ -30,7 +30,7 @@ export function planTools(body: ChatRequest, { choosesTools }: Traits): ToolPlan
   const offered = allowed(readTools(body), choice)
   const isShaped = format.kind !== 'text'
   const dropped: string[] = []
-  // Without tools, none is called.
+  // The tools are not sent, so none is called.
   const withheld = choice?.mode === 'none' && (isShaped || !choosesTools)
   if (offered.length === 0 || withheld) return shaped(format)
   if (choice?.mode === 'required') {
@@ -71,7 +71,7 @@ function shaped(format: ResponseFormat): ToolPlan {
   if (format.kind === 'text') return { fields: {}, instruction: null, dropped: [] }
   if (format.kind === 'json' || isOpen(format.schema)) return json({}, null)
   const { schema } = objectSchema(answerSchema(format.schema))
-  if (isTaken(schema)) return json({ json_schema: schema }, null)
+  if (isAccepted(schema)) return json({ json_schema: schema }, null)
   return json({}, `Answer with one JSON object by this JSON Schema: ${JSON.stringify(schema)}`)
 }
 
@@ -87,11 +87,11 @@ const isOpen = ({ type = 'object', ...others }: Schema) => type === 'object' && 
 type Schema = Readonly<Record<string, unknown>>
 
 /** The provider accepts objects with required properties only. Its other rules are unknown: such schemas are sent unchanged. */
-function isTaken(value: unknown): boolean {
-  if (Array.isArray(value)) return value.every(isTaken)
+function isAccepted(value: unknown): boolean {
+  if (Array.isArray(value)) return value.every(isAccepted)
   if (typeof value !== 'object' || value === null) return true
   const { type, properties, required } = value as Schema
   const isObject = type === 'object' || (typeof properties === 'object' && properties !== null)
   if (isObject && !(Array.isArray(required) && required.length > 0)) return false
-  return Object.values(value).every(isTaken)
+  return Object.values(value).every(isAccepted)
 }

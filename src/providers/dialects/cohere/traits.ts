@@ -1,6 +1,6 @@
 /**
- * Properties of Cohere's models, by their names. An unknown name is treated as the newest kind. Sources: the recorded traffic and the
- * notes of Cohere's API reference.
+ * Properties of Cohere's models, by their names. An unknown name is treated as the newest kind. Sources: recorded traffic, and Cohere's
+ * API reference.
  */
 
 export interface Traits {

@@ -32,7 +32,7 @@ const PENALTIES = ['presence_penalty', 'frequency_penalty']
 const MAX_CHOICES = 8
 const MAX_STOPS = 5
 /** URLs that each platform fetches; Vertex also supports Google's own storage. */
-const ADDRESSES: Readonly<Record<Platform, RegExp>> = { studio: /^https?:\/\//i, vertex: /^(?:https?|gs):\/\//i }
+const FETCHED_URLS: Readonly<Record<Platform, RegExp>> = { studio: /^https?:\/\//i, vertex: /^(?:https?|gs):\/\//i }
 
 export function encodeRequest(chat: Chat, target: Target, platform: Platform): EncodedRequest {
   const model = modelOf(target)
@@ -72,9 +72,9 @@ function modelRequest(
 
 function encodeBody(chat: Chat, model: string, platform: Platform) {
   const { body } = chat
-  refuseUnmade(chat)
+  refuseUnsupported(chat)
   const traits = traitsOf(model)
-  const { system, turns } = readConversation(body, ADDRESSES[platform])
+  const { system, turns } = readConversation(body, FETCHED_URLS[platform])
   const { contents, dropped } = contentsOf(turns, platform, traits.wantsSignatures)
   const tools = readTools(body)
   checkNames(tools)
@@ -97,7 +97,7 @@ function encodeBody(chat: Chat, model: string, platform: Platform) {
   }
 }
 
-function refuseUnmade(chat: Chat): void {
+function refuseUnsupported(chat: Chat): void {
   const { choices, stream } = chat
   if (choices > 1 && stream) {
     const message = `'n' is ${choices}, but this model's provider streams one choice only. Leave out 'stream', or send n: 1.`
@@ -150,9 +150,9 @@ function planTools(
   { shapesBesideTools }: Traits,
 ): ToolPlan {
   checkChoice(tools, choice)
-  const isEither = format.kind !== 'text' && !shapesBesideTools && tools.length > 0
-  if (!isEither) return { fields: toolsOf(tools, choice), format, lost: [] }
-  // Without tools, none is called.
+  const isConflict = format.kind !== 'text' && !shapesBesideTools && tools.length > 0
+  if (!isConflict) return { fields: toolsOf(tools, choice), format, lost: [] }
+  // The tools are not sent, so none is called.
   if (choice?.mode === 'none') return { fields: {}, format, lost: [] }
   if (choice?.mode !== 'required') throw shapeRefusal()
   // The answer is a call, which has the tool's schema.

@@ -102,7 +102,7 @@ export class GeminiStream implements StreamDecoder {
     this.#writer.identify(value['responseId'], value['modelVersion'])
     const blocked = blockedPrompt(value['promptFeedback'])
     const usage = usageOf(value['usageMetadata']) ?? (blocked === undefined ? null : NOTHING_USED)
-    // For a failure while reading, and for formats that send the prompt's tokens first.
+    // Needed if this event fails, and by formats that send the prompt's tokens first.
     if (usage && isFirst) this.#writer.usageSoFar(usage)
     else if (usage) this.#writer.usage(usage)
     this.#read(value['candidates'], blocked)

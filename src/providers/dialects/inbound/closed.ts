@@ -2,8 +2,8 @@
 import { isFields } from '../translate/value.ts'
 
 /**
- * Whether strict providers accept this schema: every object lists all its members, requires all of them and allows no others. For any
- * other schema the model follows it without enforcement.
+ * Whether providers can enforce this schema: every object lists all its members, requires all of them and allows no others. The model
+ * follows any other schema without enforcement.
  */
 export function isClosed(schema: unknown): boolean {
   if (Array.isArray(schema)) return schema.every(isClosed)

@@ -58,8 +58,7 @@ function argumentsOf(args: unknown): string {
 }
 
 /**
- * Null if the prompt was not counted. This happens if the server's cache had all of it. It is not free then, so the gateway estimates
- * the usage.
+ * Null if the prompt was not counted: the gateway then estimates the usage. This happens if the server's cache had the whole prompt.
  */
 export function usageOf({ prompt_eval_count, eval_count }: Fields): WireUsage | null {
   const prompt = countOf(prompt_eval_count)

@@ -77,21 +77,21 @@ function offered(tools: readonly Tool[], choice: ToolChoice | null): readonly To
 
 function writeTool({ name, description, parameters }: Tool, dropped: string[]) {
   const { schema, lost } = objectSchema(parameters)
-  const { properties, renamed } = withoutBooleans(schema['properties'])
-  for (const keyword of [...lost, ...renamed]) dropped.push(`tools.function.parameters.${keyword}`)
-  const written = renamed.length > 0 ? { ...schema, properties } : schema
+  const { properties, replaced } = withoutBooleans(schema['properties'])
+  for (const keyword of [...lost, ...replaced]) dropped.push(`tools.function.parameters.${keyword}`)
+  const written = replaced.length > 0 ? { ...schema, properties } : schema
   return { type: 'function', function: { name, ...(description ? { description } : {}), parameters: written } }
 }
 
 /** The server accepts only an object for each property, where JSON Schema also has `true` and `false`. */
 function withoutBooleans(properties: unknown) {
   const entries = Object.entries(properties ?? {})
-  const renamed = entries.filter(([, schema]) => typeof schema === 'boolean').map(([name]) => `properties.${name}`)
+  const replaced = entries.filter(([, schema]) => typeof schema === 'boolean').map(([name]) => `properties.${name}`)
   const written = entries.map(([name, schema]) => [
     name,
     schema === true ? {} : schema === false ? { not: {} } : schema,
   ])
-  return { properties: Object.fromEntries(written), renamed }
+  return { properties: Object.fromEntries(written), replaced }
 }
 
 function formatOf(body: ChatRequest) {

@@ -33,11 +33,11 @@ export class OllamaStream implements StreamDecoder {
   }
 
   #take(lines: readonly Buffer[]): readonly StreamItem[] {
-    for (const line of lines) this.#pass(line)
+    for (const line of lines) this.#decode(line)
     return lines.length === 0 ? NONE : this.#writer.take()
   }
 
-  #pass(line: Buffer): void {
+  #decode(line: Buffer): void {
     if (this.#isOver) return
     const parsed = parse(line)
     if (parsed === undefined) this.#broken('a line of the stream is not JSON')

@@ -1,6 +1,6 @@
 /**
- * Properties of Ollama's models, by their names in its library. An unknown model is treated as a reasoning model; if it is not, Ollama
- * reports it. Sources: Ollama's library, and the checks of its server.
+ * Properties of Ollama's models, by their names in its library. An unknown model is treated as a reasoning model; if it does not
+ * reason, Ollama answers with an error. Sources: Ollama's library, and the checks of its server.
  */
 import type { Effort } from '../translate/parameters.ts'
 

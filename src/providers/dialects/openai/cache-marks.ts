@@ -28,12 +28,12 @@ export function withoutMarks({ messages, tools }: ChatRequest): Pick<ChatRequest
 function unmarkedMessage(message: ChatMessage): ChatMessage {
   const content = unmarkedContent(message)
   const calls = message['tool_calls']
-  const left = Array.isArray(calls) ? mapped(calls as readonly Fields[], unmarked) : calls
-  if (content === message.content && left === calls) return message
+  const unmarkedCalls = Array.isArray(calls) ? mapped(calls as readonly Fields[], unmarked) : calls
+  if (content === message.content && unmarkedCalls === calls) return message
   return {
     ...message,
     ...(content === undefined ? {} : { content }),
-    ...(left === undefined ? {} : { tool_calls: left }),
+    ...(unmarkedCalls === undefined ? {} : { tool_calls: unmarkedCalls }),
   }
 }
 
@@ -44,14 +44,14 @@ function unmarkedMessage(message: ChatMessage): ChatMessage {
 function unmarkedContent({ role, content }: ChatMessage): ChatMessage['content'] {
   if (!Array.isArray(content)) return content
   const parts = content as readonly Fields[]
-  const left = mapped(parts, unmarked)
-  if (left === parts) return content
-  const texts = left.map(({ type, text, ...more }) =>
+  const unmarkedParts = mapped(parts, unmarked)
+  if (unmarkedParts === parts) return content
+  const texts = unmarkedParts.map(({ type, text, ...more }) =>
     type === 'text' && typeof text === 'string' && Object.keys(more).length === 0 ? text : null,
   )
   const isOne = texts.length === 1 || role === 'system' || role === 'developer'
   if (!isOne || !texts.every((text, index) => text !== null && isSeam(texts[index - 1], text))) {
-    return left as unknown as ChatMessage['content']
+    return unmarkedParts as unknown as ChatMessage['content']
   }
   return texts.join('')
 }
@@ -64,8 +64,8 @@ function isSeam(before: string | null | undefined, text: string): boolean {
 
 function unmarked(from: Fields): Fields {
   if (typeof from !== 'object' || from === null || !Object.hasOwn(from, NAME)) return from
-  const { [NAME]: _, ...left } = from
-  return left
+  const { [NAME]: _, ...rest } = from
+  return rest
 }
 
 /** Maps a list. Returns the same list if no item changes. */

@@ -76,7 +76,7 @@ export class CallPieces {
     const isText = typeof made?.arguments === 'string' || made?.arguments === undefined
     const args = made === undefined ? '' : isText ? textIn(made.arguments) : encoded(made.arguments)
     const known = this.#find(key, id, name, args)
-    const isRepaired = known === undefined ? this.#begin(piece, key, id, name) : goOn(piece, known, name)
+    const isRepaired = known === undefined ? this.#begin(piece, key, id, name) : continueCall(piece, known, name)
     const call = known ?? this.#calls.at(-1)!
     if (piece.index !== call.at) piece.index = call.at
     else if (isText && !isRepaired && !isFlat && !this.#waits(call, args)) {
@@ -134,7 +134,7 @@ function beginsAnother(
 }
 
 /** Removes from a later piece what clients would append to the first one. Returns whether it changed. */
-function goOn(piece: LooseCall, call: OpenCall, name: string): boolean {
+function continueCall(piece: LooseCall, call: OpenCall, name: string): boolean {
   let isRepaired = false
   if ('id' in piece) {
     delete piece.id

@@ -13,9 +13,9 @@ type Fields = Readonly<Record<string, unknown>>
 export const openAiCounting: TokenCounting = {
   encodeRequest({ body }, { model }) {
     const { system, turns } = readConversation(body)
-    // A custom tool is a function here and would be counted as one.
+    // A conversation has custom tools as functions, so they would be counted as functions.
     if (customToolsOf(body) !== undefined) return null
-    // It does not count audio.
+    // The endpoint does not count audio.
     if (turns.some(({ parts }) => parts.some(({ kind }) => kind === 'audio'))) return null
     const effort = readEffort(body)
     const tools = readTools(body).map(({ name, description, parameters, strict }) => ({

@@ -1,4 +1,4 @@
-/** Converts custom tools and their calls to functions, for compatible providers that support only those, and calls back. */
+/** Converts custom tools and their calls to functions, for compatible providers that support only those, and restores calls in answers. */
 import type { AnswerView, ChatCompletion, ChatMessage, ChatRequest, Chunk, ToolCallDelta } from '#contract'
 import {
   argumentsFor,
@@ -63,7 +63,7 @@ function choiceFor(choice: unknown): unknown {
 }
 
 /** Converts calls of functions back to calls of custom tools. Returns whether it changed any. */
-export function callsBack({ choices }: ChatCompletion, { customTools }: AnswerView): boolean {
+export function restoreCustomCalls({ choices }: ChatCompletion, { customTools }: AnswerView): boolean {
   if (customTools === undefined) return false
   let isChanged = false
   for (const { message } of choices) {
@@ -144,8 +144,8 @@ export class CustomCalls {
   #finish(choice: number, delta: CallsDelta): boolean {
     const rest: ToolCallDelta[] = []
     for (const [key, { reader }] of this.#open) {
-      const [its, index] = key.split(' ').map(Number) as [number, number]
-      const input = its === choice ? reader.end() : ''
+      const [at, index] = key.split(' ').map(Number) as [number, number]
+      const input = at === choice ? reader.end() : ''
       if (input !== '') rest.push({ index, custom: { input } })
     }
     if (rest.length > 0) delta.tool_calls = [...(delta.tool_calls ?? []), ...rest]

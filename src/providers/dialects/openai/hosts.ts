@@ -18,7 +18,7 @@ const HOSTS: Readonly<Record<string, ProfileName>> = {
   'bigmodel.cn': 'zai',
 }
 
-/** The profile of the provider at a host. */
+/** The quirks of the provider at a host. */
 export function quirksOf(host: string): Quirks {
   const end = Object.keys(HOSTS).find(name => host === name || host.endsWith(`.${name}`))
   return end === undefined ? OTHERS : PROFILES[HOSTS[end]!]

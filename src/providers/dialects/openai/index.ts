@@ -10,17 +10,17 @@ import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type AzurePlace, azureApi } from './azure.ts'
 import { parseWithCalls } from './call-pieces.ts'
 import { openAiCounting } from './count.ts'
-import { callsBack } from './custom-calls.ts'
+import { restoreCustomCalls } from './custom-calls.ts'
 import { quirksOf } from './hosts.ts'
 import { plainAnswer } from './plain-answer.ts'
 import type { Quirks } from './profile.ts'
-import { OPENAI, PROFILES, type ProfileName, QUIRKS, type RelativeName } from './quirks.ts'
+import { type CompatibleName, OPENAI, PROFILES, type ProfileName, QUIRKS } from './quirks.ts'
 import { isObject, repairCompletion, repairHead } from './repair.ts'
 import { encodeBody } from './request.ts'
 import { decodeOpenAiStream, type Fail } from './stream.ts'
 
 export { type AzurePlace, azureHeaders } from './azure.ts'
-export type { ProfileName, RelativeName } from './quirks.ts'
+export type { CompatibleName, ProfileName } from './quirks.ts'
 
 /** How a compatible provider differs from OpenAI. */
 interface Variant {
@@ -45,7 +45,7 @@ export function openAiDialect(now: () => number, redact?: Redact, host = '', pro
 }
 
 /** The dialect of a provider with a profile in quirks.ts. */
-export function relativeDialect(name: RelativeName, now: () => number, redact?: Redact): Dialect {
+export function compatibleDialect(name: CompatibleName, now: () => number, redact?: Redact): Dialect {
   return dialectOf(now, redact, { name, quirks: QUIRKS[name] })
 }
 
@@ -105,7 +105,7 @@ function decodeAnswer(
   if (view.identity) Object.assign(view.identity, { id: completion.id, model: completion.model })
   const { isChanged, failure } = repairCompletion(completion, view)
   if (failure !== null) return { failure }
-  const isCustom = quirks?.customTools !== undefined && callsBack(completion, view)
+  const isCustom = quirks?.customTools !== undefined && restoreCustomCalls(completion, view)
   const changes = headChanges(completion, view)
   const spans = isChanged || isCustom ? null : scanTopLevel(body)
   return { completion, raw: spans ? setMembers(body, spans, changes) : null }

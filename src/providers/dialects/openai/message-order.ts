@@ -1,6 +1,6 @@
 /**
- * The message order that Mistral requires. An assistant message follows tool results (else 400, code 3230). Assistant messages are not
- * empty, and a last one is to be continued.
+ * The message order that Mistral requires. Between tool results and a user message is an assistant message (else 400, code 3230).
+ * Assistant messages are not empty. If the last message is the assistant's, it has `prefix`, and the model continues it.
  */
 import type { ChatMessage, ContentPart } from '#contract'
 
@@ -12,8 +12,8 @@ export function ordered(messages: readonly ChatMessage[]): readonly ChatMessage[
   const filled = messages.filter(message => message.role !== 'assistant' || hasContent(message))
   const list: ChatMessage[] = []
   for (const [index, message] of filled.entries()) {
-    const isBehindTool = filled[index - 1]?.role === 'tool'
-    if (isBehindTool && (message.role === 'user' || message.role === 'system')) list.push(IN_BETWEEN)
+    const isAfterTool = filled[index - 1]?.role === 'tool'
+    if (isAfterTool && (message.role === 'user' || message.role === 'system')) list.push(IN_BETWEEN)
     // An instruction in the middle keeps its place, as a user message.
     if (message.role === 'system' && list.at(-1)?.role === 'assistant') {
       list.push({ ...message, role: 'user' })

@@ -50,11 +50,11 @@ function adaptMessage(
   const role = wordFor(quirks.roles, message.role)
   const isAssistant = role === 'assistant'
   const takes = quirks.takes && Object.hasOwn(quirks.takes, role) ? quirks.takes[role] : undefined
-  const isClosed = (takes ?? quirks.leaves) !== undefined
-  const isLeft = (name: string) =>
-    (quirks.leaves?.has(name) === true && role !== 'function') ||
+  const isClosed = (takes ?? quirks.omits) !== undefined
+  const isOmitted = (name: string) =>
+    (quirks.omits?.has(name) === true && role !== 'function') ||
     (takes !== undefined && !takes.has(name)) ||
-    (quirks.extensions === 'left' && isAssistant && EXTENSIONS.has(name) && takes?.has(name) !== true) ||
+    (quirks.extensions === 'omitted' && isAssistant && EXTENSIONS.has(name) && takes?.has(name) !== true) ||
     (isIdle && name === 'reasoning_content') ||
     (isClosed && name !== 'content' && message[name] === null)
   const changes: Record<string, unknown> = {}
@@ -67,7 +67,7 @@ function adaptMessage(
   if (parts !== null) changes['content'] = parts
   const calls = adaptCalls(message['tool_calls'], quirks, dropped)
   if (calls !== null) changes['tool_calls'] = calls
-  const fit = changed(message, changes, isLeft, name => {
+  const fit = changed(message, changes, isOmitted, name => {
     if (!isAssistant || (!EXTENSIONS.has(name) && !Object.hasOwn(quirks.renamed ?? {}, name)))
       dropped.add(`messages.${name}`)
   })
@@ -96,9 +96,9 @@ function adaptCalls(calls: unknown, quirks: MessageQuirks, dropped: Set<string>)
   const adapted = (calls as Fields[]).map(call => {
     const { id } = call
     const fit = callIds === 'nine' && typeof id === 'string' ? nineOf(id) : id
-    const isLeft = (name: string) =>
-      callTakes === undefined ? extensions === 'left' && CALL_EXTENSIONS.has(name) : !callTakes.has(name)
-    return changed(call, fit === id ? {} : { id: fit }, isLeft, name => {
+    const isOmitted = (name: string) =>
+      callTakes === undefined ? extensions === 'omitted' && CALL_EXTENSIONS.has(name) : !callTakes.has(name)
+    return changed(call, fit === id ? {} : { id: fit }, isOmitted, name => {
       if (!CALL_EXTENSIONS.has(name)) dropped.add(`messages.tool_calls.${name}`)
     })
   })
@@ -109,15 +109,15 @@ function adaptCalls(calls: unknown, quirks: MessageQuirks, dropped: Set<string>)
 function changed<T extends Fields>(
   from: T,
   changes: Fields,
-  isLeft: (name: string) => boolean,
+  isOmitted: (name: string) => boolean,
   report: (name: string) => void,
 ): T {
-  const left = Object.keys(from).filter(isLeft)
-  if (left.length === 0 && Object.keys(changes).length === 0) return from
-  for (const name of left) if (hasValue(from[name])) report(name)
+  const omitted = Object.keys(from).filter(isOmitted)
+  if (omitted.length === 0 && Object.keys(changes).length === 0) return from
+  for (const name of omitted) if (hasValue(from[name])) report(name)
   return Object.fromEntries(
     Object.entries(from)
-      .filter(([name]) => !left.includes(name))
+      .filter(([name]) => !omitted.includes(name))
       .map(([name, value]) => [name, Object.hasOwn(changes, name) ? changes[name] : value]),
   ) as T
 }

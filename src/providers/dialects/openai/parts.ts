@@ -19,7 +19,7 @@ export function adaptParts(content: Content, role: string, quirks: MessageQuirks
     const known = (Object.hasOwn(parts, role) ? parts[role] : undefined) ?? TEXT
     for (const [index, part] of adapted.entries()) refuseUnknown(part, known, quirks, `${place}.content[${index}]`)
   }
-  if (files === 'data') for (const [index, part] of content.entries()) refuseAddress(part, `${place}.content[${index}]`)
+  if (files === 'data') for (const [index, part] of content.entries()) refuseUrl(part, `${place}.content[${index}]`)
   if (joined?.has(role)) return adapted.map(part => textIn((part as Fields)['text'])).join('\n')
   return adapted.every((part, index) => part === content[index]) ? null : (adapted as unknown as Content)
 }
@@ -35,7 +35,7 @@ function documentOf(part: Fields): Fields {
   }
 }
 
-function refuseAddress(part: unknown, place: string): void {
+function refuseUrl(part: unknown, place: string): void {
   const file = isFields(part) ? part['file'] : undefined
   const data = isFields(file) ? file['file_data'] : undefined
   if (typeof data !== 'string' || !/^https?:/i.test(data)) return

@@ -10,11 +10,11 @@ type ChunkItem = Extract<StreamItem, { kind: 'chunk' }>
 
 const NONE: readonly Buffer[] = []
 const BEFORE = Buffer.from('data: ')
-const BEHIND = Buffer.from('\n\n')
+const AFTER = Buffer.from('\n\n')
 const LF = 10
 
 /** After this many unused patterns, none is learned any more: each chunk of this stream has something unique. */
-const MAX_IN_VAIN = 4
+const MAX_UNUSED = 4
 
 /** Bytes of an event. A pattern is kept as long as its stream, and the parser reads a long text faster. */
 const MAX_BYTES = 4096
@@ -26,13 +26,13 @@ export class TextPattern {
   #sent: readonly Buffer[] = NONE
   #sentBytes = 0
   #index = 0
-  #inVain = 0
+  #unused = 0
   /** Start and end of each string in the current event. */
   readonly #strings: number[] = []
 
   /** One event with one line of data, as a chunk; null if the SSE parser must read the bytes. */
   matchEvent(bytes: Buffer): ChunkItem | null {
-    const end = bytes.length - BEHIND.length
+    const end = bytes.length - AFTER.length
     if (end < BEFORE.length || bytes[end] !== LF || bytes[end + 1] !== LF) return null
     if (bytes.compare(BEFORE, 0, BEFORE.length, 0, BEFORE.length) !== 0) return null
     // A pattern has no line end in it, and neither has a text.
@@ -42,15 +42,15 @@ export class TextPattern {
   /** The data of an event, from `from` to `to`, as a chunk; null if it must be parsed. */
   match(data: Buffer, from: number, to: number): ChunkItem | null {
     if (to - from > MAX_BYTES) return null
-    const came = this.#received
+    const received = this.#received
     const strings = this.#strings
     let textBytes = 0
     let at = from
-    for (let i = 0; i < came.length; i++) {
-      const start = at + came[i]!.length
-      if (start > to || data.compare(came[i]!, 0, came[i]!.length, at, start) !== 0) return null
+    for (let i = 0; i < received.length; i++) {
+      const start = at + received[i]!.length
+      if (start > to || data.compare(received[i]!, 0, received[i]!.length, at, start) !== 0) return null
       at = start
-      if (i === came.length - 1) break
+      if (i === received.length - 1) break
       at = skipPlain(data, start)
       const isPlain = at >= to || data[at] !== BACKSLASH
       if (!isPlain) at = skipString(data, start - 1) - 1
@@ -62,20 +62,20 @@ export class TextPattern {
       strings[2 * i + 1] = at
     }
     if (textBytes === 0 || at !== to) return null
-    this.#inVain = 0
+    this.#unused = 0
     return new TextItem(this.#index, textBytes, this.#written(data))
   }
 
   #written(data: Buffer): Buffer {
-    const leaves = this.#sent
+    const sent = this.#sent
     const strings = this.#strings
     let size = this.#sentBytes
-    for (let i = 0; i < leaves.length - 1; i++) size += strings[2 * i + 1]! - strings[2 * i]!
+    for (let i = 0; i < sent.length - 1; i++) size += strings[2 * i + 1]! - strings[2 * i]!
     const event = Buffer.allocUnsafe(size)
-    let at = leaves[0]!.copy(event, 0)
-    for (let i = 1; i < leaves.length; i++) {
+    let at = sent[0]!.copy(event, 0)
+    for (let i = 1; i < sent.length; i++) {
       at += data.copy(event, at, strings[2 * i - 2], strings[2 * i - 1])
-      at += leaves[i]!.copy(event, at)
+      at += sent[i]!.copy(event, at)
     }
     return event
   }
@@ -83,16 +83,16 @@ export class TextPattern {
   /** Learns the pattern of an event that only adds text to a choice. */
   learn(data: Buffer, { chunk, raw, usage }: ChunkItem): void {
     const [choice, ...others] = chunk.choices
-    if (this.#inVain > MAX_IN_VAIN || data.length > MAX_BYTES || raw === null || usage !== null) return
+    if (this.#unused > MAX_UNUSED || data.length > MAX_BYTES || raw === null || usage !== null) return
     if (!choice || others.length > 0 || choice.finish_reason) return
     const name = textIn(choice.delta)
     if (name === null) return
-    const came = around(data, data, 0, name)
-    const leaves = around(raw, Buffer.concat([BEFORE, raw, BEHIND]), BEFORE.length, name)
-    if (came === null || leaves === null) return
-    this.#received = this.#inVain++ < MAX_IN_VAIN ? came : NONE
-    this.#sent = leaves
-    this.#sentBytes = leaves.reduce((sum, { length }) => sum + length, 0)
+    const received = around(data, data, 0, name)
+    const sent = around(raw, Buffer.concat([BEFORE, raw, AFTER]), BEFORE.length, name)
+    if (received === null || sent === null) return
+    this.#received = this.#unused++ < MAX_UNUSED ? received : NONE
+    this.#sent = sent
+    this.#sentBytes = sent.reduce((sum, { length }) => sum + length, 0)
     this.#index = choice.index
   }
 }
@@ -117,7 +117,7 @@ class TextItem implements TextPiece {
   }
 
   get raw(): Buffer {
-    return this.event.subarray(BEFORE.length, -BEHIND.length)
+    return this.event.subarray(BEFORE.length, -AFTER.length)
   }
 
   get chunk(): Chunk {

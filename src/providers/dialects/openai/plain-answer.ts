@@ -15,7 +15,7 @@ const DEPTH = 16
 
 type Choice = PlainAnswer['choices'][number]
 
-/** The members that this file reads. An answer with a member twice is not plain, because parsers use either one. */
+/** The members that this file reads. An answer with a member twice is not plain, because some parsers use the first, others the last. */
 const TOP = keys('id object created model choices usage service_tier error')
 const CHOICE = keys('index finish_reason message')
 const MESSAGE = keys(
@@ -57,11 +57,11 @@ export function plainAnswer(body: Buffer, view: AnswerView): DecodedAnswer | nul
   const usage = usageEnd === 0 ? null : (JSON.parse(body.toString('utf8', usageStart, usageEnd)) as WireUsage)
   if (usage !== null && shownUsage(usage) !== usage) return null
   const raw = splice(body, [modelStart, modelEnd, quoted(view.model), -1])
-  return new Plain(raw, { choices, usage, tier })
+  return new LazyAnswer(raw, { choices, usage, tier })
 }
 
 /** An answer that is parsed on first use of `completion`. */
-class Plain implements DecodedAnswer {
+class LazyAnswer implements DecodedAnswer {
   readonly raw: Buffer
   readonly plain: PlainAnswer
   #completion: ChatCompletion | null = null
@@ -83,7 +83,7 @@ function keys(names: string): readonly Buffer[] {
 
 /** The index of a key in the list, or -1. */
 function placeOf(known: readonly Buffer[], bytes: Buffer, start: number, end: number): number {
-  for (let i = 0; i < known.length; i++) if (is(known[i]!, bytes, start, end)) return i
+  for (let i = 0; i < known.length; i++) if (isEqual(known[i]!, bytes, start, end)) return i
   return -1
 }
 
@@ -95,7 +95,7 @@ function isFirst(place: number): boolean {
 }
 
 /** Whether the bytes are equal. A native comparison of a few bytes costs more. */
-function is(known: Buffer, bytes: Buffer, from: number, end: number): boolean {
+function isEqual(known: Buffer, bytes: Buffer, from: number, end: number): boolean {
   const { length } = known
   if (end - from !== length) return false
   for (let at = 0; at < length; at++) if (known[at] !== bytes[from + at]) return false
@@ -113,7 +113,7 @@ function readTop(bytes: Buffer, from: number, depth: number, keyStart: number, k
     case 0:
       return bytes[from] === QUOTE && lastTextBytes() > 0 ? end : UNREAD
     case 1:
-      return is(OBJECT, bytes, from, end) ? end : UNREAD
+      return isEqual(OBJECT, bytes, from, end) ? end : UNREAD
     case 2:
       // Only a number begins with such a byte.
       return bytes[from]! < 0x3a && bytes[from] !== QUOTE ? end : UNREAD
@@ -122,12 +122,12 @@ function readTop(bytes: Buffer, from: number, depth: number, keyStart: number, k
       modelEnd = end
       return end
     case 5:
-      if (is(NULL, bytes, from, end)) return end
+      if (isEqual(NULL, bytes, from, end)) return end
       usageStart = from
       usageEnd = end
       return bytes[from] === BRACE_OPEN ? end : UNREAD
     case 6:
-      if (is(NULL, bytes, from, end)) return end
+      if (isEqual(NULL, bytes, from, end)) return end
       if (bytes[from] !== QUOTE || lastTextBytes() !== end - from - 2) return UNREAD
       tier = bytes.toString('utf8', from + 1, end - 1)
       return end
@@ -162,7 +162,7 @@ function readOfChoice(bytes: Buffer, from: number, depth: number, keyStart: numb
   if (end === UNREAD) return UNREAD
   if (place === 0) return isIndex(bytes, from, end) ? end : UNREAD
   for (const { word, json } of FINISHES) {
-    if (!is(json, bytes, from, end)) continue
+    if (!isEqual(json, bytes, from, end)) continue
     finish = word
     return end
   }
@@ -196,6 +196,6 @@ function readOfMessage(bytes: Buffer, from: number, depth: number, keyStart: num
   }
   const end = readValue(bytes, from, depth)
   if (end === UNREAD) return UNREAD
-  if (place === 0) return is(ROLE, bytes, from, end) ? end : UNREAD
-  return is(NULL, bytes, from, end) || (place === 4 && is(EMPTY, bytes, from, end)) ? end : UNREAD
+  if (place === 0) return isEqual(ROLE, bytes, from, end) ? end : UNREAD
+  return isEqual(NULL, bytes, from, end) || (place === 4 && isEqual(EMPTY, bytes, from, end)) ? end : UNREAD
 }

@@ -1,6 +1,7 @@
 /** The type of a profile; the profiles are in quirks.ts. */
 import type { Fit } from './fits.ts'
 
+/** The differences of a provider from OpenAI. In these comments, "it" is the provider. */
 export interface Quirks {
   /** Its name for the output cap, unless the target sets one. Default: `max_completion_tokens`. */
   readonly capField?: 'max_tokens' | 'max_completion_tokens'
@@ -15,7 +16,7 @@ export interface Quirks {
   /** The only parameters that it supports, by their names there. */
   readonly takes?: ReadonlySet<string>
   /** Parameters that it refuses, which are left out. */
-  readonly leaves?: ReadonlySet<string>
+  readonly omits?: ReadonlySet<string>
   /** Parameters that change the answer, so the gateway refuses them. */
   readonly refuses?: readonly RefusedMembers[]
   /** The first row that matches the model counts. */
@@ -31,7 +32,7 @@ export interface Quirks {
   readonly tools?: 'plain' | 'words' | 'auto'
   /** `functions`: it has no custom tools, so each is sent as a function. */
   readonly customTools?: 'functions'
-  /** Only `leaves`, and the gateway's own fields in a conversation (`messages.extensions`), differ. */
+  /** Only `omits`, and the gateway's own fields in a conversation (`messages.extensions`), differ. */
   readonly isPlain?: true
   /** `kept`: it supports `cache_control` in parts and tools. For all others it is removed. */
   readonly cacheMarks?: 'kept'
@@ -62,11 +63,11 @@ export interface MessageQuirks {
   /** The only fields of a call in a message. */
   readonly callTakes?: ReadonlySet<string>
   /** Fields that are removed from every message. */
-  readonly leaves?: ReadonlySet<string>
+  readonly omits?: ReadonlySet<string>
   /** Fields of assistant messages with other names. */
   readonly renamed?: Readonly<Record<string, string>>
-  /** `left`: the gateway's additions to other providers' answers, which clients send back (extensions.ts), are removed. */
-  readonly extensions?: 'left'
+  /** `omitted`: the gateway's additions to other providers' answers, which clients send back (extensions.ts), are removed. */
+  readonly extensions?: 'omitted'
   /** `refused`: it does not support the older `function_call` and the role `function`. */
   readonly functions?: 'refused'
   /** `content`: a refusal of the assistant becomes its content. */

@@ -57,8 +57,8 @@ const [THINKING, NO_THINKING]: readonly [Members, Members] = [
 ]
 
 /**
- * Answers 422 to unknown fields, at the top or in a message. Answers 400 to ids of calls in another form and to turns in another order. The
- * lists are from its reference. Its models have two efforts.
+ * Mistral answers 422 to unknown fields, at the top or in a message. It answers 400 to ids of calls in another form and to turns in
+ * another order. The lists are from its reference. Its models have two efforts.
  */
 const MISTRAL: Quirks = {
   capField: 'max_tokens',
@@ -95,9 +95,9 @@ const MISTRAL: Quirks = {
 const DEEPSEEK_THINKS = /^(?!deepseek-chat)/
 
 /**
- * Its reference has `max_tokens` only, and it ignores unknown parameters, so a cap under another name would be lost. It requires its
- * own reasoning that led to tool calls (400 without it), and its first reasoning models answer 400 to any other. It maps efforts
- * itself. While it reasons, a call cannot be forced.
+ * DeepSeek's reference has `max_tokens` only, and DeepSeek ignores unknown parameters, so a cap under another name would be lost. It
+ * requires its own reasoning that led to tool calls (400 without it), and its first reasoning models answer 400 to any other reasoning. It
+ * maps efforts itself. While it reasons, a call cannot be forced.
  */
 const DEEPSEEK: Quirks = {
   capField: 'max_tokens',
@@ -122,7 +122,7 @@ const DEEPSEEK: Quirks = {
   },
 }
 
-/** Answers 400 to these parameters, as its reference says, and to unknown fields of messages. */
+/** Groq answers 400 to these parameters, as its reference says, and to unknown fields of messages. */
 const GROQ: Quirks = {
   tools: 'plain',
   customTools: 'functions',
@@ -134,13 +134,13 @@ const GROQ: Quirks = {
   ],
   fits: { service_tier: oneOf('auto', 'on_demand', 'flex', 'performance') },
   refuses: [SOUND, SEARCH, CHOICES],
-  leaves: set(
+  omits: set(
     'logprobs top_logprobs logit_bias top_k verbosity prompt_cache_key prompt_cache_options prompt_cache_retention ' +
       'safety_identifier prediction modalities audio',
   ),
   messages: {
-    leaves: set('name reasoning_content refusal annotations audio'),
-    extensions: 'left',
+    omits: set('name reasoning_content refusal annotations audio'),
+    extensions: 'omitted',
     refusals: 'content',
     parts: { user: set('text image_url document'), tool: set('text image_url document') },
   },
@@ -149,17 +149,17 @@ const GROQ: Quirks = {
 const NOT_OPENAI = set('top_k')
 
 /** OpenAI itself, and Azure's API of it, answer 400 to unknown fields, also in messages. */
-export const OPENAI: Quirks = { isPlain: true, leaves: NOT_OPENAI, messages: { extensions: 'left', files: 'data' } }
+export const OPENAI: Quirks = { isPlain: true, omits: NOT_OPENAI, messages: { extensions: 'omitted', files: 'data' } }
 
 const PERPLEXITY_PARTS = set('text image_url file_url pdf_url video_url')
 
-/** Its streams have usage in every chunk. It ignores unknown parameters, and answers 400 if user and assistant do not alternate. */
+/** Perplexity's streams have usage in every chunk. It ignores unknown parameters, and answers 400 if user and assistant do not alternate. */
 const PERPLEXITY: Quirks = {
   capField: 'max_tokens',
   streamOptions: false,
   efforts: [[ANY, { none: 'minimal', xhigh: 'high', max: 'high' }]],
   fits: { web_search_options: flatLocation },
-  leaves: set(
+  omits: set(
     'seed user logit_bias metadata store service_tier verbosity prediction modalities audio safety_identifier ' +
       'prompt_cache_key prompt_cache_options prompt_cache_retention',
   ),
@@ -169,8 +169,8 @@ const PERPLEXITY: Quirks = {
   customTools: 'functions',
   messages: {
     roles: SYSTEM,
-    leaves: set('name refusal annotations audio'),
-    extensions: 'left',
+    omits: set('name refusal annotations audio'),
+    extensions: 'omitted',
     functions: 'refused',
     refusals: 'content',
     parts: { system: PERPLEXITY_PARTS, user: PERPLEXITY_PARTS, assistant: PERPLEXITY_PARTS, tool: PERPLEXITY_PARTS },
@@ -178,7 +178,7 @@ const PERPLEXITY: Quirks = {
   },
 }
 
-/** It takes `logprobs` as a number, and returns them in its own form. */
+/** Together takes `logprobs` as a number, and returns them in its own form. */
 const TOGETHER: Quirks = {
   capField: 'max_tokens',
   efforts: [
@@ -187,7 +187,7 @@ const TOGETHER: Quirks = {
     [ANY, { ...THREE, none: { reasoning: { enabled: false } } }],
   ],
   fits: { stop: asList },
-  leaves: set(
+  omits: set(
     'logprobs top_logprobs parallel_tool_calls user store metadata service_tier verbosity prediction modalities audio ' +
       'safety_identifier prompt_cache_key prompt_cache_options prompt_cache_retention',
   ),
@@ -211,7 +211,7 @@ const TOGETHER: Quirks = {
   },
 }
 
-/** It ignores unknown parameters. */
+/** Z.ai ignores unknown parameters. */
 const ZAI: Quirks = {
   capField: 'max_tokens',
   renamed: { user: 'user_id' },
@@ -252,10 +252,10 @@ const OPEN_MODELS_HOST: Quirks = {
 
 const FIREWORKS_PARTS = set('text image_url video_url')
 
-/** The list is from its SDK. It ignores unknown parameters. */
+/** The list is from Fireworks' SDK. Fireworks ignores unknown parameters. */
 const FIREWORKS: Quirks = {
   ...OPEN_MODELS_HOST,
-  leaves: set('verbosity modalities audio store safety_identifier prompt_cache_options prompt_cache_retention'),
+  omits: set('verbosity modalities audio store safety_identifier prompt_cache_options prompt_cache_retention'),
   refuses: [SOUND, SEARCH],
   tools: 'plain',
   customTools: 'functions',
@@ -263,14 +263,14 @@ const FIREWORKS: Quirks = {
     roles: SYSTEM,
     functions: 'refused',
     refusals: 'content',
-    leaves: set('annotations audio reasoning_details extra_content images'),
+    omits: set('annotations audio reasoning_details extra_content images'),
     parts: { system: FIREWORKS_PARTS, user: FIREWORKS_PARTS, assistant: FIREWORKS_PARTS, tool: FIREWORKS_PARTS },
   },
 }
 
 const CEREBRAS_PARTS = set('text image_url image')
 
-/** Answers 400 to unknown parameters. The lists are from its SDK. */
+/** Cerebras answers 400 to unknown parameters. The lists are from its SDK. */
 const CEREBRAS: Quirks = {
   ...OPEN_MODELS_HOST,
   takes: set(
@@ -298,7 +298,7 @@ const CEREBRAS: Quirks = {
   },
 }
 
-/** The supported efforts depend on the model. Models without any answer 400 to an effort. */
+/** At xAI the supported efforts depend on the model. A model without efforts answers 400 to one. */
 const XAI: Quirks = {
   efforts: [
     [/grok-3-mini/, { none: 'low', minimal: 'low', medium: 'high', xhigh: 'high', max: 'high' }],
@@ -310,10 +310,10 @@ const XAI: Quirks = {
   customTools: 'functions',
 }
 
-/** Ignores unknown parameters, and answers 400 to unknown values. */
+/** vLLM ignores unknown parameters, and answers 400 to unknown values. */
 const VLLM: Quirks = { efforts: [[ANY, THREE]], tools: 'plain', customTools: 'functions' }
 
-/** Passes cache marks on to the providers that support them, and handles the others itself. */
+/** OpenRouter sends cache marks to the providers that support them, and handles the others itself. */
 const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept', customTools: 'functions' }
 
 /** All other servers (llama.cpp, LM Studio, the demo ...) take OpenAI's parameters, except custom tools. */
@@ -328,7 +328,7 @@ export const QUIRKS = {
   zai: ZAI,
 } as const satisfies Readonly<Record<string, Quirks>>
 
-export type RelativeName = keyof typeof QUIRKS
+export type CompatibleName = keyof typeof QUIRKS
 
 /** By `profile` of a provider with the dialect `openai`. */
 export const PROFILES = {
@@ -357,7 +357,7 @@ const BEFORE_DEVELOPERS: Quirks = {
   customTools: 'functions',
   messages: {
     roles: SYSTEM,
-    extensions: 'left',
+    extensions: 'omitted',
     parts: { user: set('text image_url'), assistant: set('text refusal') },
   },
 }
@@ -372,5 +372,5 @@ export const AZURE_BEFORE: readonly (readonly [version: string, quirks: Quirks])
 export const FOUNDRY: Quirks = {
   capField: 'max_tokens',
   customTools: 'functions',
-  messages: { roles: SYSTEM, extensions: 'left' },
+  messages: { roles: SYSTEM, extensions: 'omitted' },
 }

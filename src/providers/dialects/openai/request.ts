@@ -31,20 +31,20 @@ export function encodeBody(
   refuseNativeBlocks(chat.body)
   refuseManyStops(chat.body, MAX_STOPS)
   const changes = ownChanges(chat, target, quirks)
-  const left = quirks?.cacheMarks !== 'kept' && mayHaveCacheMarks(chat.bytes) ? withoutMarks(chat.body) : null
+  const unmarked = quirks?.cacheMarks !== 'kept' && mayHaveCacheMarks(chat.bytes) ? withoutMarks(chat.body) : null
   const isPassed = quirks === undefined || (quirks.isPlain === true && !mayDiffer(chat, quirks))
   const dropped = isPassed
     ? NOTHING
-    : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, target.model, quirks)
-  if (left !== null) addUnmarked(changes, chat.body, left)
+    : addQuirks(changes, unmarked === null ? chat.body : { ...chat.body, ...unmarked }, target.model, quirks)
+  if (unmarked !== null) addUnmarked(changes, chat.body, unmarked)
   return { body: spliced(chat, changes, spans), dropped }
 }
 
 const NOTHING: readonly string[] = []
 
 /** Whether a request may need changes for a provider with few quirks. */
-function mayDiffer({ body, bytes }: Chat, { leaves, customTools, messages }: Quirks): boolean {
-  if (leaves !== undefined) for (const name of leaves) if (body[name] !== undefined) return true
+function mayDiffer({ body, bytes }: Chat, { omits, customTools, messages }: Quirks): boolean {
+  if (omits !== undefined) for (const name of omits) if (body[name] !== undefined) return true
   if (messages !== undefined && mayHaveExtensions(bytes)) return true
   // From the underscore on, as in extensions.ts.
   if (messages?.files !== undefined && bytes.includes('_data"')) return true
@@ -82,7 +82,7 @@ function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Cha
 function addQuirks(changes: Changes, original: ChatRequest, model: string, quirks: Quirks): string[] {
   const lost = new Set<string>()
   const body = bodyFor(original, model, quirks, lost)
-  const { renamed = {}, words = {}, fits = {}, takes, leaves } = quirks
+  const { renamed = {}, words = {}, fits = {}, takes, omits } = quirks
   const carried: string[] = []
   for (const [name, value] of Object.entries(body)) {
     if (Object.hasOwn(changes, name)) {
@@ -90,11 +90,11 @@ function addQuirks(changes: Changes, original: ChatRequest, model: string, quirk
       continue
     }
     const theirs = wordFor(renamed, name)
-    const isLeft = leaves?.has(name) || (takes !== undefined && !takes.has(theirs))
+    const isOmitted = omits?.has(name) || (takes !== undefined && !takes.has(theirs))
     const adjusted: unknown =
-      !isLeft && value !== null && Object.hasOwn(fits, name) ? fits[name]!(value, () => lost.add(name)) : value
+      !isOmitted && value !== null && Object.hasOwn(fits, name) ? fits[name]!(value, () => lost.add(name)) : value
     // A null has no meaning, and some providers refuse it.
-    if (isLeft || adjusted === undefined || (adjusted === null && quirks.isPlain !== true)) {
+    if (isOmitted || adjusted === undefined || (adjusted === null && quirks.isPlain !== true)) {
       changes[name] = undefined
       continue
     }
@@ -120,10 +120,10 @@ function bodyFor(original: ChatRequest, model: string, quirks: Quirks, lost: Set
 }
 
 /** Adds the members whose marks were removed, unless they were rewritten or left out. */
-function addUnmarked(changes: Changes, body: ChatRequest, left: Pick<ChatRequest, 'messages' | 'tools'>): void {
+function addUnmarked(changes: Changes, body: ChatRequest, unmarked: Pick<ChatRequest, 'messages' | 'tools'>): void {
   for (const name of ['messages', 'tools'] as const) {
-    if (Object.hasOwn(changes, name) || left[name] === undefined || left[name] === body[name]) continue
-    changes[name] = JSON.stringify(left[name])
+    if (Object.hasOwn(changes, name) || unmarked[name] === undefined || unmarked[name] === body[name]) continue
+    changes[name] = JSON.stringify(unmarked[name])
   }
 }
 

@@ -26,7 +26,7 @@ export function withShape(body: ChatRequest, { shapes }: Quirks, dropped: Set<st
   dropped.add('response_format')
   return {
     ...withFormat(body, { type: 'json_object' }),
-    messages: behindInstructions(body.messages, { role: 'system', content: instruction(schema) }),
+    messages: afterInstructions(body.messages, { role: 'system', content: instruction(schema) }),
   }
 }
 
@@ -37,7 +37,7 @@ function instruction(schema: unknown): string {
   return schema == null ? words : `${words} It must be valid against this JSON Schema:\n${JSON.stringify(schema)}`
 }
 
-function behindInstructions(messages: readonly ChatMessage[], added: ChatMessage): ChatMessage[] {
+function afterInstructions(messages: readonly ChatMessage[], added: ChatMessage): ChatMessage[] {
   const at = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')
   return messages.toSpliced(at < 0 ? messages.length : at, 0, added)
 }

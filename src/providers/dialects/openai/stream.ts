@@ -112,7 +112,6 @@ class OpenAiStream implements StreamDecoder {
   /**
    * The chunk for the client: bytes are spliced if only members of its outermost object differ.
    * @param data null if it must be written anew
-
    */
   #chunkItems(chunk: Chunk, data: Buffer | null): readonly StreamItem[] {
     const view = this.#view

@@ -29,7 +29,7 @@ interface WireCall {
 }
 
 /** Reads the calls of one conversation, message by message, and finds the call of a result. */
-export class CallBook {
+export class CallHistory {
   /** Names by id, in the order of the calls. */
   readonly #names = new Map<string, string>()
   /** Ids from the client. An invented id must not equal one of them. */

@@ -5,7 +5,7 @@
 import { type ChatMessage, type ChatRequest, type ContentPart, refuse } from '#contract'
 import { wholeOf, wholeResult } from './as-sent.ts'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
-import { CallBook, signatureIn, type ToolCall } from './calls.ts'
+import { CallHistory, signatureIn, type ToolCall } from './calls.ts'
 import { type Reasoning, reasoningOf } from './reasoning-details.ts'
 import type { Fields } from './value.ts'
 
@@ -93,14 +93,14 @@ const WEB = /^https?:\/\//i
 /**
  * Reads the messages. Omits blank texts: they have no meaning, and most providers refuse them. Throws a refusal with the place of
  * invalid content. Invalid are arguments that are not a JSON object, the result of a missing call, and a part of an unknown type.
- * @param addresses which URLs of images and files the provider accepts
+ * @param urls which URLs of images and files the provider accepts
  * @param takesNative whether the provider accepts a block of the Messages API; null for providers that accept none, for
  * which `lostIn` lists them
  * @param isInPlace whether later instructions keep their place; otherwise all are moved to the front
  */
 export function readConversation(
   { messages }: Pick<ChatRequest, 'messages'>,
-  addresses = WEB,
+  urls = WEB,
   takesNative: TakesNative | null = null,
   isInPlace = false,
 ): Conversation {
@@ -108,7 +108,7 @@ export function readConversation(
   const markedSystem: Text[] = []
   const turns: OpenTurn[] = []
   let waiting: Text[] = []
-  const calls = new CallBook(messages)
+  const calls = new CallHistory(messages)
   for (const [index, message] of messages.entries()) {
     const place = `messages[${index}]`
     if (message.role === 'system' || message.role === 'developer') {
@@ -128,7 +128,7 @@ export function readConversation(
     const parts =
       role === 'assistant'
         ? [...assistantParts(message, takesNative), ...calls.read(message, index)]
-        : userParts(message, place, { messages, calls, addresses, takesNative })
+        : userParts(message, place, { messages, calls, urls, takesNative })
     if (parts.length === 0) continue
     if (turns.at(-1)?.role === role) turns.at(-1)!.parts.push(...parts)
     else turns.push({ role, parts, place })
@@ -257,8 +257,8 @@ function lastMarkIn(content: ChatMessage['content']): CacheMark | undefined {
 
 interface Reading {
   readonly messages: readonly ChatMessage[]
-  readonly calls: CallBook
-  readonly addresses: RegExp
+  readonly calls: CallHistory
+  readonly urls: RegExp
   readonly takesNative: TakesNative | null
 }
 
@@ -268,7 +268,7 @@ function userParts(message: ChatMessage, place: string, reading: Reading): Part[
   const whole = reading.takesNative ? wholeOf(message, 'user') : undefined
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
   const readFrom = (start: number, end: number) =>
-    parts.slice(start, end).flatMap((part, at) => readPart(part, `${place}.content[${start + at}]`, reading.addresses))
+    parts.slice(start, end).flatMap((part, at) => readPart(part, `${place}.content[${start + at}]`, reading.urls))
   if (whole === undefined) return readFrom(0, parts.length)
   let end = 0
   return whole.pieces.flatMap(({ block, parts: count, result }): readonly Part[] => {
@@ -301,13 +301,13 @@ interface WireFile {
   readonly filename?: string
 }
 
-function readPart(part: ContentPart, place: string, addresses: RegExp): Part[] {
+function readPart(part: ContentPart, place: string, urls: RegExp): Part[] {
   const marked = markedWith(cacheMarkOf(part))
   switch (part.type) {
     case 'text':
       return isBlank(part.text ?? '') ? [] : [{ kind: 'text', text: part.text!, ...marked }]
     case 'image_url': {
-      const source = sourceOf(part.image_url!.url, `${place}.image_url.url`, addresses)
+      const source = sourceOf(part.image_url!.url, `${place}.image_url.url`, urls)
       return [{ kind: 'image', source, ...marked }]
     }
     case 'input_audio': {
@@ -320,7 +320,7 @@ function readPart(part: ContentPart, place: string, addresses: RegExp): Part[] {
         const message = `${place} names an uploaded file by its id, which this model's provider cannot read. Send 'file_data'.`
         throw refuse('unsupported_parameter', { message, param: `${place}.file` })
       }
-      const source = sourceOf(file.file_data, `${place}.file.file_data`, addresses)
+      const source = sourceOf(file.file_data, `${place}.file.file_data`, urls)
       return [{ kind: 'file', name: file.filename || null, source, ...marked }]
     }
     default: {
@@ -333,8 +333,8 @@ function readPart(part: ContentPart, place: string, addresses: RegExp): Part[] {
 const DATA_URL = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)((?:;[a-z0-9=._-]+)*?)(;base64)?,/i
 
 /** A data URL (RFC 2397) or another URL. */
-function sourceOf(url: string, place: string, addresses: RegExp): Source {
-  if (addresses.test(url)) return { kind: 'url', url }
+function sourceOf(url: string, place: string, urls: RegExp): Source {
+  if (urls.test(url)) return { kind: 'url', url }
   const head = DATA_URL.exec(url)
   if (head) {
     const data = url.slice(head[0].length)

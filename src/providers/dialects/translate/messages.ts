@@ -22,13 +22,13 @@ export function messagesWith({ system, turns, ending }: Conversation, writer: Tu
   const spoken = turns.flatMap(turn => (turn.role === 'user' ? instructed(turn, writer) : writer.assistant(turn)))
   if (spoken.length > 0) spoken.push(...instructing(ending))
   const isThoughtful = turns.some(({ parts }) => parts.some(({ kind }) => kind === 'reasoning'))
-  // Reasoning of another provider, which only that one can verify.
+  // Only the provider that made the reasoning can verify it.
   const dropped = isThoughtful ? ['reasoning_details'] : []
   if (spoken.length > 0) {
     const first: Message[] = instructions === '' ? [] : [{ role: 'system', content: instructions }]
     return { messages: [...first, ...spoken], dropped }
   }
-  // Instructions without a message: the providers require one, so they become it.
+  // The providers require a message, so instructions without any become one.
   if (instructions !== '') return { messages: [{ role: 'user', content: instructions }], dropped }
   throw refuse('invalid_value', { message: "'messages' has no content. Send at least one text.", param: 'messages' })
 }

@@ -6,35 +6,35 @@ import { createDialect } from '../../../../src/providers/dialects/index.ts'
 import { CHAT_PARAMETERS } from '../../../../src/providers/dialects/json-bytes.ts'
 import type { AzurePlace } from '../../../../src/providers/dialects/openai/index.ts'
 import { nineOf } from '../../../../src/providers/dialects/openai/messages.ts'
-import { PROFILES, QUIRKS, type RelativeName } from '../../../../src/providers/dialects/openai/quirks.ts'
+import { type CompatibleName, PROFILES, QUIRKS } from '../../../../src/providers/dialects/openai/quirks.ts'
 import { countsOf } from '../../../helpers/counts.ts'
 import { chatOf, NOW, sent, target } from './support.ts'
 
 const counts = countsOf('corpus')
 
-const RELATIVES = Object.keys(QUIRKS) as RelativeName[]
+const COMPATIBLE = Object.keys(QUIRKS) as CompatibleName[]
 const HI = '"messages":[{"role":"user","content":"hi"}]'
 
-describe.each(RELATIVES)('%s', relative => {
+describe.each(COMPATIBLE)('%s', provider => {
   test('a request without differences is sent byte for byte', () => {
     const text =
       '\n{ "temperature" : 1.0e0 ,\t"model": "m", "max_tokens":1, "messages": [ {"role":"user","content":"\\u00e9\\/é"} ] }\n'
-    const { text: upstream } = sent(relative, text, { capField: 'max_tokens' })
+    const { text: upstream } = sent(provider, text, { capField: 'max_tokens' })
     expect(upstream).toBe(text.replace('"m"', '"some-mini"').replace('_tokens":1', '_tokens":100'))
   })
 
   test('if only the messages differ, only they are rewritten', () => {
     const text =
       '{"temperature":1.0e0,"model":"m","max_tokens":1,"messages":[{"role":"developer","content":"\\u00e9"},{"role":"user","content":"a"}]}'
-    const { text: upstream } = sent(relative, text, { capField: 'max_tokens' })
+    const { text: upstream } = sent(provider, text, { capField: 'max_tokens' })
     expect(upstream).toMatch(
       /^\{"temperature":1\.0e0,"model":"some-mini","max_tokens":100,"messages":\[\{"role":"(system|developer)"/,
     )
   })
 
   test('has its own name and gets a bearer token', () => {
-    const { dialect, authorize } = createDialect(relative, () => NOW)
-    expect(dialect.name).toBe(relative)
+    const { dialect, authorize } = createDialect(provider, () => NOW)
+    expect(dialect.name).toBe(provider)
     const { path, headers, body } = dialect.encodeRequest(chatOf(`{"model":"m",${HI}}`), target())
     const unsigned = { host: 'a.example', path, query: '', headers, body }
     expect(authorize('k', unsigned, NOW)).toEqual({ authorization: 'Bearer k' })
@@ -56,24 +56,28 @@ const TOOL = '"tools":[{"type":"function","function":{"name":"f"}}]'
 const ASKED = '{"role":"user","content":"a"}'
 const FILE = '{"type":"file","file":{"file_data":"data:application/pdf;base64,YQ=="}}'
 
-test.each<[relative: RelativeName, place: string, members: string]>([
+test.each<[provider: CompatibleName, place: string, members: string]>([
   ...(['mistral', 'deepseek', 'perplexity', 'together', 'zai'] as const).flatMap(
-    (relative): [RelativeName, string, string][] => [
-      [relative, 'functions', '"functions":[{"name":"a"}]'],
-      [relative, 'modalities', '"modalities":["text","audio"]'],
-      [relative, 'messages[1].role', `"messages":[${ASKED},{"role":"function","name":"f","content":"a"}]`],
+    (provider): [CompatibleName, string, string][] => [
+      [provider, 'functions', '"functions":[{"name":"a"}]'],
+      [provider, 'modalities', '"modalities":["text","audio"]'],
+      [provider, 'messages[1].role', `"messages":[${ASKED},{"role":"function","name":"f","content":"a"}]`],
       [
-        relative,
+        provider,
         'messages[1].function_call',
         `"messages":[${ASKED},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}]`,
       ],
     ],
   ),
-  ...(['deepseek', 'groq', 'together', 'zai'] as const).flatMap((relative): [RelativeName, string, string][] => [
-    [relative, 'web_search_options', '"web_search_options":{}'],
-    [relative, 'messages[0].content[0].type', `"messages":[{"role":"user","content":[${FILE}]}]`],
+  ...(['deepseek', 'groq', 'together', 'zai'] as const).flatMap((provider): [CompatibleName, string, string][] => [
+    [provider, 'web_search_options', '"web_search_options":{}'],
+    [provider, 'messages[0].content[0].type', `"messages":[{"role":"user","content":[${FILE}]}]`],
   ]),
-  ...(['deepseek', 'groq', 'zai'] as const).map((relative): [RelativeName, string, string] => [relative, 'n', '"n":2']),
+  ...(['deepseek', 'groq', 'zai'] as const).map((provider): [CompatibleName, string, string] => [
+    provider,
+    'n',
+    '"n":2',
+  ]),
   [
     'deepseek',
     'messages[0].content[0].type',
@@ -98,9 +102,9 @@ test.each<[relative: RelativeName, place: string, members: string]>([
     '"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}',
   ],
   ['perplexity', 'messages[1]', `"messages":[${ASKED},{"role":"assistant","content":"b"}]`],
-])('%s refuses %s, which it does not support', (relative, param, members) => {
+])('%s refuses %s, which it does not support', (provider, param, members) => {
   const text = members.startsWith('"messages"') ? `{"model":"m",${members}}` : `{"model":"m",${HI},${members}}`
-  expect(() => sent(relative, text)).toThrow(expect.objectContaining({ code: 'unsupported_parameter', param }))
+  expect(() => sent(provider, text)).toThrow(expect.objectContaining({ code: 'unsupported_parameter', param }))
 })
 
 test.each(['api.openai.com', 'eu.api.openai.com'])('%s fetches no files', host => {
@@ -147,8 +151,8 @@ describe('Mistral', () => {
 
 test('inherited names change nothing', () => {
   const messages = '[{"role":"__proto__","content":"a"},{"role":"user","__proto__":{"x":1},"content":"b"}]'
-  for (const relative of ['deepseek', 'groq', 'zai'] as const) {
-    expect(sent(relative, `{"model":"m","messages":${messages}}`).text).toContain(`"messages":${messages}`)
+  for (const provider of ['deepseek', 'groq', 'zai'] as const) {
+    expect(sent(provider, `{"model":"m","messages":${messages}}`).text).toContain(`"messages":${messages}`)
   }
   expect(({} as { x?: number }).x).toBeUndefined()
 })

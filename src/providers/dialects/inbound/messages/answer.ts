@@ -60,7 +60,7 @@ export function messageOf(
   }
 }
 
-/** Its ids are unique among all exchanges, and always the same for the same answer. */
+/** The ids of its calls are unique among all exchanges, and always the same for the same answer. */
 export function namerOf({ exchange, toolNames }: AnswerContext): CallNamer {
   return {
     newId: number => `toolu_${plain(exchange)}_${number}`,
@@ -86,7 +86,7 @@ export function endOf(
     return { ...end('refusal'), stop_details }
   }
   if (finish === 'length') return end('max_tokens')
-  // The client sends it back unchanged, and the provider continues.
+  // The client sends the answer back unchanged, and the provider continues.
   if (stopped === 'pause_turn' && calls === 0) return end(stopped)
   // Some providers send `stop` although there are calls. Without calls, `tool_use` would be wrong.
   if (calls > 0) return end('tool_use')
@@ -133,10 +133,10 @@ class MessageSink implements BlockSink {
 function inputOf(text: string): object {
   try {
     const value = parseExact(text)
-    // Deeply nested input can be parsed but not written again. Tested a few levels deeper than it will be.
+    // Deeply nested input can be parsed but not written again. The answer adds a few levels, so the test does too.
     if (isFields(value) && JSON.stringify([[[[[[[[value]]]]]]]]) !== '') return value
   } catch {
-    // Handled below: for the client it is the same.
+    // Handled below, like JSON that is not an object.
   }
   return { INVALID_JSON: text }
 }

@@ -3,7 +3,7 @@ import type { ToolCallDelta } from '#contract'
 import type { Block, OpenBlock, Piece } from './blocks.ts'
 import { type Fields, isFields } from './fields.ts'
 
-/** It becomes a block when its name is known; earlier pieces wait. */
+/** A call becomes a block when its name is known; earlier pieces wait. */
 export class Call implements OpenBlock {
   readonly kind = 'call'
   readonly waiting: Piece[] = []

@@ -49,7 +49,7 @@ export function inClientTerms(refusal: Refusal, request: Places, sizes: Sizes): 
   const own = param === null ? null : placeOf(param, request)
   let sentence = message.replaceAll(MESSAGE_PLACE, place => placeOf(place, request))
   if (param !== null && own !== null && own !== param) sentence = sentence.replaceAll(`'${param}'`, `'${own}'`)
-  // Sentences mention it without quotation marks and without a `param`. It is not an everyday word.
+  // Some sentences mention this name without quotation marks and without a `param`. It is not an everyday word.
   sentence = sentence.replaceAll('max_completion_tokens', 'max_tokens')
   return reworded(refusal, { message: sentence, param: own })
 }
@@ -83,8 +83,8 @@ const NAMES: readonly (readonly [canonical: RegExp, own: string])[] = [
 ]
 
 function placeOf(place: string, { origins, effortPlace, dropped }: Places): string {
-  const left = dropped.get(place)
-  if (left !== undefined) return left
+  const droppedPlace = dropped.get(place)
+  if (droppedPlace !== undefined) return droppedPlace
   if (place === 'reasoning_effort') return effortPlace
   const inMessage = IN_MESSAGE.exec(place)
   if (inMessage) {

@@ -1,6 +1,6 @@
 /**
- * Anthropic's Messages API for clients, with any model of the gateway. The parameters are in request.ts. How reasoning and its
- * signatures survive the way to the client and back is in kept-reasoning.ts.
+ * Anthropic's Messages API for clients, with any model of the gateway. The parameters are in request.ts. kept-reasoning.ts describes how
+ * clients send reasoning and its signatures back.
  */
 import type { InboundDialect, InboundRequest, InboundView, Refusal } from '#contract'
 import { encodeMessage } from './answer.ts'

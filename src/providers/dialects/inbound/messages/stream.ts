@@ -51,7 +51,7 @@ export class MessageStreamEncoder implements StreamEncoder {
     return this.#events.take()
   }
 
-  /** The counts and the stop reason are in the same event, so both wait for the end. */
+  /** The counts and the stop reason are in one event, which is sent at the end. */
   finish(): Buffer {
     this.#begin()
     this.#writer.end()

@@ -26,8 +26,8 @@ export interface DecodedTools {
 }
 
 /**
- * The client runs every tool. It is the client's own, or one that Anthropic defines, whose declaration is sent unchanged to
- * providers of that format. Web search is sent to models that search. Other tools that Anthropic runs are dropped, because
+ * Converts tools that the client runs: its own ones, and ones that Anthropic defines. The declaration of the latter is sent unchanged
+ * to providers of that format. Web search is sent to models that search. Other tools that Anthropic runs are dropped, because
  * clients offer them by default. Other members of a tool (`input_examples`, `eager_input_streaming`) do not change it;
  * `defer_loading` goes to Anthropic itself.
  * @param searches whether the model supports this web search
@@ -35,7 +35,7 @@ export interface DecodedTools {
 export function decodeTools(tools: unknown, choice: unknown, searches: boolean): DecodedTools {
   const dropped = new Map<string, string>()
   const names = new Set<unknown>()
-  const waiting: { readonly tool: object; readonly fields: Fields }[] = []
+  const deferred: { readonly tool: object; readonly fields: Fields }[] = []
   if (isAbsent(tools)) return { fields: withoutTools(choice), dropped }
   const decoded = listIn(tools, 'tools').flatMap((value, index) => {
     const place = `tools[${index}]`
@@ -43,7 +43,7 @@ export function decodeTools(tools: unknown, choice: unknown, searches: boolean):
     const { type, name } = tool
     if (isAnthropicSearchType(type) ? searches : !isHosted(type)) {
       const made = decodeTool(tool, place)
-      if (tool['defer_loading'] === true) waiting.push({ tool: made, fields: { defer_loading: true } })
+      if (tool['defer_loading'] === true) deferred.push({ tool: made, fields: { defer_loading: true } })
       return [made]
     }
     dropped.set(`tools.${type}`, `${place}.type`)
@@ -53,7 +53,7 @@ export function decodeTools(tools: unknown, choice: unknown, searches: boolean):
   refuseForced(choice, names)
   // A deferred tool is not found without a tool search.
   const searched = [...dropped.keys()].some(name => name.startsWith('tools.tool_search_tool'))
-  if (!searched) for (const { tool, fields } of waiting) keepWhole(tool, { kind: 'tool', fields })
+  if (!searched) for (const { tool, fields } of deferred) keepWhole(tool, { kind: 'tool', fields })
   if (decoded.length === 0) return { fields: withoutTools(choice), dropped }
   return { fields: { tools: decoded, ...(isAbsent(choice) ? {} : decodeChoice(choice)) }, dropped }
 }

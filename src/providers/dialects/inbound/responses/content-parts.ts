@@ -22,7 +22,7 @@ export function readParts(content: unknown, place: string): PlacedPart[] {
   })
 }
 
-/** The same where the canonical format has only text: all roles except the user. */
+/** Reads content of any role except the user's: the canonical format has only text there. Refuses other parts. */
 export function readTexts(content: unknown, place: string): PlacedPart[] {
   const parts = readParts(content, place)
   const other = parts.find(({ part }) => part.type !== 'text')

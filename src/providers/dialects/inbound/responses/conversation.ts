@@ -1,6 +1,6 @@
 /**
  * Converts a conversation of items to canonical messages. One turn of the model (reasoning, text, calls) is many items but one message.
- * Only user messages can have images and files there.
+ * Only canonical messages of the user can have images and files.
  */
 import type { Call } from './content-parts.ts'
 import { contentOf, type Part, type PlacedPart } from './content-parts.ts'

@@ -6,7 +6,7 @@ import { promptAt, readCompaction } from './compaction.ts'
 import type { Call } from './content-parts.ts'
 import { type PlacedPart, readParts, readTexts } from './content-parts.ts'
 import { Conversation, type ReadInput } from './conversation.ts'
-import { earlierItems, itemBehind, keptForm } from './kept.ts'
+import { earlierItems, keptForm, referencedItem } from './kept.ts'
 import { flatName, SEARCH } from './names.ts'
 import {
   at,
@@ -55,7 +55,7 @@ export function readInput(asked: Fields, instructions: string | null, view: Inbo
       const place = `input[${index}]`
       const given = fieldsOf(value, place)
       const isReference = kindOf(given, place) === 'item_reference'
-      const item = isReference ? itemBehind(textOf(given['id'], at(place, 'id')), place, kept) : given
+      const item = isReference ? referencedItem(textOf(given['id'], at(place, 'id')), place, kept) : given
       if (item['type'] === TRIGGER) trigger = place
       else readItem(item, place, conversation, boxes)
       items.push(item)

@@ -9,7 +9,7 @@ import { extraOf, joinDetails, seal } from './sealed.ts'
 type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
 /** How reasoning is sealed in one answer. */
-export interface Sealing {
+export interface SealOptions {
   readonly boxes: Boxes | undefined
   /** Also unsigned reasoning, because the client asked for it or gets no summary. */
   readonly withText: boolean
@@ -23,9 +23,9 @@ export class ReasoningItem implements OpenItem {
   readonly #details: unknown[] = []
   #extra: Fields | null = null
   readonly #calls = new Map<string, Fields>()
-  readonly #sealing: Sealing
+  readonly #sealing: SealOptions
 
-  constructor(place: ItemPlace, sealing: Sealing) {
+  constructor(place: ItemPlace, sealing: SealOptions) {
     this.#place = place
     this.#sealing = sealing
   }

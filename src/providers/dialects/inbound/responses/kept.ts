@@ -63,7 +63,7 @@ function notFound(id: string, previous: string): string {
   return `The conversation of the previous response ${shown(previous)} has a gap: the response ${shown(id)} before it was deleted or has expired. Send the whole conversation in 'input'.`
 }
 
-/** Loads everything that `earlierItems` and `itemBehind` will need, as far as the body is valid. */
+/** Loads everything that `earlierItems` and `referencedItem` will need, as far as the body is valid. */
 export function* readAhead(body: unknown, kept: KeptAnswers): Sliced<void> {
   const { [PREVIOUS]: previous, input } = Object(body) as Fields
   let id = typeof previous === 'string' ? previous : null
@@ -85,7 +85,7 @@ function halfOf(id: string): { readonly answer: string; readonly half: 'input' |
 }
 
 /** The item of a reference. */
-export function itemBehind(id: string, place: string, kept: KeptAnswers | undefined): Fields {
+export function referencedItem(id: string, place: string, kept: KeptAnswers | undefined): Fields {
   if (!kept) {
     const message = `${place} refers to an item by its id. This route does not keep items: send the item itself, and ${REMEDY}.`
     throw unsupported(place, message)

@@ -6,7 +6,7 @@
 import type { Delta, InboundView, ToolCallDelta } from '#contract'
 import { CompactionOutput } from './compaction.ts'
 import type { Emit, ItemPlace, OpenItem, OutputItem } from './items.ts'
-import { CallItem, ImageItem, imagesOf, MessageItem, ReasoningItem, type Sealing } from './items.ts'
+import { CallItem, ImageItem, imagesOf, MessageItem, ReasoningItem, type SealOptions } from './items.ts'
 import type { ToolNames } from './names.ts'
 import { isFields } from './read.ts'
 import type { ReadRequest } from './request.ts'
@@ -29,7 +29,7 @@ interface Slot {
 class Output {
   readonly #key: string
   readonly #names: ToolNames
-  readonly #sealing: Sealing
+  readonly #sealing: SealOptions
   readonly #emit: Emit
   readonly #slots: Slot[] = []
   /** The open reasoning or message; calls grow in parallel. */
@@ -39,7 +39,7 @@ class Output {
   readonly #callIds = new Set<string>()
 
   /** @param key part of every id */
-  constructor(key: string, names: ToolNames, sealing: Sealing, emit: Emit) {
+  constructor(key: string, names: ToolNames, sealing: SealOptions, emit: Emit) {
     this.#key = key
     this.#names = names
     this.#sealing = sealing

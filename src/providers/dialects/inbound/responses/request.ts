@@ -52,7 +52,7 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
     messages,
     ...renamed('max_completion_tokens', value['max_output_tokens']),
     ...streaming(value['stream']),
-    ...(compacts ? toolsAtRest(read) : toolSettings(read, value)),
+    ...(compacts ? uncallableTools(read) : toolSettings(read, value)),
     ...probabilities(value),
     ...textSettings(compacts ? null : optionalFieldsOf(value['text'], 'text')),
     ...thinking(reasoning),
@@ -213,7 +213,7 @@ function toolSettings(read: ReadTools, asked: Fields): Fields {
 }
 
 /** Providers require the tools beside earlier calls. */
-const toolsAtRest = ({ tools }: ReadTools): Fields => (tools.length === 0 ? {} : { tools, tool_choice: 'none' })
+const uncallableTools = ({ tools }: ReadTools): Fields => (tools.length === 0 ? {} : { tools, tool_choice: 'none' })
 
 function probabilities({ top_logprobs: top, include }: Fields): Fields {
   const isIncluded = Array.isArray(include) && include.includes('message.output_text.logprobs')

@@ -2,7 +2,7 @@
 
 import type { InboundView, WireUsage } from '#contract'
 import { readUsage } from '../../../../common/usage.ts'
-import type { OutputItem, Sealing } from './items.ts'
+import type { OutputItem, SealOptions } from './items.ts'
 import { type Fields, isFields } from './read.ts'
 
 export type Status = 'in_progress' | 'completed' | 'incomplete' | 'failed'
@@ -81,7 +81,7 @@ export function responseOf(asked: Fields, view: InboundView, answered: ResponseS
  * `include` with `reasoning.encrypted_content` requires a box for each reasoning item, signed or not. Reasoning without a summary has
  * one too: some providers refuse the next turn without it, and the client has no other copy.
  */
-export function sealingOf(asked: Fields, view: InboundView): Sealing {
+export function sealingOf(asked: Fields, view: InboundView): SealOptions {
   const { include, reasoning } = asked
   const { summary, generate_summary: older } = isFields(reasoning) ? reasoning : {}
   const requested = summary ?? older ?? 'none'

@@ -1,6 +1,6 @@
 /**
  * OpenAI's web search. Providers get chat completions, which have `web_search_options` instead of a tool, for models that search once
- * for each request. So the model cannot decide to search, and the answer has no search item.
+ * for each request. So the model cannot decide whether to search, and the answer has no search item.
  */
 import { at, type Fields, isFields, optionalFieldsOf } from './read.ts'
 
@@ -11,11 +11,11 @@ const CARRIED: ReadonlySet<string> = new Set(['type', 'search_context_size', 'us
 
 /** The first setting that chat completions do not have; undefined if all can be converted. */
 export function lostSetting(tool: Fields): string | undefined {
-  return Object.keys(tool).find(name => !CARRIED.has(name) && !isUsual(name, tool[name]))
+  return Object.keys(tool).find(name => !CARRIED.has(name) && !isDefault(name, tool[name]))
 }
 
 /** Whether a setting equals the default. */
-function isUsual(name: string, value: unknown): boolean {
+function isDefault(name: string, value: unknown): boolean {
   if (value == null) return true
   return name === 'external_web_access' ? value === true : isFields(value) && Object.values(value).every(isNothing)
 }

@@ -151,7 +151,7 @@ function readFormat(value: unknown, place: string): Fields | null {
   return { type: 'grammar', grammar: { definition, syntax } }
 }
 
-/** A choice of only a search: the functions are omitted then, because the canonical choice names functions only. */
+/** The client allows only the search. The functions are omitted then, because the canonical choice names functions only. */
 export const SEARCH_ONLY: Fields = { type: 'web_search' }
 
 /** Null if the choice equals the default. Throws if it forces a dropped tool. */

@@ -4,7 +4,7 @@ import { type Refusal, refuse } from '#contract'
 import { meant, shortJson } from './words.ts'
 
 /** The refusal for the first error. It shows values that are short words or numbers, and never the text of a message. */
-export function complain(error: ErrorObject, body: unknown): Refusal {
+export function validationRefusal(error: ErrorObject, body: unknown): Refusal {
   const place = pathOf(error, body)
   const { keyword, params, data, parentSchema } = error
   if (place === '' && keyword === 'type') return refuse('invalid_type', { message: 'The body must be a JSON object.' })

@@ -14,8 +14,8 @@ import { type Limit, limitHeaders, limitSentence } from './limit.ts'
 /** The owner of a limit. */
 export type Per = 'key' | 'account' | 'caller' | 'model' | 'address' | `tag ${string}`
 
-/** Tokens that an exchange takes from its bucket before its usage is known. */
-export interface Lending {
+/** The amount that an exchange takes from a bucket. For tokens it is an estimate until the usage is known. */
+export interface BucketTake {
   readonly limit: Limit
   readonly who: string
   readonly estimate: number
@@ -30,7 +30,7 @@ export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'ca
  * The tokens of the usage; 0 without one. At most twice a window, so that an answer leaves a debt
  * of one window at most. A mistake of the provider must not lock out a client for days.
  */
-export function usedOf({ limit, estimate }: Lending, usage: MeteredUsage | null): number {
+export function usedOf({ limit, estimate }: BucketTake, usage: MeteredUsage | null): number {
   const reported = usage ? count(usage.input ?? 0) + count(usage.output ?? 0) : 0
   return Math.min(reported, estimate + limit.shape.capacity)
 }

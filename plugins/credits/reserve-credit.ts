@@ -21,7 +21,7 @@ import { type Bill, billOf } from './bill.ts'
 import { LARGEST } from './charge.ts'
 import { affordableCap, holdFor, smallestCap } from './hold.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
-import { type Books, isUnavailable } from './settle.ts'
+import { isUnavailable, type SettleServices } from './settle.ts'
 
 /** The output cap, if it is lower than the client asked. */
 const CAP_HEADER = 'x-tollgate-max-output-tokens'
@@ -29,27 +29,27 @@ const CAP_HEADER = 'x-tollgate-max-output-tokens'
 const MODEL_HEADER = 'x-tollgate-model'
 const BUDGET_HEADER = 'x-tollgate-budget'
 
-export interface SetAsideParts {
+export interface ReservationParts {
   readonly exchange: ExchangeWith<'key' | 'account'>
   readonly price: Price
   /** The budgets that count the request. */
   readonly chain: readonly ChainedBudget[]
   /** Whether the output cap may be lowered to what the balance can pay. */
   readonly clamps: boolean
-  readonly books: SetAsideBooks
+  readonly books: ReservationServices
   setHeader(name: string, value: string): void
   /** Releases a hold that may have been written. */
   abandon(): void
 }
 
-export interface SetAsideBooks extends Books {
+export interface ReservationServices extends SettleServices {
   readonly catalog: Catalog
   readonly plans: Plans
   readonly budgets: Budgets
 }
 
 /** The amount on hold, and the bill that it pays. */
-export interface SetAside {
+export interface Reservation {
   readonly amount: NanoUsd
   readonly bill: Bill
 }
@@ -58,7 +58,7 @@ export interface SetAside {
  * Commits the hold, with a lower cap or for another model if needed. Throws a refusal if no limit has room.
  * @returns null: another model answers, and is free
  */
-export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
+export async function reserveCredit(parts: ReservationParts): Promise<Reservation | null> {
   const { exchange } = parts
   let { price, chain } = parts
   let switchedBy: ChainedBudget | null = null
@@ -68,7 +68,7 @@ export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
     const { amount, result, short } = await holdWithin(parts, bill, chain)
     if (result.held) {
       noteCap(parts, bill.chat, asked, short)
-      nameOther(parts, switchedBy)
+      setModelHeaders(parts, switchedBy)
       return { amount, bill }
     }
     const budget = result.reason === 'short' && result.of === 'budget' ? chain[result.budget!]! : null
@@ -78,7 +78,7 @@ export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
     const isTaken = askInstead(parts, other, budget)
     if (exchange.model!.id !== before) switchedBy = budget
     if (isTaken && other.price === null) {
-      nameOther(parts, switchedBy)
+      setModelHeaders(parts, switchedBy)
       return null
     }
     if (isTaken) price = other.price!
@@ -95,7 +95,7 @@ interface HoldAttempt {
 }
 
 /** Tries the hold with lower and lower caps as long as that can help. */
-async function holdWithin(parts: SetAsideParts, bill: Bill, chain: readonly ChainedBudget[]): Promise<HoldAttempt> {
+async function holdWithin(parts: ReservationParts, bill: Bill, chain: readonly ChainedBudget[]): Promise<HoldAttempt> {
   const { exchange, books, clamps, abandon } = parts
   const { chat, model } = bill
   const short: string[] = []
@@ -148,7 +148,12 @@ function nameOfShort({ of, budget }: ShortHold, chain: readonly ChainedBudget[])
   return of === 'key' ? "the key's spending cap" : 'the balance'
 }
 
-function noteCap({ exchange, setHeader }: SetAsideParts, chat: Chat | null, asked: number, short: readonly string[]) {
+function noteCap(
+  { exchange, setHeader }: ReservationParts,
+  chat: Chat | null,
+  asked: number,
+  short: readonly string[],
+) {
   if (chat === null || chat.cap >= asked) return
   setHeader(CAP_HEADER, String(chat.cap))
   const verb = short.length > 1 ? 'do' : 'does'
@@ -156,14 +161,14 @@ function noteCap({ exchange, setHeader }: SetAsideParts, chat: Chat | null, aske
 }
 
 /** The model that a budget names in `then`; null: none, or the key may not use it. */
-function otherModel({ exchange, books }: SetAsideParts, { rule: { then = 'refuse' } }: ChainedBudget): Model | null {
+function otherModel({ exchange, books }: ReservationParts, { rule: { then = 'refuse' } }: ChainedBudget): Model | null {
   if (then === 'refuse' || exchange.targets !== undefined || exchange.chat?.forModel === undefined) return null
   const model = books.catalog.find(then)
   return model !== undefined && mayUse(model, exchange.key, books.plans.of(exchange.account)) ? model : null
 }
 
 /** Whether the other model accepts the request. It may be the requested one. */
-function askInstead({ exchange }: SetAsideParts, model: Model, budget: ChainedBudget): boolean {
+function askInstead({ exchange }: ReservationParts, model: Model, budget: ChainedBudget): boolean {
   const asked = exchange.model!.id
   if (asked === model.id) return true
   try {
@@ -178,7 +183,7 @@ function askInstead({ exchange }: SetAsideParts, model: Model, budget: ChainedBu
 }
 
 /** Names the model that answers, and the budget. Only an answer has these headers, not a refusal by another limit. */
-function nameOther({ exchange, setHeader }: SetAsideParts, switchedBy: ChainedBudget | null): void {
+function setModelHeaders({ exchange, setHeader }: ReservationParts, switchedBy: ChainedBudget | null): void {
   if (switchedBy === null) return
   setHeader(MODEL_HEADER, exchange.model!.id)
   setHeader(BUDGET_HEADER, asciiOf(budgetName(switchedBy.rule)))
@@ -199,7 +204,7 @@ function canAskForLess({ chat, model, price }: Bill, available: NanoUsd): boolea
 }
 
 function refusalFor(
-  parts: SetAsideParts,
+  parts: ReservationParts,
   result: Exclude<HoldResult, { held: true }>,
   bill: Bill,
   budget: ChainedBudget | null,
@@ -240,7 +245,7 @@ const FREE_OF: Record<ShortHold['of'], (budget: ChainedBudget | null) => readonl
 
 /** Names the budget, its rest and its reset. Client libraries do not retry this error. */
 function exhausted(
-  { books, setHeader }: SetAsideParts,
+  { books, setHeader }: ReservationParts,
   budget: ChainedBudget,
   { left, reserved, canBeLess }: { readonly left: string; readonly reserved: string; readonly canBeLess: boolean },
 ): Refusal {
