@@ -113,11 +113,11 @@ const NO_REPLICA = 0
 export interface Replica extends ReplicaName, ReplicaRow {}
 
 export interface WriterOptions {
-  /** The path of the database; null: it is in memory. */
+  /** The path or address of the database; null: it is in memory. */
   readonly path?: string | null
-  /** Null: it writes alone, or, in PostgreSQL, takes no holds. */
+  /** Null in SQLite, where one process writes. In PostgreSQL, null means that the writer takes no holds. */
   readonly replica?: Replica | null
-  /** Where commits are counted; left out: in memory of its own. */
+  /** Memory in which commits are counted; left out: the writer's own. */
   readonly words?: CommitWords
 }
 
@@ -163,7 +163,7 @@ export function createWriter(
       commit() {
         try {
           within(() => {
-            flushed(tables)
+            flush(tables)
             usage.beforeCommit()
             open.beforeCommit(clock.now())
             count.beforeCommit()
@@ -260,7 +260,7 @@ function createOperations(
 }
 
 /** Writes the tables before COMMIT. After an error here nothing is written, so each operation of the group runs again by itself. */
-function flushed(tables: { flush(): void }): void {
+function flush(tables: { flush(): void }): void {
   try {
     tables.flush()
   } catch (cause) {

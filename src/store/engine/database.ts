@@ -1,6 +1,6 @@
 /**
- * The only file that knows `node:sqlite`: opens a database with the pragmas that durable money needs, and prepares statements. Node is
- * about to rename the class (DEP0210); only this file will have to change.
+ * The only file that imports `node:sqlite`: opens a database with the pragmas that durable money needs, and prepares statements. Node is
+ * about to rename the class (DEP0210).
  */
 import { backup, DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../error.ts'
@@ -51,7 +51,7 @@ export interface DatabaseOptions {
   readonly replica?: number | null
 }
 
-/** A module whose `openDatabase` opens the connections. It is named, because the ledger's thread has to load it too. */
+/** A module whose `openDatabase` opens the connections. It has an address, because the ledger's thread has to load it too. */
 export interface Connector {
   /** Its address, for `import()`. */
   readonly module: string
@@ -96,7 +96,7 @@ function refuseEmpty(database: Database): void {
   )
 }
 
-/** Opens a database without pragmas: for the lock, which is not a ledger. */
+/** Opens a SQLite file without the pragmas of a ledger, for example the lock. */
 export function connect(path: string, options: DatabaseOptions = {}): Database {
   const { readOnly = false, busyMs = 250 } = options
   const sqlite = new DatabaseSync(path, { readOnly, timeout: busyMs })
@@ -112,8 +112,8 @@ export function connect(path: string, options: DatabaseOptions = {}): Database {
     dialect: SQLITE,
     copies: path === ':memory:' ? copiesOf(sqlite) : null,
     exec: sql => sqlite.exec(sql),
-    prepare: isBrief ? sql => whenAsked(() => prepare(sql)) : prepare,
-    prepareMoney: isBrief ? sql => whenAsked(() => prepareMoney(sql)) : prepareMoney,
+    prepare: isBrief ? sql => preparedLate(() => prepare(sql)) : prepare,
+    prepareMoney: isBrief ? sql => preparedLate(() => prepareMoney(sql)) : prepareMoney,
     editSchema: work => editSchema(sqlite, work),
     inTransaction: () => sqlite.isTransaction,
     close: () => sqlite.close(),
@@ -162,7 +162,7 @@ function editSchema(sqlite: DatabaseSync, work: () => void): void {
 }
 
 /** A statement that is prepared when it first runs. */
-function whenAsked(prepare: () => Statement): Statement {
+function preparedLate(prepare: () => Statement): Statement {
   let prepared: Statement | null = null
   const statement = () => {
     prepared ??= prepare()

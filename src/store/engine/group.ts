@@ -5,11 +5,11 @@
  *
  * Guarantees for an operation:
  * - Its promise resolves after COMMIT, never before.
- * - If it is refused (`Refused`), it leaves nothing behind, and the others of its group are committed together.
+ * - If it is refused (`RefusedOperation`), it leaves nothing behind, and the others of its group are committed together.
  * - If one throws because of a fault of the storage or the code, the group is rolled back and each runs by itself. A bad operation
  *   never fails another one.
- * - If COMMIT fails, it is unknown whether it happened. The operations are retried (each finds by its id what was done before). After a
- * few tries the promise rejects with `StoreUnavailable`.
+ * - If COMMIT fails, it is unknown whether the group was written. The operations are retried: each looks up its id, so it is applied once.
+ * After a few tries the promise rejects with `StoreUnavailable`.
  *
  * Operations are data, not functions, because they usually run in the ledger's thread (thread/writer-thread.ts), with callbacks instead
  * of promises. In memory, or with `writes: 'here'`, they run here.
@@ -70,7 +70,7 @@ const MAX_TRIES = 3
 export const LARGEST_GROUP = 512
 
 /**
- * @param schedule calls back once, soon, after what is ready now: `setImmediate`
+ * @param schedule calls its argument once, after the callbacks that are ready now: `setImmediate`
  * @param counter counts groups
  */
 export function createGroup<Operation, Result>(

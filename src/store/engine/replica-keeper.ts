@@ -41,7 +41,7 @@ const ROUND_MS = 10_000
 /** Pause after a failed renewal: shorter than `ROUND_MS`, so that a living process renews before others take it over. */
 const RETRY_MS = 1000
 const ROUNDS_TO_TAKE_OVER = 2
-/** The server notices the end of a process's connection a moment later. */
+/** The server may notice late that the former process's connection has ended, so its takeover is tried this often. */
 const FORMER_TRIES = 10
 const FORMER_PAUSE_MS = 100
 /** How long a shutdown waits for takeovers in progress; another replica continues them. */
@@ -111,7 +111,7 @@ export class ReplicaKeeper {
     this.#timer.unref()
   }
 
-  /** Returns the pause until the next one. */
+  /** Renews the lease. Returns the pause until the next renewal, in milliseconds. */
   async #round(): Promise<number> {
     const { writer, clock, log } = this.#parts
     try {
@@ -150,7 +150,7 @@ export class ReplicaKeeper {
     }
   }
 
-  /** Null without a replica to take over. */
+  /** Takes one replica over and settles its open holds. Null if no replica has to be taken over. */
   async #takeOver(which: 'ended' | 'left' | number): Promise<(SettlementReport & { readonly replica: number }) | null> {
     const { id, writer, reads, settle } = this.#parts
     const replica = await writer.op('takeOver', which)

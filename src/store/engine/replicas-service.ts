@@ -1,4 +1,4 @@
-/** Assembles the service for replicas: published views go through the writer. */
+/** The service for replicas: the writer writes views and shared tries, and a reader reads views. */
 import type { KeyObject } from 'node:crypto'
 import { digest } from '../people/token.ts'
 import type { Promised } from '../promised.ts'

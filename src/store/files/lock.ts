@@ -12,7 +12,7 @@ import { createFile, realPath } from './files.ts'
 import { ageOf, holderOf } from './holder.ts'
 
 export interface Lock {
-  /** Lets the next owner in. A second call does nothing. */
+  /** A second call does nothing. */
   release(): void
 }
 

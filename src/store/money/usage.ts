@@ -157,7 +157,7 @@ export function createUsageWriter(database: Database): UsageWriter {
           addCounts(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
         }
       }
-      // Sorted, so that two processes that write at once never wait for each other.
+      // One order, whatever the order of the settles.
       write([...rows].sort(byName).map(([, row]) => row))
     },
     forget: () => sums.clear(),

@@ -261,7 +261,7 @@ function checkAccounts(database: Database, audit: Audit, sums: Map<string, Sums>
 /** Compares usage with the settles: of each account by hour and by day, then of all accounts together. */
 function checkUsage(database: Database, audit: Audit, sums: Map<string, Sums>): void {
   const found = { [HOURS]: new Map<string, UsedCounts>(), [DAYS]: new Map<string, UsedCounts>() }
-  // SQLite adds up in the order of its key, which takes a third of the time. Money in two halves cannot overflow.
+  // SQLite sums the rows in the order of the primary key, a third of the time of a loop here. Money in two halves cannot overflow.
   const rows = database.prepareMoney(`
     SELECT account, grain, sum(requests) AS requests, sum(failed) AS failed, sum(prompt_tokens) AS prompt_tokens,
       sum(cached_tokens) AS cached_tokens, sum(completion_tokens) AS completion_tokens,

@@ -1,6 +1,6 @@
 /**
- * People who use the dashboard, with their credentials and links, for the account API. Secrets (passwords, sessions, links, tokens) are
- * digested by the caller or here; none is stored in clear.
+ * People who use the dashboard, with their credentials and links, for the account API. The store keeps no secret, only digests: the caller
+ * hashes passwords, and the store digests the secrets of sessions, links and tokens.
  */
 import type { NanoUsd } from '#contract'
 import type { Promised } from '../promised.ts'
@@ -130,8 +130,8 @@ export interface PeopleReads {
 /**
  * Mistakes of a caller are `StoreError`s, with a `code` where the account API needs one.
  *
- * The creator (`createdBy`, `by`) of something that only operators may do is checked in the same transaction. `forbidden`: the person
- * does not exist or is not an operator, or the token was revoked or has expired. A creator without an id in the store (`cli:USER`) passes.
+ * Where only operators may act, the operation checks the actor (`createdBy`, `by`) in its transaction. `forbidden`: the person does not
+ * exist or is not an operator, or the token was revoked or has expired. An actor without an id in the store (`cli:USER`) passes.
  */
 export interface People extends Promised<PeopleReads> {
   /**

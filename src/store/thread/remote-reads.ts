@@ -58,7 +58,7 @@ export interface RemoteReads extends Promised<AllReads> {
 }
 
 /** Replaces a function, which cannot be sent. */
-const CALLBACK_MARKER = '\0told'
+const CALLBACK_MARKER = '\0callback'
 /** Reads that may take long. */
 const SLOW = /^(?:store\.(?:reports|alerts|verify|list)|replicas)/
 

@@ -62,7 +62,7 @@ export class ThreadHost implements PortSource, ThreadOwner {
       words: this.#words,
       pair: there,
     }
-    // Without type stripping, both files are compiled ones.
+    // In the package both files are compiled, so the extension is that of this file.
     const worker = startWorker(new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url), {
       name: 'tollgate-ledger',
       workerData: parts,

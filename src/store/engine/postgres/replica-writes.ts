@@ -64,7 +64,7 @@ export function registerReplica(database: Database, { host, version }: ReplicaNa
   return { id: Number(row['id']), startedAt: Number(row['started_at']) }
 }
 
-/** Whether this database still has its row. */
+/** Whether this database still has the replica's row. */
 export function isReplica(database: Database, { id, startedAt }: ReplicaRow): boolean {
   return database.prepare(`SELECT 1 FROM replica WHERE id = ? AND ${STARTED_AT} = ?`).get(id, startedAt) !== undefined
 }
@@ -122,7 +122,7 @@ export interface Fence {
   within<Result>(work: () => Result): Result
   /** Call it before a transaction. Adds the replica's row again after its holds were settled. */
   mend(): void
-  /** Shuts down this replica, so that the others need not wait for its lease. */
+  /** Gives up this replica's lease, so that the others need not wait until it ends. */
   leave(): void
 }
 
