@@ -40,7 +40,7 @@ export interface AttemptMetrics {
 }
 
 const NONE = 'none'
-/** The most cached groups. Reloads change routes, models and targets, so the cache is cleared when it is full. */
+/** Maximum number of cached groups. Reloads change routes, models and targets, so the cache is cleared when it is full. */
 const MAX_GROUPS = 1000
 
 /** The series of one outcome. */

@@ -45,7 +45,7 @@ export class Trace {
     return (this.flags & SAMPLED) !== 0
   }
 
-  /** A try at a target begins. */
+  /** Records the start of an attempt at a target. */
   begin(target: string, startedMs: number): TracedAttempt {
     const spanId = this.isSampled ? hexOf(2, this.#random) : ''
     const attempt: TracedAttempt = { target, spanId, startedMs, endedMs: null }
@@ -69,10 +69,10 @@ export interface Parent {
 }
 
 const SAMPLED = 1
-/** Level 2 adds `random` (2); a sender of version 00 sets no others. */
+/** Level 2 adds `random` (2); a shared of version 00 sets no others. */
 const KNOWN_FLAGS = 3
 
-/** A later version may have more behind another dash. */
+/** A later version may have more fields after another dash. */
 const TRACEPARENT = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/
 const NO_TRACE = '0'.repeat(32)
 const NO_SPAN = '0'.repeat(16)
@@ -97,7 +97,7 @@ export function parentIn(headers: IncomingHttpHeaders): Parent | null {
 }
 
 const MAX_MEMBERS = 32
-/** Longer ones may be cut; this one is left out whole. */
+/** The specification allows to cut a longer `tracestate`; here it is left out. */
 const MAX_STATE_CHARACTERS = 512
 const SIMPLE_KEY = '[a-z][\\da-z_*/-]{0,255}'
 const TENANT_KEY = '[\\da-z][\\da-z_*/-]{0,240}@[a-z][\\da-z_*/-]{0,13}'
@@ -119,14 +119,14 @@ function stateIn(said: string | readonly string[] | undefined): string | null {
 }
 
 /**
- * Whether a trace that begins here is recorded. Decided by the random part of its id, so that others with the same ratio decide alike.
- * The part has 56 bits. A number holds 52 of them.
+ * Whether a trace that begins here is recorded. The random part of its id decides, so that other programs with the same ratio decide
+ * alike. Of its 56 bits, 52 are compared, because a number cannot hold all.
  */
 function isSampled(traceId: string, ratio: number): boolean {
   return Number.parseInt(traceId.slice(18, 31), 16) >= (1 - ratio) * 2 ** 52
 }
 
-/** Of so many random words of 32 bits. Never all zeros, which would be no id. */
+/** Returns this many random words of 32 bits as hexadecimal digits. Never all zeros, which is an invalid id. */
 export function hexOf(words: number, random: Random): string {
   let text = ''
   let isZero = true
