@@ -71,9 +71,9 @@ const MODELS_OF_DIALECT: Readonly<Partial<Record<DialectName, RegExp>>> = {
 /**
  * Loads the catalog: 45 ms and 18 MiB, so only for configurations that need it.
  * @param list the operator's list
- * @param accept `VENDOR/MODEL` whose price may be 0 or far from the built-in one
+ * @param accept models (`VENDOR/MODEL`) whose price may be 0 or far from the built-in one
  * @param today prices are of this day
- * @param anyPrice whether such prices are accepted, to compare lists
+ * @param anyPrice accepts such prices of all models, to compare lists
  */
 export async function loadPriceCatalog(
   list: PriceList | null,

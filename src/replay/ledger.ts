@@ -93,7 +93,7 @@ function recorded({ code }: LogLine, { posted, held }: Purse): HoldResult | null
   if (code === 'spending_cap_reached') return { held: false, reason: 'short', of: 'key', available: 0n, onHold: 0n }
   if (posted !== null) return null
   if (code === 'insufficient_quota') return { held: false, reason: 'short', of: 'account', available: 0n, onHold: 0n }
-  // The hold is as large as any request may need.
+  // With so much on hold, `credits` attributes the shortage to other requests, whatever this one needs.
   if (code === 'credit_on_hold') {
     return { held: false, reason: 'short', of: 'account', available: 0n, onHold: held > LARGEST ? held : LARGEST }
   }

@@ -49,8 +49,7 @@ export function sameNumbers(): Random {
   return () => 0.5
 }
 
-/** Waits until all pending work is done. */
+/** Waits for two turns of the event loop. A disconnect takes two: its FIN is read in one, and reported in the next. */
 export async function turn(): Promise<void> {
-  // A disconnect takes two turns: its FIN is read in one, and reported in the next.
   for (let left = 2; left > 0; left--) await new Promise<void>(resolve => setImmediate(resolve))
 }

@@ -37,7 +37,7 @@ export interface ScriptedUpstream {
   readonly rawProxy: RawProxy
 }
 
-/** A silence lasts until the gateway aborts the request. This is longer than the gateway's longest deadline. */
+/** Maximum length of a silence, longer than the gateway's longest deadline. It ends earlier when the gateway aborts the request. */
 const MAX_SILENCE_MS = 25 * 3_600_000
 const SILENT_ROUND_MS = 1_000
 

@@ -100,8 +100,8 @@ export class Visit {
     this.wire.send(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), bytes]))
   }
 
-  /** Called when a provider is called. */
-  asked(): void {
+  /** Called when a provider is called for this request. */
+  upstreamCalled(): void {
     if (this.#leaveAfter === 0 || (this.#leaveAfter !== null && !this.#stream)) this.leave()
   }
 

@@ -57,7 +57,7 @@ export interface ReadProblems {
 
 const ENDING = '.test.yaml'
 
-/** Never throws for the contents of a file. */
+/** Reads a file of policy tests. Returns the problems of its contents; never throws for them. */
 export async function readPolicyTests(file: string, options: ReadOptions): Promise<PolicyTests | ReadProblems> {
   let text: string
   try {
@@ -187,7 +187,7 @@ function checkNames(source: Source, { tests }: FileShape, { routes }: Configurat
   }
 }
 
-/** Checks the keys of tests: their models must exist, and a token must be able to have their settings. */
+/** Checks the keys of tests: their models must exist, and where a step takes tokens, a token must support their settings. */
 function checkKeys(source: Source, { tests }: FileShape, policy: string, configuration: Configuration): void {
   const { models, routes } = configuration
   const known = [...new Set([...models.keys(), ...routes.flatMap(route => route.raw?.models ?? [])])]
