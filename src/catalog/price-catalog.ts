@@ -116,7 +116,7 @@ function allIds(
     if (!chat || isRegional(vendor, id)) return false
     // A model with a problem is kept, so that a wildcard reports it.
     if (price === null) return problems.length > 0
-    // The operator is asked to confirm a free model only if gateway.yaml names the model.
+    // A free model that the operator has not accepted is a problem only if gateway.yaml names it, so a wildcard omits it.
     return !isFree(price) || problems.length > 0 || accept.includes(`${vendor.name}/${id}`)
   })
   const day = today.toISOString().slice(0, 10)

@@ -14,7 +14,7 @@ class Piece {
 
 /**
  * Formats lines without a general serializer, because each exchange has one. Fields that are null are omitted.
- * Every text except the id of the exchange may come from outside, so secrets are removed from it.
+ * Clients and providers may have chosen any text but the exchange's id, so secrets are removed from it.
  */
 export class ExchangeLines {
   readonly #clean: (text: string) => string

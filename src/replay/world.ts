@@ -63,7 +63,7 @@ interface Route {
   readonly config: RouteConfig
   readonly plan: Plan
   readonly isBuiltIn: boolean
-  /** The longest time that a step lets a request wait. */
+  /** The longest wait in a queue of its steps. */
   readonly waitMs: number
 }
 

@@ -52,9 +52,9 @@ export function headersOf(
 
 /** The answer that the client received. */
 export interface BenchAnswer {
-  /** Id of the exchange, even if the client received nothing; null if no exchange began and no head came. */
+  /** Id of the exchange, even if the client received nothing; null if no exchange began and no head arrived. */
   readonly id: string | null
-  /** Null if no head came. */
+  /** Null if no head arrived. */
   readonly status: number | null
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>

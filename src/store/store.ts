@@ -270,7 +270,7 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   lease(): LeaseFigures | null
   /** Resolves when no charge is in memory only. */
   flushed(): Promise<void>
-  /** Whether the ledger can be written, as far as is known. The call also starts a check. */
+  /** Whether the ledger could be written at the last check. The call also starts a check. */
   healthy(): boolean
   /**
    * Checks whether the ledger can be written, with a write as large as that of an exchange, at most once a second. Resolves when

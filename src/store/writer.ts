@@ -69,8 +69,8 @@ export type Request<N extends Name> = Parameters<Operations[N]>[0]
 export type Result<N extends Name> = Exclude<ReturnType<Operations[N]>, RefusedOperation>
 
 /**
- * Operations that need no savepoint: they refuse nothing or leave nothing behind. A savepoint would slow down frequent ones, and some
- * of them change state in memory too.
+ * Operations that need no savepoint: they never refuse, or change nothing when they refuse. A savepoint would slow down frequent ones, and
+ * some of them change state in memory too.
  */
 const WITHOUT_SAVEPOINT: ReadonlySet<Name> = new Set([
   'hold',

@@ -1,6 +1,6 @@
 /**
  * The spans of one sampled exchange: one for the client's request, and one for each attempt at a provider. They have no text of
- * requests and answers, unless the policy asks for content.
+ * requests and answers, unless the policy has `telemetry: { content: true }`.
  */
 import type { ExchangeSummary } from '../summary.ts'
 import { type Content, contentAttributes } from './content.ts'

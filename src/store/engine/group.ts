@@ -5,7 +5,7 @@
  *
  * Guarantees for an operation:
  * - Its promise resolves after COMMIT, never before.
- * - If it is refused (`RefusedOperation`), it leaves nothing behind, and the others of its group are committed together.
+ * - If it is refused (`RefusedOperation`), it changes nothing, and the others of its group are committed together.
  * - If one throws because of a fault of the storage or the code, the group is rolled back and each runs by itself. A bad operation
  *   never fails another one.
  * - If COMMIT fails, it is unknown whether the group was written. The operations are retried: each looks up its id, so it is applied once.
@@ -20,7 +20,7 @@ import { StoreUnavailable } from '../store.ts'
 import type { CommitCounter } from '../store-figures.ts'
 import { isStorageFailure } from './database.ts'
 
-/** An operation or a COMMIT failed and certainly left nothing behind; see the cause. */
+/** An operation or a COMMIT failed and certainly changed nothing; see the cause. */
 export class Undone extends Error {
   override readonly name = 'Undone'
 }

@@ -8,7 +8,7 @@ import { type Database, isStorageFailure, type Statement } from './database.ts'
 
 /**
  * Wraps `perform` so that it returns a `RefusedOperation` after a mistake of its caller. Failures of the storage are still thrown.
- * @param plain names of operations that leave nothing behind when they refuse
+ * @param plain names of operations that change nothing when they refuse
  * @param before writes the rows that `plain` operations changed in memory. Then other operations see them, and undoing one does not
  * undo them.
  */

@@ -21,7 +21,7 @@ export interface SharedTry {
   readonly subject: string
 }
 
-/** The wait, with the index of the refused try; or the counted tries. */
+/** The wait after a refusal and the index of the refused try, or the counted tries. */
 export type SharedResult =
   | { readonly waitMs: number; readonly refusedBy: number }
   | { readonly counted: readonly CountedTry[] }

@@ -188,7 +188,7 @@ class RetryingBacklog implements Backlog {
     }
   }
 
-  /** Resolves with whether it is done: written, or refused for good. */
+  /** Resolves with true if the settle was written, or if the ledger refused it; false if it has to be retried. */
   async #write(request: SettleRequest): Promise<boolean> {
     const kept = this.#charges.get(request.exchange) === request ? this.#charges : this.#doubts
     try {

@@ -1,5 +1,5 @@
 /**
- * Limits on money beside the balance: the cap of a key, and the budgets of a hold. A hold reserves in all of them, in its own
+ * Limits on money besides the balance: the cap of a key, and the budgets of a hold. A hold reserves in all of them, in its own
  * transaction; its settle gives the rest back. The event of a hold keeps its budgets with their periods, so later changes do not affect
  * its reservation.
  *

@@ -3,8 +3,8 @@
  *
  * Ten open holds must be found without reading a million events. No open hold has a smaller exchange id than `meta.open_from` (in
  * PostgreSQL `replica.open_from`, for one replica). Once a minute, a commit that happens anyway moves it to the oldest open hold. A hold
- * with a smaller id moves it back in its own transaction. So it is correct after every commit, whatever the clock does. Ids are
- * time-ordered, so recovery reads only events from there on.
+ * with a smaller id moves it back in its own transaction. So it is correct after every commit, even if the clock is set back. Ids are
+ * time-ordered, so recovery reads only events from this id on.
  */
 import type { NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
@@ -33,7 +33,7 @@ export interface OpenHolds {
    * @param hold left out: only the database has its fields
    */
   opened(exchange: string, hold?: Hold): void
-  /** An open hold that is certainly on disk; undefined: ask the database. */
+  /** An open hold that is certainly on disk; undefined: only the database can show it. */
   find(exchange: string): Hold | undefined
   /** Records that the exchange has no open hold. */
   closed(exchange: string): void

@@ -1,5 +1,5 @@
 /**
- * Recovery: settles what a dead process left behind. A SQLite store has one owner at a time, so every open hold that an owner finds at
+ * Recovery: settles the open holds and the spool of a dead process. A SQLite store has one owner at a time, so every open hold that an owner finds at
  * its start belongs to a dead process. In PostgreSQL only a dead replica's holds are settled. While a process runs, it settles the holds
  * of a serving thread that has ended.
  *
@@ -119,7 +119,7 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
     done += some.length
   }
   // In the same turn as the last read of the file, so that no line can be appended in between. Rejected lines are moved only now, because
-  // a replay that fails half-way starts again at the first line.
+  // a replay that fails starts again at the first line.
   for (const line of rejected) spool.reject(line)
   if (done > 0) spool.empty()
   return report

@@ -86,7 +86,7 @@ export function createSpool(path: string): Spool {
     const bytes = readUpTo(file, size)
     let used = bytes.length
     while (used > 0 && isBlank(bytes[used - 1]!)) used--
-    // A multiple of the record size, after at least one line break, so that a torn record does not swallow the next one.
+    // A multiple of the record size, after at least one line break, so that a torn record and the next one are two lines.
     end = used === 0 ? 0 : Math.ceil((used + 1) / RECORD_BYTES) * RECORD_BYTES
     return end
   }

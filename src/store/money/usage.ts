@@ -157,7 +157,7 @@ export function createUsageWriter(database: Database): UsageWriter {
           addCounts(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
         }
       }
-      // One order, whatever the order of the settles.
+      // In one order, independent of the order of the settles.
       write([...rows].sort(byName).map(([, row]) => row))
     },
     forget: () => sums.clear(),

@@ -95,5 +95,5 @@ export function createResponses({ reads, writer, vault, clock }: Parts): Respons
   }
 }
 
-/** A box opens in its own row only. */
+/** The purpose under which a box is encrypted. It has the row, so a box that was moved to another row cannot be opened. */
 export const purposeOf = (id: string, part: string): string => `response ${id} ${part}`

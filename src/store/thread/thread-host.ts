@@ -51,7 +51,7 @@ export class ThreadHost implements PortSource, ThreadOwner {
     this.#replica = replica
   }
 
-  /** Starts the thread. Its first reply, to the operation 0, says whether the database is open. */
+  /** Starts the thread. Its first reply, to the operation 0, shows whether the database is open. */
   start(events: PortEvents): MailboxPort {
     const { here, there } = createPair()
     const parts: ThreadParts = {

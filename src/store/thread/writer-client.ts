@@ -15,7 +15,7 @@ import type { PortEvents, WriterPort } from './mailbox-port.ts'
 
 /** Connects a writer to the thread. */
 export interface PortSource {
-  /** A port to the next run of the thread. The first reply, to the operation 0, says whether the database is open. */
+  /** A port to the next run of the thread. The first reply, to the operation 0, shows whether the database is open. */
   start(events: PortEvents): WriterPort
   /** Of the thread's owner; null for its other clients. */
   readonly owner: ThreadOwner | null

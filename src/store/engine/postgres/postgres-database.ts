@@ -339,7 +339,7 @@ const OWN_SETTINGS: Readonly<Record<string, string>> = {
 }
 const OWN_ROWS = Object.entries(OWN_SETTINGS).map(([name, value]) => `('${name}', '${value}')`)
 
-/** Makes acknowledged commits durable whatever the server's default is, and ends the locks of dead clients soon. */
+/** Makes acknowledged commits durable even if the server's default is weaker, and ends the locks of dead clients soon. */
 function sessionSql(readOnly: boolean, replica: number | null): string {
   const settings = readOnly
     ? 'SET default_transaction_read_only = on'

@@ -3,8 +3,8 @@
 ALTER TABLE event ADD COLUMN price JSON; -- hold: a list of rules (money/ledger-fields.ts)
 ALTER TABLE event ADD COLUMN units JSON; -- settle: counts by unit, and the tier; NULL: none
 
--- Limits on money (money/budgets.ts). The cap of a key, its budget for life, stays in `key_total`, where replicas of earlier versions
--- keep to it. They do not know other budgets.
+-- Limits on money (money/budgets.ts). The cap of a key, its budget for life, stays in `key_total`, so replicas of earlier versions
+-- enforce it too. They ignore other budgets.
 CREATE TABLE budget (
   id     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
   of     TEXT COLLATE "C" NOT NULL CHECK (of IN ('account', 'key', 'tag', 'caller', 'model')),

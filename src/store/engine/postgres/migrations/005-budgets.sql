@@ -1,5 +1,5 @@
--- Budgets (money/budgets.ts). Those of an account or a key are in its row; those of plans and policies are in files. A hold brings its
--- list of budgets, so the ledger keeps only held and spent amounts. No command could create a budget before.
+-- Budgets (money/budgets.ts). Those of an account or a key are in its row; those of plans and policies are in files. A hold has its list
+-- of budgets, so the ledger keeps only held and spent amounts. No earlier command could create a budget, so no rows are lost.
 
 ALTER TABLE account ADD COLUMN budgets TEXT;        -- JSON, a list; NULL: none
 ALTER TABLE key ADD COLUMN budgets TEXT;
@@ -105,7 +105,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Like 004-money.sql, with the budgets of a hold. Replicas of the version before send none, and go on.
+-- Like 004-money.sql, with the budgets of a hold. Replicas of the previous version send none, and continue to work.
 --
 -- Answers of a hold:   held, account, key or budget (short; `account` is its place in the list), frozen, unknown_account; ended (it is settled),
 --   other (it has another hold), other_open (which this replica has open)
