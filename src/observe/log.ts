@@ -193,7 +193,6 @@ class Batches {
     this.#send()
   }
 
-  /** Adds the line of an exchange. */
   add(line: string): void {
     this.#text += line
     if (this.#text.length >= BATCH_CHARACTERS) this.#send()

@@ -60,7 +60,6 @@ export const NOBODY_SERVED: ServingFigures = { isOverloaded: false, held: 0n, ta
 
 type Limited = HistogramValues & { readonly limits: readonly number[] }
 
-/** The figures of writing to the store. */
 interface WritingFigures {
   /** Null if another thread reports them. */
   readonly commits: { readonly seconds: Limited; readonly operations: Limited; readonly refused: number } | null
@@ -88,7 +87,6 @@ interface AlertCounts {
 /** The counts before the first read. */
 export const NO_ALERTS: AlertCounts = { kinds: new Map(), waiting: new Map() }
 
-/** The sources of the main thread. */
 export interface MainSources {
   readonly version: string
   /** The hash of the running configuration. */

@@ -37,7 +37,6 @@ export class PlainWriter {
     this.#reserved = new Set(reserved)
   }
 
-  /** Returns the fields of a line. */
   fields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
     this.#left = MAX_LINE_LENGTH
     const plain: Record<string, unknown> = {}

@@ -163,7 +163,6 @@ function creditGaps(counts: LogCounts, input: ReplayInput): (Gap | false)[] {
 
 type Step = PolicyConfig['steps'][number]
 
-/** The steps that the lines reached. */
 function reachedSteps({ routes }: Configuration, counts: LogCounts): Step[] {
   const reached = routes.filter(({ path }) => counts.routes.has(path))
   return [...new Set(reached.map(({ steps }) => steps))].flatMap(policy =>

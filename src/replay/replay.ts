@@ -35,7 +35,6 @@ export interface ReplayOptions {
   held?(sentence: string): void
 }
 
-/** A line that was skipped. */
 export interface SkippedLine {
   readonly file: string
   readonly number: number

@@ -34,7 +34,6 @@ export class Wire extends Duplex {
     return this.#waiting !== null
   }
 
-  /** The client stops reading. */
   stall(): void {
     this.#isTaking = false
   }

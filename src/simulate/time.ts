@@ -2,11 +2,9 @@
 import type { Clock, Random } from '#contract'
 import type { Check, DeadlineClock } from '../common/clock.ts'
 
-/** The time of a test. */
 export interface BenchTime {
   readonly clock: Clock
   readonly deadlineClock: DeadlineClock
-  /** Advances the time. */
   pass(ms: number): Promise<void>
 }
 

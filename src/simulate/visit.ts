@@ -50,7 +50,6 @@ export function headersOf(
   return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null))
 }
 
-/** The answer that the client received. */
 export interface BenchAnswer {
   /** Id of the exchange, even if the client received nothing; null if no exchange began and no head arrived. */
   readonly id: string | null

@@ -270,10 +270,10 @@ export class TestGateway {
 function stuck(exchange: LiveExchange | undefined): StuckError {
   if (!exchange) return new StuckError('the request does not end: it gets no answer')
   const { trail, step, sealed, plan } = exchange
-  const way = trail.map(each => `${each.step} ${each.verdict}`).join(', ')
+  const path = trail.map(each => `${each.step} ${each.verdict}`).join(', ')
   const current = sealed ? null : (plan.steps[step]?.id ?? null)
   const where = current === null ? '' : `, and the step "${current}" is in progress`
-  return new StuckError(`the request does not end: its trail so far is: ${way || 'empty'}${where}`, trail, current)
+  return new StuckError(`the request does not end: its trail so far is: ${path || 'empty'}${where}`, trail, current)
 }
 
 /** Waits in real time, for events outside of the test's own time. */

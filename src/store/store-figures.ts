@@ -19,7 +19,6 @@ export interface CommitFigures {
   readonly refused: number
 }
 
-/** Figures of a writer for metrics. */
 export interface WriterFigures {
   /** Null where another thread of the process reports them. */
   readonly commits: CommitFigures | null
@@ -41,7 +40,6 @@ export interface UnwrittenSettles {
   readonly corrected: number
 }
 
-/** Figures of the lease for metrics. */
 export interface LeaseFigures {
   /** When this process renewed its lease, in milliseconds since the epoch. */
   readonly renewedAtMs: number

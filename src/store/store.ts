@@ -214,7 +214,6 @@ export interface StoreReads {
   readonly people: PeopleReads
   readonly reports: Reports
   readonly alerts: AlertReads
-  /** By id or by name. */
   findAccount(idOrName: string): AccountBalance | undefined
   listAccounts(): readonly AccountBalance[]
   /** Oldest first. At most `MAX_KEYS_LISTED` of one account. */
@@ -264,7 +263,6 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   openHolds(): number
   /** Settles that could not be written in time. */
   unwritten(): UnwrittenSettles
-  /** Figures of the writer. */
   writing(): WriterFigures
   /** Figures of this process's lease; null without one. */
   lease(): LeaseFigures | null

@@ -94,7 +94,6 @@ export interface Writer {
   op<N extends Name>(name: N, request: Request<N>): Promise<Result<N>>
   openHolds(): number
   healthy(): boolean
-  /** For metrics. */
   figures(): WriterFigures
   /** Waits for operations in progress, writes where the next recovery has to begin, and closes the connection. */
   close(): Promise<void>

@@ -8,7 +8,6 @@ import type { Bench } from './bench.ts'
 import { AROUND, type EndingCase } from './endings.ts'
 import type { WatchedPlugin } from './watch-plugin.ts'
 
-/** The ending that was played. */
 export interface PlayedTrial {
   readonly plugin: AnyPlugin
   readonly form: 'whole' | 'stream'

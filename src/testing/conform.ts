@@ -30,7 +30,6 @@ import {
 } from './endings.ts'
 import { watchPlugin } from './watch-plugin.ts'
 
-/** How the plugin is tested. */
 export interface ConformOptions
   extends Pick<BenchOptions, 'folder' | 'yaml' | 'models' | 'env' | 'plan' | 'patienceMs'> {
   /**

@@ -15,7 +15,6 @@ export interface SendResult {
   readonly isRetryable: boolean
   /** The number of spans, or data points, that the collector rejected from an accepted request. */
   readonly rejected: number
-  /** Null: no problem. */
   readonly problem: string | null
   readonly retryAfterMs: number
 }

@@ -194,8 +194,8 @@ function* partsOf(message: ChatMessage | Delta): Generator<Part> {
 }
 
 function partOf({ type, text, refusal, image_url: image, input_audio: sound }: Fields): Part {
-  const said = text ?? refusal
-  if (isText(said)) return { type: 'text', content: said }
+  const words = text ?? refusal
+  if (isText(words)) return { type: 'text', content: words }
   switch (type) {
     case 'image_url':
       return blob(

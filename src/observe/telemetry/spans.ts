@@ -54,7 +54,6 @@ export interface SharedParts {
   redact(text: string, isBroken?: boolean): string
 }
 
-/** A span that waits for the collector. */
 export interface WaitingSpan extends EncodableSpan {
   /** The size of its content. */
   readonly characters: number

@@ -79,9 +79,9 @@ const NO_SPAN = '0'.repeat(16)
 
 /** Reads `traceparent` and `tracestate`. Null: missing or invalid; then the client's `tracestate` is ignored. */
 export function parentIn(headers: IncomingHttpHeaders): Parent | null {
-  const said = headers['traceparent']
-  if (typeof said !== 'string') return null
-  const match = TRACEPARENT.exec(said)
+  const header = headers['traceparent']
+  if (typeof header !== 'string') return null
+  const match = TRACEPARENT.exec(header)
   if (match === null) return null
   const [, version, traceId, spanId, flags, more] = match as unknown as [
     string,
@@ -105,9 +105,9 @@ const TENANT_KEY = '[\\da-z][\\da-z_*/-]{0,240}@[a-z][\\da-z_*/-]{0,13}'
 const MEMBER = new RegExp(`^(${SIMPLE_KEY}|${TENANT_KEY})=[ -+\\--<>-~]{0,255}[!-+\\--<>-~]$`)
 
 /** A `tracestate` that is not valid, or too long, is left out; so the trace itself is not lost. */
-function stateIn(said: string | readonly string[] | undefined): string | null {
-  if (said === undefined || said.length === 0) return null
-  const text = typeof said === 'string' ? said : said.join(',')
+function stateIn(header: string | readonly string[] | undefined): string | null {
+  if (header === undefined || header.length === 0) return null
+  const text = typeof header === 'string' ? header : header.join(',')
   if (text.length > MAX_STATE_CHARACTERS) return null
   const members = text
     .split(',')

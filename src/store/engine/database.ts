@@ -161,7 +161,6 @@ function editSchema(sqlite: DatabaseSync, work: () => void): void {
   }
 }
 
-/** A statement that is prepared when it first runs. */
 function preparedLate(prepare: () => Statement): Statement {
   let prepared: Statement | null = null
   const statement = () => {

@@ -51,7 +51,6 @@ export interface Group<Operation, Result> {
   add(operation: Operation, waiter: Waiter<Operation, Result>): void
   /** Resolves when no operation is waiting. */
   idle(): Promise<void>
-  /** The number of waiting operations. */
   size(): number
   /** False after an operation that the disk refused, until the next successful commit. */
   healthy(): boolean

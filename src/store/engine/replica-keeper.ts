@@ -16,7 +16,6 @@ import { type LeaseWord, noteRenewal } from './lease.ts'
 import type { ReplicaRow } from './postgres/replica-writes.ts'
 
 export interface KeeperParts {
-  /** The number of this replica. */
   readonly id: number
   /** The number of the process that used this folder before; null: unknown. */
   readonly former: number | null

@@ -26,7 +26,6 @@ export function createReplicaReads(reader: Database): ReplicaReads {
 const nameOf = (host: string, id: number): string => `${host} (${id})`
 
 export interface ReplicasParts {
-  /** This replica. */
   readonly id: number
   readonly host: string
   readonly writer: Writer

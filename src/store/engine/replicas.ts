@@ -31,7 +31,6 @@ export interface Replicas {
   readonly name: string
   /** Replaces what this replica shows to the others. */
   publish(view: string): Promise<void>
-  /** The views of the other replicas. */
   others(): Promise<readonly ReplicaView[]>
   /** Counts all tries, or none if a limit refuses one. */
   countTries(tries: readonly SharedTry[]): Promise<SharedResult>

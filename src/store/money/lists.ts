@@ -15,7 +15,6 @@ export const MAX_LOOKED_AT = 2000
 
 type Place = readonly [at: number, id: string]
 
-/** The place before all rows. */
 const NEWEST: Place = [Number.MAX_SAFE_INTEGER, '']
 
 interface Walk<Item> {

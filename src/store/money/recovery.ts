@@ -40,7 +40,6 @@ export interface DeadOwner {
   readonly takenBy?: number
 }
 
-/** Reads of recovery. */
 export interface RecoveryReads {
   orphanedHolds(dead: DeadOwner): readonly OrphanedHold[]
   /** Whether the replica still has a row. */

@@ -97,7 +97,6 @@ export interface PersonFilter extends PageQuery {
   readonly accountId?: string | undefined
 }
 
-/** A person with the name of the account. */
 export interface PersonOfAccount extends Person {
   readonly account: string
 }

@@ -168,7 +168,6 @@ function readUpTo(file: number, size: number): Buffer {
 
 const BREAKS = Buffer.alloc(1 << 16, LINE_BREAK)
 
-/** Fills a range with line breaks. */
 function fill(file: number, from: number, to: number): void {
   for (let at = from; at < to; at += BREAKS.length)
     writeAll(file, BREAKS.subarray(0, Math.min(BREAKS.length, to - at)), at)

@@ -40,7 +40,6 @@ interface Sum extends ExchangeOwner, Counts {
   readonly at: number
 }
 
-/** The counts of exchanges. */
 export interface Counts {
   requests: number
   failed: number

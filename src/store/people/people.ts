@@ -100,7 +100,6 @@ export interface OperatorToken {
   readonly createdBy: string
 }
 
-/** Reads of people. */
 export interface PeopleReads {
   find(id: string): Person | undefined
   /** Finds the address in any spelling that folds to the same one. */

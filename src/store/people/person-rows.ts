@@ -232,7 +232,6 @@ export function createPersonReader(database: Database): PersonReader {
   }
 }
 
-/** The error for an unknown person. */
 export function noPerson(id: string): Error {
   return notFound(`The person ${JSON.stringify(id)} does not exist.`)
 }

@@ -8,7 +8,6 @@ import type { Writer } from '../writer.ts'
 /** Maximum size of all responses that wait to be written. */
 export const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
-/** Reads of kept responses. */
 export interface ResponseReads {
   /** One encrypted part. */
   box(id: string, part: string, account: string, nowMs: number): Uint8Array | undefined

@@ -18,7 +18,6 @@ import type { Promised } from '../promised.ts'
 import type { ResponseReads } from '../responses/responses-service.ts'
 import { type StoreReads, StoreUnavailable } from '../store.ts'
 
-/** All reads of the thread. */
 export interface AllReads {
   readonly store: StoreReads
   readonly secrets: { find(token: string): SecretRecord | null }

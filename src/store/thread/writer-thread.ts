@@ -33,7 +33,6 @@ interface Answer {
   readonly value: unknown
 }
 
-/** An operation with the client that requested it. */
 interface ClientOperation extends NumberedOperation {
   client: Client
 }

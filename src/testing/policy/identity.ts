@@ -6,7 +6,6 @@ import type { Model } from '#contract'
 import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { BUILT_IN } from '../../loader/builtin.ts'
 
-/** The contents of a token. */
 export interface TokenContents {
   /** Name of the account that pays. */
   readonly account: string

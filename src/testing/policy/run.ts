@@ -18,7 +18,6 @@ import type { Guard } from './isolation.ts'
 import { type PlacedTest, type PolicyTests, routeFor } from './read.ts'
 import type { RequestShape, StepShape, UpstreamShape } from './schema.ts'
 
-/** The result of a test. */
 export interface TestResult {
   readonly name: string
   readonly line: number

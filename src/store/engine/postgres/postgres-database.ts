@@ -8,7 +8,6 @@ import { POSTGRES } from './postgres-dialect.ts'
 
 export interface PostgresOptions {
   readonly readOnly?: boolean
-  /** Timeout of a statement; null: none. */
   readonly statementMs?: number | null
   /** The replica that writes; null or left out: none. */
   readonly replica?: number | null
@@ -80,7 +79,6 @@ function withoutRows(act: () => void): Statement {
   return { run, get: () => void run(), all: () => run().rows, iterate: () => run().rows }
 }
 
-/** A statement that is sent with the next one. */
 interface DeferredStatement {
   readonly statement: WireStatement
   /** Null: not answered yet. */

@@ -7,7 +7,6 @@ import type { OpenHolds } from '../../money/open-holds.ts'
 import type { Database } from '../database.ts'
 import { connectionName } from './postgres-database.ts'
 
-/** A renewed lease. */
 const LEASE = "clock_timestamp() + interval '60 s'"
 /** A replica that renewed its lease within 15 s; a living one does so every 10 s. */
 export const HAS_RECENT_LEASE = "lease_until > clock_timestamp() + interval '45 s'"
