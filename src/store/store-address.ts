@@ -17,5 +17,5 @@ export function storeFolder(configFile: string): string {
 /** The base name of the spool in that folder; `.spool` is added, as it is to the name of a SQLite file. */
 export const SPOOL = 'tollgate'
 
-/** Suffix of the copy that a restore makes before it touches the store. */
+/** Suffix of the copy that a restore makes before it changes the store. */
 export const RESTORING = '.restoring'
