@@ -284,7 +284,7 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   lostFiles(): string | null
   /** Acknowledged commits that were missing when this store was opened. */
   readonly lostCommits: LostCommits | null
-  /** Settles what a dead process left open. The owner of the lock calls it once, at the start. */
+  /** Settles the open holds and the spool of a dead process. The owner of the lock calls it once, at the start. */
   recover(): Promise<RecoveryReport>
   /** Throws a `StoreError` after everything is closed if settles were lost. */
   close(): Promise<void>

@@ -1,5 +1,5 @@
 /**
- * Keeps this process's lease in a store that several processes share, and settles what dead ones left open. A lease lasts a minute by
+ * Keeps this process's lease in a store that several processes share, and settles the open holds of dead ones. A lease lasts a minute by
  * the database's clock (postgres/replica-writes.ts).
  *
  * After an outage of the database, or a suspended machine, all leases may have ended at once. So a process takes others over only after
@@ -67,7 +67,7 @@ export class ReplicaKeeper {
     this.#roundMs = parts.roundMs ?? ROUND_MS
   }
 
-  /** Settles what the previous process of this folder, and replicas that have shut down, left open. Then keeps the lease. */
+  /** Settles the open holds of this folder's previous process, and of replicas that have shut down. Then keeps the lease. */
   async start(): Promise<SettlementReport> {
     const report = await this.#settleFormer()
     for (;;) {
@@ -140,10 +140,11 @@ export class ReplicaKeeper {
         const settled = this.#isEnded ? null : await this.#takeOver('ended')
         if (settled === null) break
         this.#takeovers++
-        log.warn({ ...settled }, 'settled what a dead replica left open')
+        log.warn({ ...settled }, 'settled the open holds of a dead replica')
       }
     } catch (error) {
-      if (!this.#isEnded) log.warn({ error: String(error) }, 'a dead replica could not be settled yet; trying again')
+      if (!this.#isEnded)
+        log.warn({ error: String(error) }, 'the open holds of a dead replica could not be settled; trying again')
     } finally {
       this.#settling = undefined
     }
