@@ -9,7 +9,7 @@ export function passwordsIn(address: string): string[] {
   return [...new Set(texts)].filter(text => text !== '')
 }
 
-/** The folder for the secret and the spool of a store that is not a file: beside the configuration. */
+/** The folder beside the configuration: it has the secret and the spool of a store that is not a file. */
 export function storeFolder(configFile: string): string {
   return join(dirname(configFile), '.tollgate')
 }

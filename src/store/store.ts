@@ -32,7 +32,7 @@ export interface NewAccount {
  */
 export interface CreditGrant {
   readonly account: string
-  /** Below 0 it removes credit: at most what is available. */
+  /** Below 0: removes credit, at most the available amount. */
   readonly amount: NanoUsd
   readonly reference: string
   readonly actor: string
@@ -90,7 +90,7 @@ export interface KeyChange {
    * period.
    */
   readonly expiresAt?: number | null | undefined
-  /** A cap below what is spent and held refuses the next request; charges stay. */
+  /** A cap below the spent and held amounts refuses the next request. Charges do not change. */
   readonly spendingCap?: NanoUsd | null | undefined
 }
 

@@ -97,14 +97,14 @@ export function parentIn(headers: IncomingHttpHeaders): Parent | null {
 }
 
 const MAX_MEMBERS = 32
-/** The specification allows to cut a longer `tracestate`; here it is left out. */
+/** The specification allows a longer `tracestate` to be cut; here it is left out. */
 const MAX_STATE_CHARACTERS = 512
 const SIMPLE_KEY = '[a-z][\\da-z_*/-]{0,255}'
 const TENANT_KEY = '[\\da-z][\\da-z_*/-]{0,240}@[a-z][\\da-z_*/-]{0,13}'
 /** Printable ASCII without comma and equals sign, not ending in a blank. */
 const MEMBER = new RegExp(`^(${SIMPLE_KEY}|${TENANT_KEY})=[ -+\\--<>-~]{0,255}[!-+\\--<>-~]$`)
 
-/** A `tracestate` that is not valid, or too long, is left out; so the trace itself is not lost. */
+/** Returns a valid `tracestate`. Null: it is missing, invalid or too long; the trace itself is kept. */
 function stateIn(header: string | readonly string[] | undefined): string | null {
   if (header === undefined || header.length === 0) return null
   const text = typeof header === 'string' ? header : header.join(',')

@@ -14,7 +14,7 @@ export type Row = Record<string, Value>
 /** A prepared statement. Preparing costs ten times what running does. */
 export interface Statement {
   run(...values: Value[]): { readonly changes: number | bigint }
-  /** The first row. A statement that changes rows and returns some has changed all of them by then. */
+  /** The first row. If the statement also changes rows, it changes all of them. */
   get(...values: Value[]): Row | undefined
   all(...values: Value[]): Row[]
   iterate(...values: Value[]): Iterable<Row>
@@ -47,7 +47,7 @@ export interface DatabaseOptions {
   readonly busyMs?: number
   /** In PostgreSQL, for reads that a request waits for, with a short timeout. */
   readonly isQuick?: boolean
-  /** In PostgreSQL, the replica that writes; null or left out: none, so it takes no holds. */
+  /** In PostgreSQL, the replica that writes; null or left out: the connection takes no holds. */
   readonly replica?: number | null
 }
 

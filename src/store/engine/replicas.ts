@@ -29,7 +29,7 @@ export type SharedResult =
 export interface Replicas {
   /** This replica's name for people. */
   readonly name: string
-  /** Replaces what this replica shows to the others. */
+  /** Replaces the view that this replica shows to the others. */
   publish(view: string): Promise<void>
   others(): Promise<readonly ReplicaView[]>
   /** Counts all tries, or none if a limit refuses one. */

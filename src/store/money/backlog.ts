@@ -1,7 +1,7 @@
 /**
  * The backlog: settles that could not be written in time. Each is put on disk in the spool, or stays in memory if the disk refuses it.
  * All are retried until they are written or the process ends: with growing pauses, and as soon as another write succeeds. Meanwhile no
- * hold is taken, so there are never more of them than there were exchanges in progress.
+ * hold is taken, so there are never more of them than exchanges were in progress.
  */
 import { type Clock, formatMoney, type Log, type SettleRequest, type SettleResult, type SpoolResult } from '#contract'
 import { StoreUnavailable } from '../store.ts'
@@ -228,7 +228,7 @@ class RetryingBacklog implements Backlog {
     }
   }
 
-  /** The disk may have room now for what it refused before. */
+  /** Spools charges that are in memory only, because the disk may have space now. */
   #spoolSome(): void {
     let tries = MAX_SPOOLED_AT_ONCE
     for (const request of this.#charges.values()) {

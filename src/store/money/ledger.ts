@@ -131,7 +131,7 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
     const balance = balances.find(held.account)
     if (balance === undefined) return refuseMissingAccount(request, held.account)
     open.closed(exchange)
-    // One time for both, so that the hour of the usage is that of the event.
+    // One time for both, so that usage counts in the hour of the event.
     const now = clock.now()
     if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'
     balance.held -= held.amount

@@ -41,7 +41,7 @@ export interface LinkReader {
 
 const COLUMNS = 'id, kind, role, account, plan, credit, email, person, created_at, expires_at, created_by'
 
-/** How long an expired link is kept: an operation with an unknown result may be repeated, and looks for it. */
+/** How long an expired link is kept, so that a repeated operation still finds it. */
 const KEPT_MS = 3_600_000
 
 export function createLinkOperations(

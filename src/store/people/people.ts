@@ -18,7 +18,7 @@ export const MAX_SESSION_MS = 8 * 3_600_000
 /** How long a browser in which a person has signed in is remembered. */
 export const DEVICE_MS = 90 * 24 * 3_600_000
 
-/** A member sees one account. An operator also sees all other accounts and what the gateway does. */
+/** A member sees one account. An operator also sees all other accounts and the state of the gateway. */
 export type Role = 'member' | 'operator'
 
 /** A person with a password. The e-mail address is a name to sign in with; mail is never sent to it. */

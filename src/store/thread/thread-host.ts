@@ -122,7 +122,7 @@ export class ThreadHost implements PortSource, ThreadOwner {
     return { state: this.#state, port: port2 }
   }
 
-  /** Removes a client. The operation `detach` takes what it had published. */
+  /** Removes a client. The operation `detach` takes the operations that the client had published. */
   forget(number: number): void {
     this.#clients.get(number)?.port.close()
     this.#clients.delete(number)

@@ -191,7 +191,7 @@ class ThreadWriter implements Writer {
         else onFailure(refusal ?? error)
       },
     })
-    // A new thread starts referenced: the open operation waits for it.
+    // A new thread keeps the process alive until its first reply.
     this.#alive = true
   }
 

@@ -26,7 +26,7 @@ export interface ReplicaOperations {
   takeOver(which: 'ended' | 'left' | number): number | null
   /** Deletes a replica after its holds were settled. */
   forgetReplica(id: number): void
-  /** Replaces what this replica shows to the others. */
+  /** Replaces the view that this replica shows to the others. */
   publishView(view: string): void
 }
 
