@@ -1,7 +1,7 @@
 /**
- * Recovery: settles the open holds and the spool of a dead process. A SQLite store has one owner at a time, so every open hold that an owner finds at
- * its start belongs to a dead process. In PostgreSQL only a dead replica's holds are settled. While a process runs, it settles the holds
- * of a serving thread that has ended.
+ * Recovery: settles the open holds and the spool of a dead process. A SQLite store has one owner at a time, so every open
+ * hold that an owner finds at its start belongs to a dead process. In PostgreSQL only a dead replica's holds are settled.
+ * While a process runs, it settles the holds of a serving thread that has ended.
  *
  * First the spooled settles are written. Then the other holds are settled at their last checkpoint, or at 0 without one. A running process
  * also replays its own spool when a write succeeds again (backlog.ts).
