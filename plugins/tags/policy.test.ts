@@ -103,6 +103,6 @@ test('a wrong expectation of a tag is shown, and claims are for tokens only', as
     policy(KEY, HEADER),
     'tests:\n  - name: x\n    request: { claims: { team: ads } }\n    expect: { status: 200 }\n',
   )
-  expect(useless.out).toContain('no jwt step takes tokens here, but a gateway key has no claims')
+  expect(useless.out).toContain('no jwt step of this route takes tokens, and a gateway key has no claims')
   expect(useless.code).toBe(1)
 })

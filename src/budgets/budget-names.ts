@@ -4,7 +4,6 @@
 export const escaped = (part: string): string => part.replaceAll('%', '%25').replaceAll('/', '%2F')
 const unescaped = (part: string): string => part.replaceAll('%2F', '/').replaceAll('%25', '%')
 
-/** The parts of a name in the ledger. */
 export interface BudgetParts {
   /** `account`, `key`, `plan NAME` or `policy NAME/STEP`. */
   readonly place: string

@@ -1,7 +1,6 @@
 /**
- * The budgets of an account, with the remaining amount of the current period. Budgets of accounts and keys are listed completely. Those
- * of
- * tags and callers have a row for each value, so they come in pages, in the ledger's order.
+ * The budgets of an account, with the remaining amount of the current period. Budgets of accounts and keys are listed completely.
+ * Budgets of tags and callers have a row for each value, so they are listed in pages, in the ledger's order.
  */
 import {
   type Account,
@@ -87,7 +86,7 @@ const PER_KEY = ['key', 'caller']
  * @param nowMs milliseconds since the epoch
  */
 export function ownedBudgets({ account, keys, rules }: BudgetSources, nowMs: number): readonly OwnedBudget[] {
-  const own = `plan ${account.plan}`
+  const ownPlan = `plan ${account.plan}`
   function ofRules(spender: Spender, pers: readonly string[], key: BudgetLeft['key'], live: boolean): OwnedBudget[] {
     return [...(rules ?? [])].flatMap(([place, budgets]) =>
       chainOf(
@@ -95,7 +94,7 @@ export function ownedBudgets({ account, keys, rules }: BudgetSources, nowMs: num
         place,
         spender,
         nowMs,
-      ).map(budget => ({ budget, key, always: live && place === own })),
+      ).map(budget => ({ budget, key, always: live && place === ownPlan })),
     )
   }
   function ofKey(key: BudgetKey): OwnedBudget[] {

@@ -10,7 +10,7 @@ import { type ListedModel, ruleOf, sourceOf } from './listed-model.ts'
 /** The version in package.json and the day of its release. */
 export const BUILT_IN = { name: 'genai-prices 0.1.8', date: '2026-09-23' }
 
-/** The same in one text. */
+/** The source of a price, as in receipts. */
 const SOURCE = sourceOf(BUILT_IN.name, BUILT_IN.date)
 
 /** The keys of its prices, each with the gateway's unit and the number of units that a price is for. */

@@ -10,7 +10,7 @@ export function dearest(prices: readonly Price[]): Price {
   const rules = prices.flat()
   const own = new Set(rules.map(({ unit }) => unit))
   const tiers = [undefined, ...TIERS.filter(tier => rules.some(rule => rule.tier === tier))]
-  // The price without a step comes first: it counts above a step too, if the step has no own price.
+  // The price without a step is first, because it also applies above a step that has no price of its own.
   const lengths = rules.flatMap(({ above }) => above ?? [])
   const steps = [undefined, ...[...new Set(lengths)].sort((a, b) => a - b)]
   return tiers.flatMap(tier =>

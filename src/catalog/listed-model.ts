@@ -50,11 +50,11 @@ export interface ListedModel {
 /** A list in a file has the prices of one day, and full names only. */
 export const WITHOUT_TIME = { changes: null, hourly: false, dated: false } as const
 
-/** The price for as many units as a price in YAML. @param unit the rule's own, or a part of it */
+/** Converts a rule's price to the quantity of YAML, `UNITS[unit].per`. @param unit the rule's own, or a part of it */
 export const nanosFor = ({ nanos, per, unit: own }: PriceRule, unit: Unit = own): NanoUsd =>
   (nanos * BigInt(UNITS[unit].per)) / BigInt(per)
 
-/** Maximum price for one `per` of tokens, or for one of another unit. A higher one is a typing error. */
+/** Maximum price of the quantity in YAML, `UNITS[unit].per`. A higher one is a typing error. */
 export const MAX_DOLLARS = 100_000
 
 /**

@@ -71,9 +71,9 @@ const MODELS_OF_DIALECT: Readonly<Partial<Record<DialectName, RegExp>>> = {
 /**
  * Loads the catalog: 45 ms and 18 MiB, so only for configurations that need it.
  * @param list the operator's list
- * @param accept `VENDOR/MODEL` whose price may be 0 or far from the built-in one
+ * @param accept models (`VENDOR/MODEL`) whose price may be 0 or far from the built-in one
  * @param today prices are of this day
- * @param anyPrice whether such prices are accepted, to compare lists
+ * @param anyPrice accepts such prices of all models, to compare lists
  */
 export async function loadPriceCatalog(
   list: PriceList | null,
@@ -116,7 +116,7 @@ function allIds(
     if (!chat || isRegional(vendor, id)) return false
     // A model with a problem is kept, so that a wildcard reports it.
     if (price === null) return problems.length > 0
-    // The operator is asked to confirm a free model only if gateway.yaml names the model.
+    // A free model that the operator has not accepted is a problem only if gateway.yaml names it, so a wildcard omits it.
     return !isFree(price) || problems.length > 0 || accept.includes(`${vendor.name}/${id}`)
   })
   const day = today.toISOString().slice(0, 10)

@@ -13,7 +13,7 @@ export function jumpsBetween(price: Price, before: Price | null, name: string): 
   for (const { unit, above, tier } of [...price, ...(before ?? [])]) {
     const input = (above ?? -1) + 1
     const rule = ruleFor(price, unit, input, tier)
-    // A price that comes from its whole is compared with the whole.
+    // A unit that has the price of its whole is compared with the whole.
     if (rule === undefined || rule.unit !== unit || found.has(rule)) continue
     const now = nanosFor(rule)
     const known = before === null ? undefined : ruleFor(before, unit, input, tier)

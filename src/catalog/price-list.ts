@@ -27,7 +27,7 @@ export interface PriceList {
 export function readPriceList(name: string, text: string): PriceList {
   const digest = hash('sha256', text, 'hex').slice(0, 8)
   const empty = { name, date: null, source: `${name} (${digest})`, format: 'LiteLLM', providers: new Map() } as const
-  // It may be another file that contains secrets.
+  // The file may not be a price list, and may contain secrets.
   const failed = (message: string): PriceList => ({
     ...empty,
     problems: [{ path: [], message, suggestion: FORMATS, concealed: true }],

@@ -40,10 +40,9 @@ export interface AttemptMetrics {
 }
 
 const NONE = 'none'
-/** The most cached groups. Reloads change routes, models and targets, so the cache is cleared when it is full. */
+/** Maximum number of cached groups. Reloads change routes, models and targets, so the cache is cleared when it is full. */
 const MAX_GROUPS = 1000
 
-/** The series of one outcome. */
 interface OutcomeSeries {
   readonly durations: Series
   readonly exchanges: Map<string, Sum>
@@ -143,7 +142,6 @@ export class ExchangeCounts {
   }
 }
 
-/** The series of a target. */
 interface Target {
   readonly durations: Series
   readonly tries: Map<string, Sum>

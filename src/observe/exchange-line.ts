@@ -2,7 +2,7 @@
 import { formatMoney, visibleJson } from '#contract'
 import type { ExchangeSummary } from './summary.ts'
 
-/** The most cached texts; most lines consist of them. */
+/** Maximum number of cached texts and nodes; most lines consist of cached texts. */
 const MAX_KNOWN = 4096
 
 /** A node of the cache: a path of field values leads to the text of these fields. */
@@ -14,12 +14,12 @@ class Piece {
 
 /**
  * Formats lines without a general serializer, because each exchange has one. Fields that are null are omitted.
- * Every text except the id of the exchange may come from outside, so secrets are removed from it.
+ * Clients and providers may have chosen any text but the exchange's id, so secrets are removed from it.
  */
 export class ExchangeLines {
   readonly #clean: (text: string) => string
   /** The caches of the three parts that most lines share. */
-  #asked = new Piece()
+  #requests = new Piece()
   #clients = new Piece()
   #ends = new Piece()
   /** Texts as JSON, with quotes. */
@@ -33,7 +33,7 @@ export class ExchangeLines {
 
   /** Clears the caches after the secrets changed. */
   forget(): void {
-    this.#asked = new Piece()
+    this.#requests = new Piece()
     this.#clients = new Piece()
     this.#ends = new Piece()
     this.#texts.clear()
@@ -44,7 +44,7 @@ export class ExchangeLines {
   line(summary: ExchangeSummary, time: string): string {
     const { usage, attempts, charge, firstChunkMs } = summary
     if (this.#size >= MAX_KNOWN) this.forget()
-    let line = `{"level":"info"${time},"id":"${summary.id}"${this.#askedIn(summary)}${this.#clientIn(summary)}`
+    let line = `{"level":"info"${time},"id":"${summary.id}"${this.#requestIn(summary)}${this.#clientIn(summary)}`
     if (summary.tags) line += this.#tagsIn(summary.tags)
     line += `${this.#endIn(summary)},"ms":${rounded(summary.ms)}`
     if (firstChunkMs !== null) line += `,"first_chunk_ms":${rounded(firstChunkMs)}`
@@ -57,8 +57,8 @@ export class ExchangeLines {
     return `${line},"attempts":${attempts.length},"address":${this.#text(summary.address)},"bytes_in":${summary.bytesIn},"msg":"exchange"}\n`
   }
 
-  #askedIn({ route, kind, traceId, policy, method, model, target }: ExchangeSummary): string {
-    const ofRoute = this.#next(this.#next(this.#asked, route), kind)
+  #requestIn({ route, kind, traceId, policy, method, model, target }: ExchangeSummary): string {
+    const ofRoute = this.#next(this.#next(this.#requests, route), kind)
     const all = this.#next(this.#next(this.#next(this.#next(ofRoute, policy), method), model), target)
     if (all.text === '') {
       ofRoute.text = `,"route":${this.#text(route)},"kind":"${kind}"`

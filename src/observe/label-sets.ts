@@ -1,8 +1,8 @@
 /** The label sets of a metric and their text. */
 
-/** Distinct label sets of one metric; the next goes to `other`. */
+/** Maximum number of label sets of one metric; further ones count under `other`. */
 export const MAX_LABEL_SETS = 1000
-/** Characters of a label value; longer ones are cut. */
+/** Maximum characters of a label value; longer ones are cut. */
 const MAX_LABEL_LENGTH = 200
 
 interface Named {

@@ -16,7 +16,7 @@ export const LOG_LEVELS = ['info', 'warn', 'error', 'silent'] as const
 export interface LogOptions {
   /** One of `LOG_LEVELS`. */
   readonly level: string
-  /** Replaced wherever they occur. Secrets of fewer than 8 characters are ignored, because they are parts of words. */
+  /** Replaced in every text of a line. Secrets of fewer than 8 characters are ignored, because they match parts of words. */
   readonly secrets: readonly string[]
   /** Default: stdout. Each `write` gets one line with its line feed, or several with `takesBatches`. */
   readonly destination?: { write(lines: string): unknown; readonly takesBatches?: boolean }
@@ -33,7 +33,7 @@ export interface Logger {
   exchange(summary: ExchangeSummary): void
   /** Returns a log with these fields in every line. */
   child(fields: Readonly<Record<string, unknown>>): Log
-  /** Adds the secrets of a new configuration; the old ones stay secret. */
+  /** Adds the secrets of a new configuration. Those of earlier ones are still removed. */
   learn(secrets: readonly string[]): void
   /** Removes secrets from a text that leaves the gateway outside the log. */
   redact(text: string, isBroken?: boolean): string
@@ -45,7 +45,7 @@ export interface Logger {
 
 /** Fields of every line. */
 const RESERVED = ['level', 'time', 'msg']
-/** The most buffered bytes while stdout is not read. Above it, new lines are dropped, to limit memory. */
+/** Maximum number of buffered bytes while stdout is not read. Above it, new lines are dropped, to limit memory. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
 
 /** A batch is written at this length, or when its first line has waited this long. */
@@ -106,7 +106,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
   }
 }
 
-/** Caches the text of the last millisecond, because lines come in bursts. */
+/** Caches the text of the last millisecond, because many lines have the same time. */
 function timestamps(now: () => number): (nowMs?: number) => string {
   let atMs = Number.NaN
   let text = ''
@@ -173,7 +173,7 @@ function ofStandardOut(): Batches {
 
 /**
  * Batches the lines of exchanges: a system call for each would cost more than the line. Other lines are written at once,
- * after the batched ones, because each may be the last one.
+ * after the batched ones, because the process may end right after any of them.
  */
 class Batches {
   readonly #out: (text: string) => void
@@ -193,7 +193,6 @@ class Batches {
     this.#send()
   }
 
-  /** Adds the line of an exchange. */
   add(line: string): void {
     this.#text += line
     if (this.#text.length >= BATCH_CHARACTERS) this.#send()

@@ -28,8 +28,8 @@ export class Sum {
   sum = 0
 
   /**
-   * Ignores amounts that are not above 0 or above the largest safe integer, because one would corrupt the sum permanently. The series is
-   * shown all the same.
+   * Ignores amounts of 0 or less, and amounts above the largest safe integer, because one would corrupt the sum permanently. The page
+   * shows the series nevertheless.
    */
   add(amount: number): void {
     if (amount > 0 && amount <= Number.MAX_SAFE_INTEGER) this.sum += amount
@@ -81,17 +81,17 @@ export interface Registry {
   moneyCounter(definition: MetricDefinition, print: (amount: bigint) => string): MoneyCounter
   histogram(definition: MetricDefinition, buckets: readonly number[]): Histogram
   /** A number that is read on each scrape; NaN if `read` throws. Null: this thread has no value. */
-  outside(definition: MetricDefinition, read: () => number | null): void
+  source(definition: MetricDefinition, read: () => number | null): void
   /** Several such numbers with labels; none if `read` throws. */
-  outsideEach(definition: MetricDefinition, read: () => Iterable<Labelled<number>>): void
+  labelledSource(definition: MetricDefinition, read: () => Iterable<Labelled<number>>): void
   /** A histogram for all threads that is read on each scrape, with its buckets; none if `read` throws. */
-  outsideHistogram(
+  histogramSource(
     definition: MetricDefinition,
     read: () => (HistogramValues & { readonly limits: readonly number[] }) | null,
   ): void
   /** A constant 1 whose label is read on each scrape; null: not shown. */
   info(definition: MetricDefinition, read: () => string | null): void
-  /** Keeps the counters and histograms of a thread that ended, so that they never fall. */
+  /** Keeps the counters and histograms of a thread that ended, so that their sums never decrease. */
   retire(values: MetricValues): void
   /** Prints all metrics in the order of definition. @param others values of other threads, which are added */
   render(others?: readonly MetricValues[], format?: MetricFormat): string
@@ -102,11 +102,11 @@ export interface Registry {
 /** Label sets (as text on the page) and their values, by the name of the metric. */
 export type MetricValues = Readonly<Record<string, readonly (readonly [labels: string, values: unknown])[]>>
 
-interface Metric extends Shown {
+interface Metric extends MetricParts {
   readonly definition: MetricDefinition
 }
 
-interface Shown {
+interface MetricParts {
   values(): MetricValues[string]
   print(values: MetricValues[string], format: MetricFormat): string
   /** Adds the values of another thread. */
@@ -117,7 +117,7 @@ export function createRegistry(): Registry {
   const metrics: Metric[] = []
   /** The values of threads that ended. */
   let retired: MetricValues = {}
-  const add = (definition: MetricDefinition, shown: Shown) => void metrics.push({ definition, ...shown })
+  const add = (definition: MetricDefinition, parts: MetricParts) => void metrics.push({ definition, ...parts })
   return {
     counter(definition) {
       const sums = new LabelSets(definition, () => new Sum())
@@ -142,22 +142,22 @@ export function createRegistry(): Registry {
         observe: (value, traced, ...labels) => series.get(labels).observe(value, traced),
       }
     },
-    outside: (definition, read) =>
+    source: (definition, read) =>
       add(
         definition,
         readOnScrape(definition, () => oneOf(safely(read, Number.NaN))),
       ),
-    outsideEach: (definition, read) =>
+    labelledSource: (definition, read) =>
       add(
         definition,
         readOnScrape(definition, () => safely(() => [...read()], [])),
       ),
-    outsideHistogram(definition, read) {
+    histogramSource(definition, read) {
       const values = () => oneOf(safely(read, null)).map(([, value]) => ['', value] as const)
       const print = (value: HistogramValues & { readonly limits: readonly number[] }, labels: string) =>
         histogramSamples(definition.name, value.limits, value, labels)
-      const shown = labelled(values, print, one => one)
-      add(definition, { ...shown, merge: one => one })
+      const parts = labelled(values, print, one => one)
+      add(definition, { ...parts, merge: one => one })
     },
     info(definition, read) {
       const values = () => oneOf(read()).map(([, value]) => [labelText(definition.labels, [value]), '1'] as const)
@@ -217,7 +217,7 @@ function labelled<Values>(
   values: () => MetricValues[string],
   print: (values: Values, labels: string, format: MetricFormat) => string,
   sum: (one: Values, other: Values) => Values,
-): Shown {
+): MetricParts {
   return {
     values,
     print: (values, format) => values.map(([labels, each]) => print(each as Values, labels, format)).join(''),
@@ -233,7 +233,7 @@ function labelled<Values>(
 }
 
 /** Metrics that are read on each scrape. Their label sets are bounded by the configuration. */
-function readOnScrape(definition: MetricDefinition, read: () => readonly Labelled<number>[]): Shown {
+function readOnScrape(definition: MetricDefinition, read: () => readonly Labelled<number>[]): MetricParts {
   const { name, labels: names, ofThreads } = definition
   const sum = (one: number, other: number) => (ofThreads === 'sum' ? one + other : Math.max(one, other))
   const values = () => read().map(([labels, value]) => [labelText(names, labels), value] as const)

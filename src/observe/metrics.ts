@@ -60,7 +60,6 @@ export const NOBODY_SERVED: ServingFigures = { isOverloaded: false, held: 0n, ta
 
 type Limited = HistogramValues & { readonly limits: readonly number[] }
 
-/** The figures of writing to the store. */
 interface WritingFigures {
   /** Null if another thread reports them. */
   readonly commits: { readonly seconds: Limited; readonly operations: Limited; readonly refused: number } | null
@@ -88,7 +87,6 @@ interface AlertCounts {
 /** The counts before the first read. */
 export const NO_ALERTS: AlertCounts = { kinds: new Map(), waiting: new Map() }
 
-/** The sources of the main thread. */
 export interface MainSources {
   readonly version: string
   /** The hash of the running configuration. */
@@ -188,31 +186,31 @@ function createAttemptCounts(registry: Registry): AttemptCounts {
 function addServing(registry: Registry, { serving }: OwnSources): void {
   const STATES = ['well', 'half_open', 'limited', 'ejected']
   const ofTargets = (name: MetricName, value: (figures: TargetFigures) => number) =>
-    registry.outsideEach(metric(name), () =>
+    registry.labelledSource(metric(name), () =>
       serving().targets.map(each => [[each.provider, each.target], value(each)] as const),
     )
-  registry.outside(metric('tollgate_held_dollars'), () => Number(serving().held) / 1e9)
-  registry.outsideEach(metric('tollgate_target_state'), () =>
+  registry.source(metric('tollgate_held_dollars'), () => Number(serving().held) / 1e9)
+  registry.labelledSource(metric('tollgate_target_state'), () =>
     serving().targets.flatMap(({ provider, target, state }) =>
       STATES.map((each): Labelled<number> => [[provider, target, each], each === state ? 1 : 0]),
     ),
   )
   ofTargets('tollgate_target_ejections_total', ({ ejections }) => ejections)
   ofTargets('tollgate_target_inflight_attempts', ({ inflight }) => inflight)
-  registry.outsideEach(metric('tollgate_provider_credentials_out'), () =>
+  registry.labelledSource(metric('tollgate_provider_credentials_out'), () =>
     serving().credentialsOut.map(([provider, count]) => [[provider], count] as const),
   )
-  registry.outside(metric('tollgate_overloaded'), () => (serving().isOverloaded ? 1 : 0))
+  registry.source(metric('tollgate_overloaded'), () => (serving().isOverloaded ? 1 : 0))
 }
 
 /** @param main null: another thread reports it */
 function addMain(registry: Registry, main: MainSources | null): void {
   const outside = (name: MetricName, read: (main: MainSources) => number) =>
-    registry.outside(metric(name), () => main && read(main))
+    registry.source(metric(name), () => main && read(main))
   outside('tollgate_inflight_exchanges', ({ inflight }) => inflight())
   outside('tollgate_inflight_exchanges_limit', ({ inflightLimit }) => inflightLimit())
   outside('tollgate_queued_exchanges', ({ queued }) => queued())
-  registry.outsideEach(metric('tollgate_serving_threads'), () => {
+  registry.labelledSource(metric('tollgate_serving_threads'), () => {
     if (main === null) return []
     const { answering, silent } = main.threads()
     return [
@@ -229,15 +227,15 @@ function addMain(registry: Registry, main: MainSources | null): void {
 
 function addStore(registry: Registry, { unwritten, writing }: OwnSources, main: MainSources | null): void {
   const outside = (name: MetricName, read: () => number | null | undefined) =>
-    registry.outside(metric(name), () => read() ?? null)
+    registry.source(metric(name), () => read() ?? null)
   outside('tollgate_ledger_healthy', () => main && (main.ledgerHealthy() ? 1 : 0))
   outside('tollgate_holds_open', () => main?.holdsOpen())
   outside('tollgate_settles_spooled', () => unwritten().spooled)
   outside('tollgate_settles_waiting', () => unwritten().waiting)
   outside('tollgate_settles_corrected_total', () => unwritten().corrected)
   const commits = () => (main ? writing().commits : null)
-  registry.outsideHistogram(metric('tollgate_store_commit_duration_seconds'), () => commits()?.seconds ?? null)
-  registry.outsideHistogram(metric('tollgate_store_group_operations'), () => commits()?.operations ?? null)
+  registry.histogramSource(metric('tollgate_store_commit_duration_seconds'), () => commits()?.seconds ?? null)
+  registry.histogramSource(metric('tollgate_store_group_operations'), () => commits()?.operations ?? null)
   outside('tollgate_store_refused_operations_total', () => commits()?.refused)
   outside('tollgate_store_waiting_operations', () => writing().waiting)
   outside('tollgate_store_mailbox_fill_ratio', () => writing().mailboxFill)
@@ -250,7 +248,7 @@ function addStore(registry: Registry, { unwritten, writing }: OwnSources, main: 
   outside('tollgate_lease_renewals_failed_total', () => lease()?.failures)
   outside('tollgate_lease_takeovers_total', () => lease()?.takeovers)
   const byName = (name: MetricName, read: (main: MainSources) => ReadonlyMap<string, number>) =>
-    registry.outsideEach(metric(name), () =>
+    registry.labelledSource(metric(name), () =>
       main === null ? [] : [...read(main)].map(([label, value]): Labelled<number> => [[label], value]),
     )
   byName('tollgate_alerts_last_day', ({ alerts }) => alerts().kinds)

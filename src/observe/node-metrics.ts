@@ -32,7 +32,7 @@ export function addThreadMetrics(registry: Registry, { thread, watch, roundMs }:
     if (lastMs !== null) delays.observe((atMs - lastMs - roundMs) / 1000, null, thread)
     lastMs = atMs
   })
-  registry.outsideEach(metric('nodejs_eventloop_time_seconds_total'), () => {
+  registry.labelledSource(metric('nodejs_eventloop_time_seconds_total'), () => {
     const { active, idle } = performance.eventLoopUtilization()
     return [
       [[thread, 'active'], active / 1000],
@@ -48,16 +48,16 @@ export function addThreadMetrics(registry: Registry, { thread, watch, roundMs }:
   })
   observer.observe({ entryTypes: ['gc'] })
   const ofThread = (read: () => number) => () => [[[thread], read()]] as const
-  registry.outsideEach(
+  registry.labelledSource(
     metric('nodejs_heap_size_used_bytes'),
     ofThread(() => getHeapStatistics().used_heap_size),
   )
-  registry.outsideEach(
+  registry.labelledSource(
     metric('nodejs_heap_size_total_bytes'),
     ofThread(() => getHeapStatistics().total_heap_size),
   )
-  registry.outsideEach(metric('nodejs_heap_used_ratio'), ofThread(heapUsedRatio))
-  registry.outsideEach(
+  registry.labelledSource(metric('nodejs_heap_used_ratio'), ofThread(heapUsedRatio))
+  registry.labelledSource(
     metric('nodejs_external_memory_bytes'),
     ofThread(() => getHeapStatistics().external_memory),
   )
@@ -70,7 +70,7 @@ export function addThreadMetrics(registry: Registry, { thread, watch, roundMs }:
 /** Adds the metrics of the process. @param isMain whether this thread reports them */
 export function addProcessMetrics(registry: Registry, isMain: boolean): void {
   const add = (name: Parameters<typeof metric>[0], read: () => number | null) =>
-    registry.outside(metric(name), isMain ? read : () => null)
+    registry.source(metric(name), isMain ? read : () => null)
   add('process_start_time_seconds', () => performance.timeOrigin / 1000)
   add('process_cpu_seconds_total', () => {
     const { user, system } = process.cpuUsage()

@@ -12,10 +12,10 @@ const MAX_ENTRIES = 100
 const MAX_TEXT_LENGTH = 8192
 /** Approximate characters of a whole line. */
 const MAX_LINE_LENGTH = 65_536
-/** Read beyond the place where a text is cut, so that the cut cannot hide the end of a secret from the redactor. */
+/** Characters that are read after a cut, so that the cut cannot hide the end of a secret from the redactor. */
 const MAX_SECRET = 4096
 
-/** Whether names of fields are secret; cached, because an expression for each field of each line is expensive. */
+/** Whether names of fields are secret; cached, because matching each field of each line is expensive. */
 const KNOWN_NAMES = new Map<string, boolean>()
 const MAX_KNOWN_NAMES = 1000
 
@@ -37,7 +37,6 @@ export class PlainWriter {
     this.#reserved = new Set(reserved)
   }
 
-  /** Returns the fields of a line. */
   fields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
     this.#left = MAX_LINE_LENGTH
     const plain: Record<string, unknown> = {}

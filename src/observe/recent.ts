@@ -11,7 +11,7 @@ import type { ExchangeSummary } from './summary.ts'
 export interface Recent {
   add(exchange: ExchangeSummary): void
   find(id: string): ExchangeSummary | undefined
-  /** The number of exchanges, the most there can be, and a conservative estimate of their memory. */
+  /** The number of exchanges, its maximum, and a conservative estimate of their memory. */
   readonly size: number
   readonly most: number
   readonly bytes: number
@@ -22,7 +22,7 @@ export interface RecentLimits {
   readonly bytes: number
 }
 
-/** The most exchanges: ten seconds of a busy gateway, a day of a quiet one. */
+/** Maximum number of exchanges: ten seconds of a busy gateway, a day of a quiet one. */
 export const MAX_RECENT = 10_000
 
 const LIMITS: RecentLimits = { exchanges: MAX_RECENT, bytes: 16 * 1024 * 1024 }
@@ -33,8 +33,8 @@ const MAX_TEXT_LENGTH = 1000
 const EXCHANGE_BYTES = 880
 const ENTRY_BYTES = 96
 const ATTEMPT_BYTES = 56
-/** With its place in the list; the name of a header, which is ASCII, is added. */
-const DEED_BYTES = 72
+/** An entry of `would` with its place in the list; the name of its header, which is ASCII, is added. */
+const WOULD_BYTES = 72
 
 export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits = LIMITS): Recent {
   const ring: (ExchangeSummary | undefined)[] = new Array<ExchangeSummary | undefined>(most).fill(undefined)
@@ -60,7 +60,7 @@ export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits
       bytes += bytesOf(exchange)
       while (bytes > mostBytes && size > 0) dropOldest()
     },
-    // Searches are rare and by people, so a scan costs less than indexing every exchange.
+    // Only people search, and rarely, so a scan costs less than an index of all exchanges.
     find: id => ring.find(exchange => exchange?.id === id),
     get size() {
       return size
@@ -77,7 +77,7 @@ function bytesOf({ trail, attempts, attemptDetails, tags }: ExchangeSummary): nu
   for (let at = 0; at < trail.length; at++) {
     const { note, would } = trail[at]!
     if (note !== undefined) bytes += 24 + 2 * note.length
-    if (would !== undefined) for (const { header = '' } of would) bytes += DEED_BYTES + header.length
+    if (would !== undefined) for (const { header = '' } of would) bytes += WOULD_BYTES + header.length
   }
   if (attemptDetails !== null) for (const detail of attemptDetails) bytes += 24 + 2 * (detail?.length ?? 0)
   if (tags !== null) for (const name in tags) bytes += 48 + 2 * tags[name]!.length

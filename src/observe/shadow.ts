@@ -33,7 +33,7 @@ export interface ShadowRefusals {
 /** The affected accounts or keys, the most frequent first. */
 export interface Touched {
   readonly distinct: number
-  /** Whether there were more than are counted separately; `distinct` and `top` cover only the first ones. */
+  /** Whether there were more than `mostTouched`. Then `distinct` and `top` cover only the first ones. */
   readonly more: boolean
   readonly top: readonly (Named & { readonly count: number })[]
 }
@@ -56,7 +56,7 @@ export interface ShadowFigures {
   steps(): readonly ShadowStep[]
 }
 
-/** The most steps that are counted; each reload may add some. */
+/** Maximum number of counted steps; each reload may add some. */
 const MAX_STEPS = 500
 const MAX_CODES = 50
 const MAX_TOUCHED = 1000
@@ -69,7 +69,7 @@ export function shadowRun({ verdict, code }: Pick<TrailEntry, 'verdict' | 'code'
   return verdict === 'would_refuse' ? (code ?? 'answered') : null
 }
 
-/** @param mostTouched the most accounts, and keys, that are counted separately for each step and code */
+/** @param mostTouched maximum number of accounts, and of keys, that are counted separately for each step and code */
 export function createShadowFigures(mostTouched = MAX_TOUCHED): ShadowFigures {
   const steps = new Map<string, StepFigures>()
   const figuresOf = (policy: string, step: string, at: number): StepFigures | undefined => {

@@ -1,6 +1,6 @@
 /**
  * Builds `dist` for the npm package, as its `prepack`: Node strips no types below node_modules. `dist` is a copy of the checkout with
- * compiled modules. So the files beside a module (migrations, policies, the page, the version) have the same relative path in both.
+ * compiled modules. So files that a module reads (migrations, policies, the page, the version) have the same relative path in both.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,10 +19,10 @@ const page = await buildPage()
 for (const project of ['tsconfig.json', 'tsconfig.types.json']) {
   execFileSync(process.execPath, [TSC, '-p', join(import.meta.dirname, project)], { stdio: 'inherit' })
 }
-// Of the page only what is served.
+// Only the served files of the page.
 for (const name of globSync('**/*', { cwd: page })) copy(join(page, name))
 for (const name of globSync(['src/**/*.sql', 'policies/*.yaml', 'gateway.yaml'], { cwd: ROOT })) copy(join(ROOT, name))
-// The nearest package.json says what `.js` and `#contract` mean to Node and to TypeScript.
+// The nearest package.json defines `.js` and `#contract` for Node and for TypeScript.
 const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { readonly version: string }
 const manifest = { version, private: true, type: 'module', imports: { '#contract': './src/contract/index.js' } }
 writeFileSync(join(DIST, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)

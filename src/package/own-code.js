@@ -7,7 +7,7 @@ const sources = new URL('../contract/index.ts', import.meta.url)
 const useSources = existsSync(sources) && !sources.pathname.includes('/node_modules/')
 const require = createRequire(import.meta.url)
 
-/** The exports of `contract` or `testing`: the same module as the gateway's own, for `require` and `import` share it. */
+/** The exports of `contract` or `testing`: the gateway's own module, because `require` and `import` share it. */
 export function ownCode(folder) {
   return require(useSources ? `../${folder}/index.ts` : `../../dist/src/${folder}/index.js`)
 }

@@ -1,4 +1,4 @@
-// `tollgate/plugin`, where no gateway runs that answers for it: in tests of plugins. Has every value of the contract.
+// `tollgate/plugin` for tests of plugins, where no gateway resolves the name. Exports every value of the contract.
 import { ownCode } from './own-code.js'
 
 export const {

@@ -1,4 +1,4 @@
-/** Counts what a changed configuration changes: verdicts before and after, by account and key, and costs. */
+/** Counts the effects of a changed configuration: changed verdicts, by account and key, and costs. */
 import type { ErrorCode, NanoUsd } from '#contract'
 import type { Decision, LogLine } from './line.ts'
 
@@ -137,7 +137,7 @@ export function compare(into: Comparison, line: LogLine, before: Verdict, after:
 /** The beginning of the reason why a line is unknown; the id of the step follows. */
 export const NOT_RUN = 'not run: '
 
-/** Number of lines that were not compared because a step needs data that is not in the log: it may refuse them. */
+/** Number of lines that were not compared because a step needs data that is not in the log. The step may refuse them. */
 export function mayBeRefusedOf({ unknown }: Comparison): number {
   return [...unknown].reduce((sum, [why, lines]) => sum + (why === 'words' || why.startsWith(NOT_RUN) ? lines : 0), 0)
 }

@@ -4,7 +4,7 @@ import type { Configuration, StepConfig } from '../config/configuration.ts'
 
 /**
  * A step compared with the one of the same route and id in another configuration. `same`; `words`: same plugin and settings, but
- * another mode, condition or `on_error`; `other`; `alone`: the other configuration does not have it.
+ * another mode, condition or `onError`; `other`; `alone`: the other configuration does not have it.
  */
 export type Likeness = 'same' | 'words' | 'other' | 'alone'
 

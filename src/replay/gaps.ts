@@ -77,7 +77,7 @@ export function gapsOf(configuration: Configuration, counts: LogCounts, input: R
     counts.withoutBody > 0 &&
       using('guard').length > 0 && {
         about: 'guard',
-        sentence: `${of(counts.withoutBody, counts)} have no text: the recorded verdicts of a guard are used, in shadow too, and for requests if it checks both sides. Lines without a verdict of it are not compared.`,
+        sentence: `${of(counts.withoutBody, counts)} have no text: the recorded verdicts of a guard are used, also in shadow. If it checks both sides, they count as verdicts on the request. Lines without its verdict are not compared.`,
       },
     counts.sent > 0 &&
       onAnswers.length > 0 && {
@@ -142,7 +142,7 @@ function creditGaps(counts: LogCounts, input: ReplayInput): (Gap | false)[] {
     !hasBalances &&
       counts.charged > 0 && {
         about: 'credit',
-        sentence: `No balances were given: every account has enough${counts.shortOfCredit > 0 ? `, but for ${of(counts.shortOfCredit, counts)} that were short of it` : ''}. Use --balance or --balances.`,
+        sentence: `No balances were given: every account has enough${counts.shortOfCredit > 0 ? `, except for ${of(counts.shortOfCredit, counts)} that were short of it` : ''}. Use --balance or --balances.`,
       },
     hasBalances &&
       counts.charged > 0 && {
@@ -163,7 +163,6 @@ function creditGaps(counts: LogCounts, input: ReplayInput): (Gap | false)[] {
 
 type Step = PolicyConfig['steps'][number]
 
-/** The steps that the lines reached. */
 function reachedSteps({ routes }: Configuration, counts: LogCounts): Step[] {
   const reached = routes.filter(({ path }) => counts.routes.has(path))
   return [...new Set(reached.map(({ steps }) => steps))].flatMap(policy =>

@@ -85,8 +85,8 @@ export function exceeds(gate: Gate, gated: GateInput, all: readonly Gate[] = [ga
 }
 
 /**
- * Why the gates fail if most lines could not be compared: the comparison has little meaning then. Null if most could be, without gates,
- * and if a gate limits unknown lines.
+ * Why the gates fail if most lines were not compared: the comparison has little meaning then. Null if most lines were compared, if there
+ * are no gates, or if a gate limits unknown lines.
  */
 export function tooLittle(gates: readonly Gate[], { found }: Pick<GateInput, 'found'>): string | null {
   const unknown = unknownOf(found)

@@ -5,14 +5,14 @@
 import type { HoldBudget, HoldResult, Ledger, NanoUsd } from '#contract'
 import type { LogLine } from './line.ts'
 
-interface Purse {
+interface AccountMoney {
   /** Null: unlimited. */
   posted: NanoUsd | null
   held: NanoUsd
 }
 
 interface Open {
-  readonly purse: Purse
+  readonly account: AccountMoney
   readonly uses: readonly BudgetUse[]
   readonly amount: NanoUsd
 }
@@ -30,14 +30,14 @@ const LARGEST: NanoUsd = 2n ** 63n - 1n
 
 /** @param lineOf the line of an exchange that is being replayed */
 export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) => LogLine | undefined): Ledger {
-  const purses = new Map<string, Purse>()
+  const accounts = new Map<string, AccountMoney>()
   const open = new Map<string, Open>()
   const budgetUses = new Map<string, BudgetUse>()
 
-  function purseOf(line: LogLine | undefined, id: string): Purse {
-    let purse = purses.get(id)
-    if (!purse) purses.set(id, (purse = { posted: balanceOf(line?.who?.account ?? { id, name: id }), held: 0n }))
-    return purse
+  function accountOf(line: LogLine | undefined, id: string): AccountMoney {
+    let account = accounts.get(id)
+    if (!account) accounts.set(id, (account = { posted: balanceOf(line?.who?.account ?? { id, name: id }), held: 0n }))
+    return account
   }
 
   function useOf(account: string, { budget, start }: HoldBudget): BudgetUse {
@@ -50,12 +50,12 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
   return {
     async hold({ exchange, accountId, amount, budgets = [] }): Promise<HoldResult> {
       const line = lineOf(exchange)
-      const purse = purseOf(line, accountId)
-      const refused = line ? recorded(line, purse) : null
+      const account = accountOf(line, accountId)
+      const refused = line ? recorded(line, account) : null
       if (refused) return refused
-      const available = (purse.posted ?? LARGEST) - purse.held
+      const available = (account.posted ?? LARGEST) - account.held
       if (available < amount) {
-        return { held: false, reason: 'short', of: 'account', available, onHold: purse.held }
+        return { held: false, reason: 'short', of: 'account', available, onHold: account.held }
       }
       const uses = budgets.map(budget => useOf(accountId, budget))
       const short = uses.findIndex(({ spent, held }, index) => spent + held + amount > budgets[index]!.amount)
@@ -64,17 +64,17 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
         const left = budgets[short]!.amount - spent - held
         return { held: false, reason: 'short', of: 'budget', budget: short, available: left, onHold: held }
       }
-      purse.held += amount
+      account.held += amount
       for (const use of uses) use.held += amount
-      open.set(exchange, { purse, uses, amount })
+      open.set(exchange, { account, uses, amount })
       return { held: true, available: available - amount }
     },
     async settle({ exchange, amount }) {
       const hold = open.get(exchange)
       if (!hold) return 'no_hold'
       open.delete(exchange)
-      hold.purse.held -= hold.amount
-      if (hold.purse.posted !== null) hold.purse.posted -= amount
+      hold.account.held -= hold.amount
+      if (hold.account.posted !== null) hold.account.posted -= amount
       for (const use of hold.uses) {
         use.held -= hold.amount
         use.spent += amount
@@ -88,12 +88,12 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
 }
 
 /** Repeats a recorded refusal whose reason is not in the log. */
-function recorded({ code }: LogLine, { posted, held }: Purse): HoldResult | null {
+function recorded({ code }: LogLine, { posted, held }: AccountMoney): HoldResult | null {
   if (code === 'account_frozen') return { held: false, reason: 'frozen' }
   if (code === 'spending_cap_reached') return { held: false, reason: 'short', of: 'key', available: 0n, onHold: 0n }
   if (posted !== null) return null
   if (code === 'insufficient_quota') return { held: false, reason: 'short', of: 'account', available: 0n, onHold: 0n }
-  // The hold is as large as any request may need.
+  // With so much on hold, `credits` attributes the shortage to other requests, whatever this one needs.
   if (code === 'credit_on_hold') {
     return { held: false, reason: 'short', of: 'account', available: 0n, onHold: held > LARGEST ? held : LARGEST }
   }

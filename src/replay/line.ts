@@ -14,7 +14,7 @@ import {
   withoutZeros,
 } from '#contract'
 
-/** The caller, as far as the log has it. */
+/** The recorded caller. */
 export interface Caller {
   readonly account: { readonly id: string; readonly name: string; readonly plan: string }
   readonly key: { readonly id: string; readonly name: string; readonly models: readonly string[] | null }

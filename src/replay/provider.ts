@@ -6,7 +6,6 @@ import type { Reply } from '../request/finish.ts'
 import { simulatedReply } from '../simulate/exchange.ts'
 import type { LogLine } from './line.ts'
 
-/** The result of the upstream call. */
 export interface UpstreamResult {
   readonly ms: number
   readonly usage: MeteredUsage | null

@@ -35,7 +35,6 @@ export interface ReplayOptions {
   held?(sentence: string): void
 }
 
-/** A line that was skipped. */
 export interface SkippedLine {
   readonly file: string
   readonly number: number
@@ -53,9 +52,9 @@ export interface ReplayResult {
   readonly otherAccounts: ReadonlyMap<string, string>
   /** Number of lines taken. Some may be of the same exchange, or unfinished. */
   readonly taken: number
-  /** Lines that came after later ones had already started. */
+  /** Lines that were read after later ones had started. */
   readonly late: number
-  /** Lines of an exchange that was already in progress, which were left out. */
+  /** Repeated lines of an exchange, which were left out. */
   readonly twice: number
   /** From the start of the first line to that of the last one, in milliseconds since the epoch; null without lines. */
   readonly span: { readonly from: number; readonly to: number } | null
@@ -63,7 +62,7 @@ export interface ReplayResult {
   readonly gaps: readonly Gap[]
 }
 
-/** The reorder buffer: its maximum number of lines and bytes, and the minimum time a line waits. */
+/** The reorder buffer: its maximum number of lines and of bytes, and the minimum time that a line waits, in the log's time. */
 const REORDER = { items: 50_000, bytes: 128 * 1024 * 1024, ms: 60_000 }
 const MAX_SKIPPED = 20
 const MAX_ACCOUNTS = 10_000

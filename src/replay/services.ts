@@ -119,8 +119,10 @@ export interface VerdictUse {
 }
 
 /**
- * The step for a replay: itself, or one that repeats its recorded verdicts. A step is replaced if it would ask another service for the
- * client's identity. So are steps that decide by text that is in no log, and steps that may not run outside of the gateway.
+ * Returns the step for a replay: itself, or one that repeats its recorded verdicts. These steps are replaced:
+ * - steps that would call another service for the client's identity
+ * - steps that decide by text that is in no log
+ * - steps that may not run without real requests
  */
 export function replayedStep(step: StepConfig, runs: Runs, readingOf: (route: string) => VerdictUse): StepConfig {
   const { plugin } = step
@@ -134,7 +136,7 @@ export function replayedStep(step: StepConfig, runs: Runs, readingOf: (route: st
   return step.mode === 'off' ? step : standIn({ ...step, foreign: false }, recordedVerdict(step, runs, readingOf))
 }
 
-/** Uses the recorded identity for a step that would ask the network for it. */
+/** Uses the recorded identity for a step that would call another service for it. */
 function recordedIdentity(plugin: AnyPlugin, runs: Runs): StepMiddleware {
   return async ({ exchange }, next) => {
     const run = runs.get(exchange.id)!

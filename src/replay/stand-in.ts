@@ -27,7 +27,7 @@ export function standInRequest(line: LogLine): { readonly body: unknown; readonl
   if (request.tools > 0) body['tools'] = Array.from({ length: request.tools }, (_, nth) => toolOf(nth))
   // Other formats have other names for them.
   if (kind === 'chat') for (const name of request.params) if (!KNOWN.includes(name)) body[name] = null
-  // A cached request must be repeatable, which temperature 0 shows.
+  // `cache` accepts only repeatable requests: those with the temperature 0.
   if (request.sha256 !== null && request.params.includes('temperature')) body['temperature'] = 0
   const room = request.bytes - JSON.stringify(body).length
   const digest = request.sha256 ?? ''

@@ -62,9 +62,8 @@ export interface WorldParts {
 interface Route {
   readonly config: RouteConfig
   readonly plan: Plan
-  /** Whether all of its steps are built in. */
-  readonly isOurs: boolean
-  /** The longest time that a step lets a request wait. */
+  readonly isBuiltIn: boolean
+  /** The longest wait in a queue of its steps. */
   readonly waitMs: number
 }
 
@@ -114,18 +113,18 @@ export class World {
     this.#routes = new Map(configuration.routes.toReversed().map(config => [config.path, this.#routeOf(config)]))
   }
 
-  /** Starts an exchange. `over` is called with the verdict when it has ended. */
-  begin(line: LogLine, over: (verdict: Verdict) => void): void {
+  /** Starts an exchange. `onEnd` is called with its verdict. */
+  begin(line: LogLine, onEnd: (verdict: Verdict) => void): void {
     const route = this.#routes.get(line.route)
     if (!route?.config.methods.includes(line.method)) {
-      over(refusedByGateway(route ? 'method_not_allowed' : 'unknown_url'))
+      onEnd(refusedByGateway(route ? 'method_not_allowed' : 'unknown_url'))
       return
     }
     const run: Run = { line, unknown: null, sent: null, waitedFor: null, isRecorded: false, isResized: false }
     this.#runs.set(line.id, run)
-    void this.#go(route, run).then(verdict => {
+    void this.#play(route, run).then(verdict => {
       this.#runs.delete(line.id)
-      over(verdict)
+      onEnd(verdict)
     })
   }
 
@@ -145,8 +144,8 @@ export class World {
     const waits = steps.steps.map(
       ({ settings }) => (settings as { queue?: { wait?: number } } | null)?.queue?.wait ?? 0,
     )
-    const isOurs = steps.steps.every(({ plugin, foreign }) => !foreign && BUILT_IN.includes(plugin))
-    return { config, plan, isOurs, waitMs: Math.max(0, ...waits) }
+    const isBuiltIn = steps.steps.every(({ plugin, foreign }) => !foreign && BUILT_IN.includes(plugin))
+    return { config, plan, isBuiltIn, waitMs: Math.max(0, ...waits) }
   }
 
   #planOf({ policy, steps }: RouteConfig): Plan {
@@ -161,7 +160,7 @@ export class World {
     return createPlan(policy, replayed, ({ plugin }) => servicesFor(plugin, this.#services), 'replay')
   }
 
-  async #go(route: Route, run: Run): Promise<Verdict> {
+  async #play(route: Route, run: Run): Promise<Verdict> {
     const exchange = this.#open(route, run)
     if (route.waitMs > 0) this.#endWaitAfter(route.waitMs, run, exchange)
     const error = await exchange.play({ reportStep() {}, stepGraceMs: GRACE_MS })
@@ -170,7 +169,7 @@ export class World {
     return verdictOf(run, exchange, refusal)
   }
 
-  #open({ config, plan, isOurs }: Route, run: Run): SimulatedExchange {
+  #open({ config, plan, isBuiltIn }: Route, run: Run): SimulatedExchange {
     const { line } = run
     const progress = new ReplayProgress()
     const head = { method: line.method, path: line.route, headers: headersOf(line), rawHeaders: rawHeadersOf(line) }
@@ -189,7 +188,7 @@ export class World {
       plan,
       address: addressOf(line),
       progress,
-      ctx: isOurs ? lightContext(head) : this.#contexts.koa(head),
+      ctx: isBuiltIn ? lightContext(head) : this.#contexts.koa(head),
       bytes: given.bytes,
       parse: () => this.#fitted(parsed(run, given.body), line),
       translate: inbound ? body => inbound.decodeRequest(body, view) : null,
@@ -237,7 +236,7 @@ export class World {
     return exchange.trail.find(entry => entry.step === id)?.verdict !== 'skipped'
   }
 
-  /** A step's queue waits in real time, so the wait is ended here by the time of the replay. */
+  /** Ends the wait in a step's queue by the clock of the replay, because the queue itself waits in real time. */
   #endWaitAfter(ms: number, run: Run, exchange: Exchange): void {
     const { timeline } = this.#parts
     timeline.at(timeline.now() + ms, () => {
@@ -342,7 +341,7 @@ function headersOf({ headers }: LogLine): LogLine['headers'] {
 function rawHeadersOf({ headers, who, code, id }: LogLine): string[] {
   const raw = headers === null ? [] : Object.entries(headers).flat()
   if (who === null && code !== null && WITHOUT_KEY.has(code)) return raw
-  // The exchange id as token: the replay's key lookup knows its key.
+  // The exchange id is the token by which the replay's key lookup finds the recorded key.
   raw.push('authorization', `Bearer ${id}`)
   return raw
 }

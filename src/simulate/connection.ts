@@ -1,4 +1,4 @@
-/** A connection without a network: a stream for Node's HTTP server at the gateway's end, calls at the client's. */
+/** A connection without a network. The gateway's end is a stream for Node's HTTP server; the client's end is method calls. */
 import { Duplex } from 'node:stream'
 
 /** Receives data at the client's end. */
@@ -19,7 +19,7 @@ export class Wire extends Duplex {
   readonly #client: WireEnd
   #isTaking = true
   #waiting: { readonly bytes: Buffer; readonly taken: () => void } | null = null
-  /** The client process has ended. */
+  /** Whether the client process has ended. */
   #isCut = false
 
   constructor(client: WireEnd, address = '127.0.0.1') {
@@ -34,7 +34,6 @@ export class Wire extends Duplex {
     return this.#waiting !== null
   }
 
-  /** The client stops reading. */
   stall(): void {
     this.#isTaking = false
   }

@@ -57,7 +57,6 @@ export async function whyNotCreated(policy: string, step: PlannableStep, real: R
   return null
 }
 
-/** Buckets that are always full. */
 const FULL: Buckets = {
   take: (_name, { capacity }) => ({ taken: true, remaining: Math.floor(capacity), retryAfterMs: 0, resetMs: 0 }),
   give() {},

@@ -5,8 +5,8 @@ import type { PlannableStep } from '../loader/plan.ts'
 type Step = Pick<PlannableStep, 'plugin' | 'foreign' | 'settings'>
 
 /**
- * `records`: it only records what happened. `runs`: it may run here. `identifies`: it only asks another service who the client is.
- * `decides`: its decision is unknown here.
+ * `records`: it only records exchanges. `runs`: it may run without real requests. `identifies`: it only identifies the client, through
+ * another service. `decides`: its decision is unknown without real requests.
  */
 export type Role = 'records' | 'runs' | 'identifies' | 'decides'
 

@@ -2,11 +2,9 @@
 import type { Clock, Random } from '#contract'
 import type { Check, DeadlineClock } from '../common/clock.ts'
 
-/** The time of a test. */
 export interface BenchTime {
   readonly clock: Clock
   readonly deadlineClock: DeadlineClock
-  /** Advances the time. */
   pass(ms: number): Promise<void>
 }
 
@@ -49,8 +47,7 @@ export function sameNumbers(): Random {
   return () => 0.5
 }
 
-/** Waits until all pending work is done. */
+/** Waits for two turns of the event loop. A disconnect takes two: its FIN is read in one, and reported in the next. */
 export async function turn(): Promise<void> {
-  // A disconnect takes two turns: its FIN is read in one, and reported in the next.
   for (let left = 2; left > 0; left--) await new Promise<void>(resolve => setImmediate(resolve))
 }

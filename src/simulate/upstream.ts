@@ -37,7 +37,7 @@ export interface ScriptedUpstream {
   readonly rawProxy: RawProxy
 }
 
-/** A silence lasts until the gateway aborts the request. This is longer than the gateway's longest deadline. */
+/** Maximum length of a silence, longer than the gateway's longest deadline. It ends earlier when the gateway aborts the request. */
 const MAX_SILENCE_MS = 25 * 3_600_000
 const SILENT_ROUND_MS = 1_000
 
@@ -123,7 +123,7 @@ class Play {
     if (this.#isOver) return
     this.#handler.onHeaders(status, { ...headers }, () => this.#resumed?.resolve())
     for (const piece of fault ? pieces.slice(0, after ?? 0) : pieces) {
-      await this.#hand(piece)
+      await this.#deliver(piece)
       await scripted.onPiece?.(this.#call.pieces)
     }
     if (fault) return this.#fault(fault)
@@ -132,7 +132,7 @@ class Play {
     this.#handler.onComplete()
   }
 
-  async #hand(piece: string): Promise<void> {
+  async #deliver(piece: string): Promise<void> {
     await turn()
     if (this.#isOver) return
     this.#call.pieces++
@@ -144,7 +144,7 @@ class Play {
   async #fault(fault: Fault): Promise<void> {
     if (fault === 'silent') return this.#beSilent()
     if (fault === 'garbage') {
-      await this.#hand('data: {"oh\n\n')
+      await this.#deliver('data: {"oh\n\n')
       if (!this.#isOver) this.#handler.onComplete()
       this.#call.end ??= 'failed'
       return
@@ -198,7 +198,7 @@ async function sendRaw(call: Call, request: RawRequest, time: BenchTime, scripte
   const shown = Object.fromEntries(Object.entries(headers).filter(([name]) => PASSED_ON.includes(name)))
   const head = { status, headers: shown, length: scripted.fault ? null : whole.length }
   const sink = request.begin?.(head, () => {}) ?? null
-  await handRaw(call, scripted.fault ? pieces.slice(0, scripted.after) : pieces, sink, checkSignal)
+  await deliverRaw(call, scripted.fault ? pieces.slice(0, scripted.after) : pieces, sink, checkSignal)
   if (scripted.fault) throw broken(new RawFailure(failureOfError(faultError('reset'), true), status))
   call.end = 'complete'
   return { ...head, body: sink ? Buffer.alloc(0) : whole }
@@ -206,7 +206,12 @@ async function sendRaw(call: Call, request: RawRequest, time: BenchTime, scripte
 
 const PASSED_ON: readonly string[] = ['content-type', 'content-disposition']
 
-async function handRaw(call: Call, pieces: readonly string[], sink: RawSink | null, check: () => void): Promise<void> {
+async function deliverRaw(
+  call: Call,
+  pieces: readonly string[],
+  sink: RawSink | null,
+  check: () => void,
+): Promise<void> {
   for (const piece of pieces) {
     await turn()
     check()

@@ -50,11 +50,10 @@ export function headersOf(
   return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null))
 }
 
-/** The answer that the client received. */
 export interface BenchAnswer {
-  /** Id of the exchange, even if the client received nothing; null if no exchange began and no head came. */
+  /** Id of the exchange, even if the client received nothing; null if no exchange began and no head arrived. */
   readonly id: string | null
-  /** Null if no head came. */
+  /** Null if no head arrived. */
   readonly status: number | null
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
@@ -100,8 +99,8 @@ export class Visit {
     this.wire.send(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), bytes]))
   }
 
-  /** Called when a provider is called. */
-  asked(): void {
+  /** Called when a provider is called for this request. */
+  upstreamCalled(): void {
     if (this.#leaveAfter === 0 || (this.#leaveAfter !== null && !this.#stream)) this.leave()
   }
 

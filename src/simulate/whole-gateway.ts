@@ -54,7 +54,7 @@ export interface TestGatewayOptions {
   readonly patienceMs?: number
   /** `file`: in a temporary folder, so that a crash can be simulated. */
   readonly store: 'memory' | 'file'
-  /** Where steps run, as they are informed. Default: `test`. */
+  /** The kind of run, which steps can read. Default: `test`. */
   readonly run?: StepRun
 }
 
@@ -69,7 +69,7 @@ export function gatewayMistakeText(mistake: GatewayMistake): string {
 /** After this many turns the request waits for real I/O: a file, another process. */
 const QUICK_TURNS = 2_000
 const PATIENCE_MS = 10_000
-/** Real time for the remaining exchanges and steps to end when the test gateway closes; more than steps have. */
+/** Real time for the remaining exchanges and steps to end when the test gateway closes; longer than the grace period of steps. */
 const CLOSING_MS = 10_000
 
 /** A request that does not end. */
@@ -143,7 +143,7 @@ export class TestGateway {
     this.#folder = folder
     this.store = store
     this.#ids = createIds(clock)
-    this.upstream = createUpstream(time, ({ headers }) => this.#asked(headers['x-request-id']))
+    this.upstream = createUpstream(time, ({ headers }) => this.#upstreamCalled(headers['x-request-id']))
     const { transportTo, rawProxy } = this.upstream
     const shared = { store, clock, random, deadlineClock, log }
     this.#parts = {
@@ -161,7 +161,7 @@ export class TestGateway {
       work: null,
       ...shared,
       generation,
-      // The gateway itself is asked which exchanges a generation still has.
+      // `#disposeRetired` asks the gateway which exchanges a generation still has.
       entered() {},
       left() {},
       stepGraceMs,
@@ -227,12 +227,11 @@ export class TestGateway {
     if (this.#folder !== null) rmSync(this.#folder, { recursive: true, force: true })
   }
 
-  /** Called when a provider is called. */
-  #asked(id: string | undefined): void {
+  #upstreamCalled(id: string | undefined): void {
     const running = this.gateway.exchanges()
     // A raw request does not have the id of its exchange: then the newest exchange is meant.
     const exchange = running.find(each => each.id === id) ?? running.at(-1)
-    this.#visits.get(exchange?.ctx.req.socket)?.asked()
+    this.#visits.get(exchange?.ctx.req.socket)?.upstreamCalled()
   }
 
   /** Waits until the connection and the exchange have ended. Skips pauses between two attempts. */
@@ -271,10 +270,10 @@ export class TestGateway {
 function stuck(exchange: LiveExchange | undefined): StuckError {
   if (!exchange) return new StuckError('the request does not end: it gets no answer')
   const { trail, step, sealed, plan } = exchange
-  const way = trail.map(each => `${each.step} ${each.verdict}`).join(', ')
+  const path = trail.map(each => `${each.step} ${each.verdict}`).join(', ')
   const current = sealed ? null : (plan.steps[step]?.id ?? null)
   const where = current === null ? '' : `, and the step "${current}" is in progress`
-  return new StuckError(`the request does not end: its trail so far is: ${way || 'empty'}${where}`, trail, current)
+  return new StuckError(`the request does not end: its trail so far is: ${path || 'empty'}${where}`, trail, current)
 }
 
 /** Waits in real time, for events outside of the test's own time. */

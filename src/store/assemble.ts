@@ -74,7 +74,7 @@ export interface StoreParts {
   readonly spools: Spools | null
   readonly file: StoreFile | null
   readonly version: KeyVersion
-  /** Only with the thread that owns the ledger. */
+  /** The host of the ledger's thread; null where this thread writes itself, and in serving threads. */
   readonly threads: { readonly host: ThreadHost; readonly url: string } | null
   /** The lease of this process where several write to the database; null: this process is the only one. */
   readonly lease: LeaseWord | null
@@ -172,7 +172,7 @@ export function assemble(parts: StoreParts): ServedStore {
         throw new Error('recover() was called after a hold: it would settle open holds; call it once, at the start')
       const orphans = (spools?.orphans() ?? []).map(createSpool)
       const dead: DeadOwner | null = parts.lease !== null ? null : { replica: null, lane: null }
-      // The spool goes first: it is newer than the last checkpoint.
+      // The spool is settled first, because its usage is newer than the last checkpoint.
       const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, dead })
       const former = await keeper?.start()
       readiness.reserve()

@@ -11,7 +11,7 @@ export class StoreError extends Error {
   }
 }
 
-/** Returned in place of a result: the operation was refused and undone alone; its transaction goes on. */
+/** Returned in place of a result: the operation was refused and undone alone; its transaction continues. */
 export class RefusedOperation {
   readonly error: unknown
 

@@ -1,6 +1,6 @@
 /**
  * Checks whether exchanges can be charged: the last write succeeded, nothing waits to be written, and the spool has its space.
- * It writes even without traffic: otherwise a full disk, or one that is back, would not be noticed.
+ * It writes even without traffic: otherwise it would not notice that a disk is full, or has space again.
  */
 import type { Clock, Log } from '#contract'
 import type { Backlog } from './money/backlog.ts'

@@ -13,7 +13,7 @@ import { digest, digestKey } from './people/token.ts'
  * No message contains a part of the secret.
  *
  * @param configured `secret:` of gateway.yaml, resolved; null: the file `secret` in `folder`
- * @param database path or address of the store. If it has content and the file is missing, no secret is made: it would not match.
+ * @param database path or address of the store. If it has content and the secret's file is missing, no secret is made: it would not match.
  */
 export function loadSecret(
   configured: string | null,

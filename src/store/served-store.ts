@@ -1,4 +1,4 @@
-/** A store that serves, and its parts that serving threads open. */
+/** The store of a serving process, and the parts with which its serving threads open it. */
 import type { LeaseWord } from './engine/lease.ts'
 import type { RecoveryReport, Store } from './store.ts'
 import type { ClientParts } from './thread/thread-host.ts'
@@ -9,7 +9,7 @@ export interface StoreHandle {
   readonly url: string
   /** The thread's number, which is in the ids of its exchanges. */
   readonly lane: number
-  /** See keys.ts. */
+  /** See `KeyVersion` in people/keys.ts. */
   readonly version: Int32Array<SharedArrayBuffer>
   readonly lease: LeaseWord | null
   /** The file for this thread's settles that the database did not accept. */

@@ -9,7 +9,7 @@ export function passwordsIn(address: string): string[] {
   return [...new Set(texts)].filter(text => text !== '')
 }
 
-/** The folder for the secret and the spool of a store that is not a file: beside the configuration. */
+/** The folder beside the configuration: it has the secret and the spool of a store that is not a file. */
 export function storeFolder(configFile: string): string {
   return join(dirname(configFile), '.tollgate')
 }
@@ -17,5 +17,5 @@ export function storeFolder(configFile: string): string {
 /** The base name of the spool in that folder; `.spool` is added, as it is to the name of a SQLite file. */
 export const SPOOL = 'tollgate'
 
-/** Suffix of the copy that a restore makes before it touches the store. */
+/** Suffix of the copy that a restore makes before it changes the store. */
 export const RESTORING = '.restoring'

@@ -3,7 +3,7 @@
  * survive its death.
  */
 
-/** Counts of values up to each limit, not cumulated. */
+/** The number of values in each bucket, not cumulative. */
 export interface Distribution {
   readonly limits: readonly number[]
   readonly counts: readonly number[]
@@ -19,7 +19,6 @@ export interface CommitFigures {
   readonly refused: number
 }
 
-/** Figures of a writer for metrics. */
 export interface WriterFigures {
   /** Null where another thread of the process reports them. */
   readonly commits: CommitFigures | null
@@ -31,14 +30,16 @@ export interface WriterFigures {
   readonly mailboxFull: number
 }
 
-/** Numbers of settles that could not be written in time, on disk and in memory only, and of settles that corrected a recovered charge. */
+/** Numbers of late settles. */
 export interface UnwrittenSettles {
+  /** Settles in the spool that are not in the ledger yet. */
   readonly spooled: number
+  /** Settles that are in memory only. */
   readonly waiting: number
+  /** Settles that corrected a recovered charge. */
   readonly corrected: number
 }
 
-/** Figures of the lease for metrics. */
 export interface LeaseFigures {
   /** When this process renewed its lease, in milliseconds since the epoch. */
   readonly renewedAtMs: number

@@ -32,7 +32,7 @@ export interface NewAccount {
  */
 export interface CreditGrant {
   readonly account: string
-  /** Below 0 it removes credit: at most what is available. */
+  /** Below 0: removes credit, at most the available amount. */
   readonly amount: NanoUsd
   readonly reference: string
   readonly actor: string
@@ -79,15 +79,18 @@ export interface NewKey {
   readonly purpose?: KeyPurpose | null
 }
 
-/** A change of a key. Fields that are left out stay. */
+/** A change of a key. Omitted fields keep their values. */
 export interface KeyChange {
   readonly id: string
   readonly name?: string | undefined
   /** Null: every public model. */
   readonly models?: readonly string[] | null | undefined
-  /** Milliseconds since the epoch, or null for never. A later time revives an expired key; a secret in its grace period keeps its end. */
+  /**
+   * Milliseconds since the epoch, or null for never. A later time makes an expired key valid again. It does not extend a secret's grace
+   * period.
+   */
   readonly expiresAt?: number | null | undefined
-  /** A cap below what is spent and held refuses the next request; charges stay. */
+  /** A cap below the spent and held amounts refuses the next request. Charges do not change. */
   readonly spendingCap?: NanoUsd | null | undefined
 }
 
@@ -128,7 +131,7 @@ export const MAX_LIVE_KEYS = 100
 export const MAX_KEYS_A_DAY = 1000
 /** Maximum length of the list of an account's keys: live ones first, then new ones. */
 export const MAX_KEYS_LISTED = 200
-/** Minimum time between two rotations of a key: of two simultaneous ones, the second would end the secret in use. */
+/** Minimum time between two rotations of a key. Without it, the second of two simultaneous rotations would end the secret in use. */
 export const BETWEEN_ROTATIONS_MS = 60_000
 
 /** Maximum grace period of a rotated secret: 168 hours. */
@@ -138,7 +141,7 @@ export const MAX_GRACE_MS = 168 * 3_600_000
  * The disk or the database failed; the caller made no mistake.
  *
  * - `not_written`: rolled back, nothing has changed.
- * - `unknown`: COMMIT failed but may have happened. Send the operation again with the same id: it changes nothing twice.
+ * - `unknown`: COMMIT reported an error but may have succeeded. Send the operation again with the same id: it is applied once.
  * - `not_read`: a read failed. Earlier writes of the caller are not affected.
  */
 export class StoreUnavailable extends Error {
@@ -146,21 +149,21 @@ export class StoreUnavailable extends Error {
   readonly written: Written
 
   constructor(written: Written, cause: unknown) {
-    const [deed, advice] = FAILURES[written]
-    super(`The store could not be ${deed}: ${(cause as Error).message.replace(/\.$/, '')}. ${advice}`, { cause })
+    const [action, advice] = FAILURES[written]
+    super(`The store could not be ${action}: ${(cause as Error).message.replace(/\.$/, '')}. ${advice}`, { cause })
     this.written = written
   }
 }
 
 export type Written = 'not_written' | 'unknown' | 'not_read'
 
-const FAILURES: Readonly<Record<Written, readonly [deed: string, advice: string]>> = {
+const FAILURES: Readonly<Record<Written, readonly [action: string, advice: string]>> = {
   not_written: ['written', 'Nothing was changed.'],
   unknown: ['written', 'It may still have been written.'],
   not_read: ['read', 'If this was a change, check whether it was made before you try again.'],
 }
 
-/** Encrypts an account's data under the store's secret. */
+/** Encrypts an account's data under the store's secret. A box is the encrypted data with its salt and its tag. */
 export interface Vault {
   /** @param purpose a box of one purpose cannot be opened for another */
   seal(purpose: string, account: string, plain: Uint8Array): Buffer
@@ -173,7 +176,7 @@ export interface Vault {
 export interface NewResponse {
   readonly id: string
   readonly account: string
-  /** Named texts of the format. Each is encrypted and read alone. */
+  /** Texts by name. Each is encrypted and read separately. */
   readonly parts: Readonly<Record<string, string>>
   readonly keepMs: number
   /** Earlier responses that this one builds on. They are kept as long as this one. */
@@ -202,7 +205,7 @@ export interface Responses {
   keep(response: NewResponse): Promise<KeptOutcome>
   /** False if `read` would not find it. */
   remove(id: string, account: string): Promise<boolean>
-  /** Removes expired responses, a few in a transaction. */
+  /** Removes expired responses, a few in each transaction. */
   sweep(): Promise<void>
 }
 
@@ -211,7 +214,6 @@ export interface StoreReads {
   readonly people: PeopleReads
   readonly reports: Reports
   readonly alerts: AlertReads
-  /** By id or by name. */
   findAccount(idOrName: string): AccountBalance | undefined
   listAccounts(): readonly AccountBalance[]
   /** Oldest first. At most `MAX_KEYS_LISTED` of one account. */
@@ -222,7 +224,7 @@ export interface StoreReads {
   findReceipt(exchange: string): Receipt | undefined
   /** Returns the use of each requested budget period, leaving out periods in which no hold began. */
   findBudgetUses(account: string, periods: readonly Pick<BudgetUse, 'budget' | 'start'>[]): readonly BudgetUse[]
-  /** Periods of an account's budgets that contain `nowMs`, those that end first at the beginning. A page may be shorter than its limit. */
+  /** The periods of an account's budgets that contain `nowMs`, ordered by their end. A page may be shorter than its limit. */
   listBudgetUses(account: string, nowMs: number, page: PageQuery): Page<BudgetUse>
   /** Recomputes every balance from the events and reports each broken invariant. */
   verify(onProgress?: (done: number, total: number) => void): VerifyReport
@@ -261,29 +263,28 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   openHolds(): number
   /** Settles that could not be written in time. */
   unwritten(): UnwrittenSettles
-  /** Figures of the writer. */
   writing(): WriterFigures
   /** Figures of this process's lease; null without one. */
   lease(): LeaseFigures | null
   /** Resolves when no charge is in memory only. */
   flushed(): Promise<void>
-  /** Whether the ledger can be written, as far as is known. The call also starts a check. */
+  /** Whether the ledger could be written at the last check. The call also starts a check. */
   healthy(): boolean
   /**
    * Checks whether the ledger can be written, with a write as large as that of an exchange, at most once a second. Resolves when
-   * that is known or takes too long; then `problem` has the result.
+   * the check ends or takes too long. Then `problem` returns the result.
    */
   look(): Promise<void>
   /** The reason why the ledger cannot be used, for /readyz; null when it can. */
   problem(): string | null
   /**
-   * Checks that the folder still has the three files that the gateway opened. Returns the problem, for people; then nothing is written
-   * any more. Null without a problem, and for a store in memory. `problem()` reports this result too.
+   * Checks that the folder still has the three files that the gateway opened. Returns a problem as text for people; from then on the
+   * store refuses writes. Null without a problem, and for a store that is not a file. `problem()` reports this result too.
    */
   lostFiles(): string | null
   /** Acknowledged commits that were missing when this store was opened. */
   readonly lostCommits: LostCommits | null
-  /** Settles what a dead process left open. The owner of the lock calls it once, at the start. */
+  /** Settles the open holds and the spool of a dead process. The owner of the lock calls it once, at the start. */
   recover(): Promise<RecoveryReport>
   /** Throws a `StoreError` after everything is closed if settles were lost. */
   close(): Promise<void>

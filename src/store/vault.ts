@@ -39,7 +39,7 @@ export function createVault(secret: string, source: (size: number) => Uint8Array
       decipher.update(box.subarray(at, Math.min(at + SLICE_BYTES, end))).copy(plain, at - SALT_BYTES)
     }
     try {
-      // Before this check no byte of it may be used.
+      // No byte of `plain` may be used before this check of the tag.
       decipher.final()
       return plain
     } catch {

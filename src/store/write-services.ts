@@ -132,7 +132,7 @@ export function createKeyService({ reads, writer, hmacKey, ids, clock, changing 
   }
 }
 
-/** Refuses operations once the files are not those in the folder: the writes would be lost. */
+/** Wraps a writer: it refuses operations once the folder no longer has the opened files, because the writes would be lost. */
 export function watched(writer: Writer, files: FileWatch): Writer {
   return {
     op(name, request) {

@@ -69,8 +69,8 @@ export type Request<N extends Name> = Parameters<Operations[N]>[0]
 export type Result<N extends Name> = Exclude<ReturnType<Operations[N]>, RefusedOperation>
 
 /**
- * Operations that need no savepoint: they refuse nothing or leave nothing behind. A savepoint would slow down frequent ones, and some
- * of them change state in memory too.
+ * Operations that need no savepoint: they never refuse, or change nothing when they refuse. A savepoint would slow down frequent ones, and
+ * some of them change state in memory too.
  */
 const WITHOUT_SAVEPOINT: ReadonlySet<Name> = new Set([
   'hold',
@@ -94,7 +94,6 @@ export interface Writer {
   op<N extends Name>(name: N, request: Request<N>): Promise<Result<N>>
   openHolds(): number
   healthy(): boolean
-  /** For metrics. */
   figures(): WriterFigures
   /** Waits for operations in progress, writes where the next recovery has to begin, and closes the connection. */
   close(): Promise<void>
@@ -113,11 +112,11 @@ const NO_REPLICA = 0
 export interface Replica extends ReplicaName, ReplicaRow {}
 
 export interface WriterOptions {
-  /** The path of the database; null: it is in memory. */
+  /** The path or address of the database; null: it is in memory. */
   readonly path?: string | null
-  /** Null: it writes alone, or, in PostgreSQL, takes no holds. */
+  /** Null in SQLite, where one process writes. In PostgreSQL, null means that the writer takes no holds. */
   readonly replica?: Replica | null
-  /** Where commits are counted; left out: in memory of its own. */
+  /** Memory in which commits are counted; left out: the writer's own. */
   readonly words?: CommitWords
 }
 
@@ -163,7 +162,7 @@ export function createWriter(
       commit() {
         try {
           within(() => {
-            flushed(tables)
+            flush(tables)
             usage.beforeCommit()
             open.beforeCommit(clock.now())
             count.beforeCommit()
@@ -260,7 +259,7 @@ function createOperations(
 }
 
 /** Writes the tables before COMMIT. After an error here nothing is written, so each operation of the group runs again by itself. */
-function flushed(tables: { flush(): void }): void {
+function flush(tables: { flush(): void }): void {
   try {
     tables.flush()
   } catch (cause) {

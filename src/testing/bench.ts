@@ -67,7 +67,6 @@ const BENCH_OPTIONS = namesOf<BenchOptions>({
   store: true,
 })
 
-/** The options of a chat request, besides its body. */
 export type ChatOptions = Omit<BenchRequest, 'body'>
 
 /** The account's money. */
@@ -81,7 +80,6 @@ export interface BenchLedger {
   verify(): VerifyReport
 }
 
-/** A gateway for tests. */
 export interface Bench extends AsyncDisposable {
   /** A chat request to the first model; `body` is merged over the default. Resolves when the exchange has ended completely. */
   chat(body?: Readonly<Record<string, unknown>>, options?: ChatOptions): Promise<BenchAnswer>

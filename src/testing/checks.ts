@@ -1,4 +1,4 @@
-/** The checks of `conform` after an ending. Each returns sentences about problems, none if all is well. */
+/** The checks of `conform` after an ending. Each returns its problems as sentences. */
 import { getEventListeners } from 'node:events'
 import { type AnyPlugin, type Chunk, cost, mistakeText } from '#contract'
 import { mistakeSentence, type StepMistake } from '../request/pipeline/step-report.ts'
@@ -8,7 +8,6 @@ import type { Bench } from './bench.ts'
 import { AROUND, type EndingCase } from './endings.ts'
 import type { WatchedPlugin } from './watch-plugin.ts'
 
-/** The ending that was played. */
 export interface PlayedTrial {
   readonly plugin: AnyPlugin
   readonly form: 'whole' | 'stream'
@@ -19,7 +18,7 @@ export interface PlayedTrial {
   }
 }
 
-/** Checks that no hold is left, and that the account paid the amounts of the receipts since it had `start`. */
+/** Checks that no hold is left, and that the account paid the amounts of its receipts. @param start its balance before the ending */
 export function moneyFailures(bench: Bench, answers: readonly BenchAnswer[], start: bigint): string[] {
   const wrong: string[] = []
   const { posted, held } = bench.ledger.balance()
@@ -56,7 +55,7 @@ export function answerFailures(answer: BenchAnswer, { form, ending }: PlayedTria
   return []
 }
 
-/** Checks that no secret is in anything stored or sent, and that no listener is left. */
+/** Checks that no secret is in the trail, the log or the answer, and that no listener is left. */
 export function traceFailures(bench: Bench, answer: BenchAnswer, { options }: PlayedTrial): string[] {
   const record = bench.record(answer)
   const places: Record<string, string> = {

@@ -30,7 +30,6 @@ import {
 } from './endings.ts'
 import { watchPlugin } from './watch-plugin.ts'
 
-/** How the plugin is tested. */
 export interface ConformOptions
   extends Pick<BenchOptions, 'folder' | 'yaml' | 'models' | 'env' | 'plan' | 'patienceMs'> {
   /**
@@ -71,7 +70,7 @@ const NEVER_PASSED =
 /** A problem and its ending. */
 export interface ConformFailure {
   readonly ending: string
-  /** `whole` or `stream`; null if the problem is of the plugin as such. */
+  /** Null: it is not a problem of one ending. */
   readonly form: 'whole' | 'stream' | null
   /** A sentence without a full stop. */
   readonly what: string
@@ -196,8 +195,11 @@ function endingsOf({ endings }: ConformOptions): readonly (readonly ['whole' | '
   return endings ? all.filter(([, { name }]) => endings.some(wanted => name.includes(wanted))) : all
 }
 
-/** Real time, which each ending with a hanging step takes. In other endings it is long, so that a busy machine causes no mistake. */
-const STEP_GRACE_MS = { hangs: 60, comesBack: 1_000 }
+/**
+ * Real time that a step may still take after the exchange has ended. Short for a hanging step, because its ending takes this long; else
+ * long, so that a busy machine causes no mistake.
+ */
+const STEP_GRACE_MS = { hangs: 60, returns: 1_000 }
 
 /** The current behaviour of the steps around the plugin. */
 interface Behaviour {
@@ -240,7 +242,7 @@ async function play(trial: Trial): Promise<PlayResult> {
       for (const answer of answers) wrong.push(...answerFailures(answer, trial), ...traceFailures(bench, answer, trial))
       wrong.push(...stepFailures(bench, answers, trial, watched))
       behaviour = {}
-      wrong.push(...(await afterWrong(bench, trial, answers.length)))
+      wrong.push(...(await lastingFailures(bench, trial, answers.length)))
     } finally {
       await bench.close()
     }
@@ -269,7 +271,7 @@ function openTrial(
     plugins,
     steps: stepsFor(plugin, settings, options.steps),
     store: ending?.during === 'crash' ? 'file' : 'memory',
-    stepGraceMs: hangs ? STEP_GRACE_MS.hangs : STEP_GRACE_MS.comesBack,
+    stepGraceMs: hangs ? STEP_GRACE_MS.hangs : STEP_GRACE_MS.returns,
   })
 }
 
@@ -292,7 +294,7 @@ async function exchange(bench: Bench, trial: Trial, wrong: string[]): Promise<Be
     if (during === 'cut') bench.cut()
     if (during === 'reload') await bench.reload()
     if (during === 'crash') wrong.push(...(await crashFailures(bench)))
-    // It may have to wait for the first request.
+    // Not awaited here: it may have to wait for the first request.
     if (during === 'another') another = bench.chat(body, more)
   }
   bench.upstream.script({ ...upstream, onPiece: happen })
@@ -321,13 +323,13 @@ function stepsFor(
   const needs = typeof plugin.needs === 'function' ? plugin.needs(settings as never, 'chat') : (plugin.needs ?? [])
   if (needs.includes('targets')) return [...rest, outer, step, inner]
   if (gives.includes('key')) return [outer, step, inner, ...rest]
-  const behind = needs.includes('hold') ? 'route' : 'credits'
-  const at = rest.findIndex(({ use }) => use === behind)
+  const following = needs.includes('hold') ? 'route' : 'credits'
+  const at = rest.findIndex(({ use }) => use === following)
   return [...rest.slice(0, at), outer, step, inner, ...rest.slice(at)]
 }
 
 /** Checks for lasting effects of the ending: a slot that was not given back, or a wrong state. */
-async function afterWrong(bench: Bench, trial: Trial, requests: number): Promise<string[]> {
+async function lastingFailures(bench: Bench, trial: Trial, requests: number): Promise<string[]> {
   const [usual, now] = [trial.usual[requests], await plainVerdict(bench, trial)]
   const isBad = (verdict: Verdict) => verdict === 'refused' || verdict === 'failed'
   if (isBad(now) && usual !== undefined && !isBad(usual)) {

@@ -18,7 +18,7 @@ export interface EndingCase {
   readonly times?: number
   /** An event during the answer; `another`: the same request once more. */
   readonly during?: 'cut' | 'reload' | 'crash' | 'another'
-  /** The gateway's services fail for the plugin, so that an error of its own is not a mistake. */
+  /** False: the gateway's services fail for the plugin. Its own errors are then not mistakes. */
   readonly isServed?: false
 }
 

@@ -1,7 +1,6 @@
 /** Checks that a step does not change existing facts between its call and its end. */
 import { type Chat, type Exchange, FACT_NAMES, type FactName } from '#contract'
 
-/** A snapshot of the facts. */
 export interface FactSnapshot {
   readonly chat: Chat | undefined
   readonly body: Chat['body'] | undefined

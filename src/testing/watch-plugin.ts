@@ -32,7 +32,7 @@ const LASTING: ReadonlyMap<string, string> = new Map([
   ['WORKER', 'a worker'],
 ])
 
-/** Steps of Node before it creates such a resource: the plugin is not on the stack any more then. */
+/** Resources that Node creates before one of `LASTING`. Their frames are kept, because the plugin is not on the later stack. */
 const STEPS: ReadonlySet<string> = new Set(['TickObject', 'GETADDRINFOREQWRAP'])
 
 export interface WatchedPlugin {
@@ -53,16 +53,16 @@ export interface WatchedPlugin {
 type Handle = (ctx: { readonly exchange: Exchange }, next: () => Promise<void>) => Promise<void>
 
 /** Services that cannot fail. `ledger` is included because its failures are handled by `credits`, with retries for seconds. */
-const SURE: readonly ServiceName[] = ['catalog', 'plans', 'clock', 'random', 'log', 'ledger']
-const FALLIBLE: ReadonlySet<string> = new Set(SERVICE_NAMES.filter(name => !SURE.includes(name)))
+const INFALLIBLE: readonly ServiceName[] = ['catalog', 'plans', 'clock', 'random', 'log', 'ledger']
+const FALLIBLE: ReadonlySet<string> = new Set(SERVICE_NAMES.filter(name => !INFALLIBLE.includes(name)))
 
 /**
  * Wraps a plugin and watches it until `stop()`.
  * @param fails whether its services fail now
  */
 export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => false): WatchedPlugin {
-  const begun = watchBegun()
-  const { inside } = begun
+  const resources = watchResources()
+  const { inside } = resources
   const before = processListeners()
   const nexts: number[] = []
   const lives = { created: 0, disposed: 0 }
@@ -77,7 +77,7 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
       const counted = () => {
         facts.push(...factFailures(seen, exchange), ...notGiven(plugin, exchange))
         nexts[run]!++
-        // Steps after it are not the plugin's.
+        // The code of later steps is not the plugin's.
         const over = inside.run(false, next).finally(() => {
           seen = snapshotFacts(exchange)
         })
@@ -112,12 +112,12 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
     nexts,
     facts,
     lives,
-    lasting: begun.lasting,
+    lasting: resources.lasting,
     listeners() {
       const now = processListeners()
       return [...now].flatMap(([name, count]) => (count > (before.get(name) ?? 0) ? [name] : []))
     },
-    stop: begun.stop,
+    stop: resources.stop,
   }
 }
 
@@ -143,14 +143,14 @@ function watchedDecision(step: DecidingStep, notes: Notes): DecidingStep {
         facts.push(...notGiven(plugin, exchange))
         nexts[run] = 1
       }
-      return inTurn(notes, exchange, () => step.decide(ctx), passed)
+      return runChecked(notes, exchange, () => step.decide(ctx), passed)
     },
-    ...(after && { after: (ctx, ...end) => inTurn(notes, ctx.exchange, () => after.call(step, ctx, ...end)) }),
+    ...(after && { after: (ctx, ...end) => runChecked(notes, ctx.exchange, () => after.call(step, ctx, ...end)) }),
   }
 }
 
 /** Runs code of the plugin and then checks the facts: immediately, or when its promise settles. */
-function inTurn<Result>(
+function runChecked<Result>(
   { inside, facts }: Notes,
   exchange: Exchange,
   work: () => Result | Promise<Result>,
@@ -183,7 +183,7 @@ function notGiven(plugin: AnyPlugin, exchange: Exchange): string[] {
 }
 
 /** Tracks resources that are created while `inside` is true, until they end. */
-function watchBegun() {
+function watchResources() {
   const inside = new AsyncLocalStorage<boolean>()
   const open = new Map<unknown, string>()
   const steps = new Map<number, string>()
@@ -269,8 +269,8 @@ function placeOf(frame: string | undefined): string {
 }
 
 /**
- * Excludes resources that Node keeps. Connections of `fetch` stay open for reuse, and the timer of `AbortSignal.timeout` ends with the
- * last reference to the signal. A `fetch` in progress is the plugin's.
+ * Wraps `fetch` and `AbortSignal.timeout`, to exclude resources that Node keeps. Connections of `fetch` stay open for reuse, and the timer
+ * of the signal ends with the last reference to it. A `fetch` in progress is the plugin's.
  */
 interface Network {
   fetch(ask: () => Promise<Response>): Promise<Response>

@@ -110,7 +110,7 @@ test.each<[string, string, string, string]>([
     'events of an unreachable provider',
     'tests:\n  - name: x\n    upstream: [{}, { fault: unreachable, after: 1 }]\n    expect: { status: 200 }\n',
     '3:42',
-    'a provider that is unreachable sends nothing',
+    'an unreachable provider sends no events',
   ],
   ...['headers', 'trail', 'sent', 'body'].map(
     what =>

@@ -1,21 +1,20 @@
-/** Requests to a collector by OTLP over HTTP: one answer understood, and when the next request of a signal may be sent. */
+/** Sends requests to a collector by OTLP over HTTP, and decides when the next request of a signal may be sent. */
 import type { Encoding, Signal } from './encoding.ts'
 
-/** Until the next try at a collector that does not answer; twice as long each time. */
+/** The pause after a retryable failure; twice as long each time. */
 const PAUSE_MS = { first: 5_000, longest: 60_000 }
 const MOST_RETRY_AFTER_MS = 300_000
 const TIMEOUT_MS = 10_000
 const MAX_ANSWER_BYTES = 64 * 1024
 
-/** The collector may take the same request later (OTLP). */
+/** The collector may accept the same request later (OTLP). */
 const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
 export interface SendResult {
-  readonly isTaken: boolean
+  readonly isAccepted: boolean
   readonly isRetryable: boolean
-  /** Spans, or data points, of a request that was taken. */
+  /** The number of spans, or data points, that the collector rejected from an accepted request. */
   readonly rejected: number
-  /** Null: there was none. */
   readonly problem: string | null
   readonly retryAfterMs: number
 }
@@ -30,7 +29,7 @@ export interface CollectorParts {
 /**
  * Sends one request; never throws.
  *
- * @param encode creates its body; an error of it is not the collector's, and the same data would fail again
+ * @param encode creates the body. If it throws, the request is not retryable: the same data would fail again.
  * @param end ends the request early
  */
 export async function post(
@@ -39,7 +38,7 @@ export async function post(
   encode: () => Uint8Array,
   end: AbortSignal,
 ): Promise<SendResult> {
-  const nothing = { isTaken: false, rejected: 0, retryAfterMs: 0 }
+  const nothing = { isAccepted: false, rejected: 0, retryAfterMs: 0 }
   let body: Uint8Array
   try {
     body = encode()
@@ -55,15 +54,15 @@ export async function post(
       redirect: 'manual',
       signal: AbortSignal.any([end, AbortSignal.timeout(TIMEOUT_MS)]),
     })
-    const said = await beginningOf(answer)
+    const start = await beginningOf(answer)
     if (!answer.ok) {
       const isRetryable = RETRYABLE.has(answer.status)
       const retryAfterMs = Math.min(MOST_RETRY_AFTER_MS, 1000 * (Number(answer.headers.get('retry-after')) || 0))
       return { ...nothing, isRetryable, problem: `HTTP ${answer.status}`, retryAfterMs }
     }
-    const { count, message } = encoding.rejected(signal, said)
+    const { count, message } = encoding.rejected(signal, start)
     const problem = count > 0 ? `${count} rejected${message === '' ? '' : `: ${message.slice(0, 200)}`}` : null
-    return { ...nothing, isTaken: true, isRetryable: false, rejected: count, problem }
+    return { ...nothing, isAccepted: true, isRetryable: false, rejected: count, problem }
   } catch (error) {
     return { ...nothing, isRetryable: true, problem: reasonOf(error) }
   }
@@ -87,7 +86,7 @@ function reasonOf(error: unknown): string {
   return cause?.code ?? cause?.message ?? message
 }
 
-/** The requests of one signal: one at a time, and after one that may be sent again, only after a pause. */
+/** Schedules the requests of one signal: one at a time, with a pause after a retryable failure. */
 export class Lane {
   /** The request in progress; null: none. */
   sending: Promise<void> | null = null
@@ -104,9 +103,9 @@ export class Lane {
     })
   }
 
-  /** After an answer that is retryable, a pause; after one that took the request, the next pause is short again. */
-  heard({ isTaken, isRetryable, retryAfterMs }: SendResult, nowMs: number): void {
-    if (isTaken) this.#pauseMs = 0
+  /** Begins a pause after a retryable failure. After an accepted request, the next pause is short again. */
+  record({ isAccepted, isRetryable, retryAfterMs }: SendResult, nowMs: number): void {
+    if (isAccepted) this.#pauseMs = 0
     if (!isRetryable) return
     this.#pauseMs = Math.min(PAUSE_MS.longest, this.#pauseMs * 2 || PAUSE_MS.first)
     this.#pausedUntilMs = nowMs + Math.max(retryAfterMs, this.#pauseMs)

@@ -1,6 +1,6 @@
 /**
- * The content of prompts and answers on spans, in the format of the GenAI conventions, only where the policy has `telemetry: content`.
- * Secrets are removed and long texts are cut. Images, sounds and files are represented by their kind only.
+ * Prompts and answers as attributes of spans, in the format of the GenAI conventions. Only for a policy with `telemetry: { content: true }`.
+ * Secrets are removed and long texts are cut. Images, audio and files are represented by their kind only.
  */
 import type { ChatCompletion, ChatMessage, Delta } from '#contract'
 import type { Redactor } from '../redact.ts'
@@ -8,28 +8,29 @@ import type { Redactor } from '../redact.ts'
 /** The request as it was sent to the provider, and the answer as the client got it, both in the canonical format. */
 export interface Content {
   readonly messages: readonly ChatMessage[]
-  /** Whether the provider takes instructions of the system apart from the conversation. */
+  /** Whether the provider's format separates system messages from the conversation. */
   readonly isSystemApart: boolean
-  /** As far as it has come; null: nothing has. */
+  /** The part that has arrived; null: nothing has arrived. */
   readonly answer: ChatCompletion | null
-  /** Whether more has come than was kept. */
+  /** Whether more has arrived than was kept. */
   readonly isCut: boolean
 }
 
-/** Characters of one text, of one attribute, and of an answer that is kept while it comes. */
+/** Maximum characters of one text. */
 export const MAX_TEXT = 16_384
+/** Maximum characters of one attribute, and of an answer that is collected while it arrives. */
 export const MAX_ATTRIBUTE = 32_768
-/** So far behind a cut secrets are looked for: by less of them their look would not be known. */
+/** Characters after a cut in which secrets are searched too: a shorter beginning of a secret would match no pattern. */
 const OVERLAP = 64
 const MAX_NAME = 256
-/** With so many, arguments may be nested too deeply to be written again. */
+/** Arguments with more brackets stay text, because they may be nested too deeply for `JSON.stringify`. */
 const MAX_BRACKETS = 500
 /** The approximate size of a message or part without its text. */
 const PART_CHARACTERS = 64
 
 export const TRUNCATED = '… [truncated]'
 
-/** The attributes, each as JSON; one that would say nothing is left out. */
+/** The attributes, each as JSON. Empty ones are left out. */
 export function contentAttributes(
   { messages, isSystemApart, answer, isCut }: Content,
   redact: Redactor['text'],
@@ -37,15 +38,15 @@ export function contentAttributes(
   const isSystem = ({ role }: ChatMessage) => isSystemApart && (role === 'system' || role === 'developer')
   const system = new PartWriter(redact)
   const instructions = messages.filter(isSystem).flatMap(message => (system.isFull ? [] : system.parts(message)))
-  const asked = inputOf(
+  const input = inputOf(
     messages.filter(message => !isSystem(message)),
     new PartWriter(redact),
   )
-  const answered = answer === null ? [] : outputOf(answer, isCut, new PartWriter(redact))
+  const output = answer === null ? [] : outputOf(answer, isCut, new PartWriter(redact))
   return {
     ...(instructions.length > 0 ? { 'gen_ai.system_instructions': JSON.stringify(instructions) } : {}),
-    ...(asked.length > 0 ? { 'gen_ai.input.messages': JSON.stringify(asked) } : {}),
-    ...(answered.length > 0 ? { 'gen_ai.output.messages': JSON.stringify(answered) } : {}),
+    ...(input.length > 0 ? { 'gen_ai.input.messages': JSON.stringify(input) } : {}),
+    ...(output.length > 0 ? { 'gen_ai.output.messages': JSON.stringify(output) } : {}),
   }
 }
 
@@ -55,7 +56,7 @@ interface Message {
   readonly finish_reason?: string
 }
 
-/** The newest get room first: earlier requests have recorded the oldest. */
+/** The newest messages are written first, because the spans of earlier requests have the older ones. */
 function inputOf(messages: readonly ChatMessage[], writer: PartWriter): Message[] {
   const written: Message[] = []
   for (let index = messages.length - 1; index >= 0; index--) {
@@ -117,7 +118,7 @@ class PartWriter {
     return this.#left <= 0
   }
 
-  /** @param isBroken whether its texts may end in the middle */
+  /** @param isBroken whether the texts may be incomplete */
   parts(message: ChatMessage | Delta, isBroken = false): Part[] {
     const parts: Part[] = []
     this.#left -= PART_CHARACTERS
@@ -132,7 +133,7 @@ class PartWriter {
     return parts
   }
 
-  /** A word that a client or a provider has chosen. */
+  /** Cleans and cuts a name that a client or a provider has chosen. */
   name(value: unknown): string {
     if (typeof value !== 'string') return ''
     return WORDS.has(value) ? value : this.#fitted(value, MAX_NAME)
@@ -149,7 +150,7 @@ class PartWriter {
     return written
   }
 
-  /** Without secrets, and cut. A secret at the cut must be removed too: no pattern matches a half. */
+  /** Removes secrets and cuts the text. A secret at the cut is removed too, although no pattern matches a half of it. */
   #fitted(text: string, most: number, isBroken = false): string {
     const isLong = text.length > most + OVERLAP
     const clean = this.#redact(isLong ? text.slice(0, most + OVERLAP) : text, isLong || isBroken)
@@ -157,7 +158,7 @@ class PartWriter {
     return isLong || clean.length > most ? `${clean.slice(0, most).toWellFormed()}${TRUNCATED}` : clean
   }
 
-  /** Arguments as a value, where they are JSON. One with escapes may say what it does not show: so it is written anew first. */
+  /** Parses arguments that are JSON. Escapes may hide a secret, so JSON with escapes is written again without them, and cleaned. */
   #parsed(text: string): unknown {
     const value = parsed(text)
     if (value === text || !text.includes('\\')) return value
@@ -175,7 +176,6 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The parts of a message, in their order. */
 function* partsOf(message: ChatMessage | Delta): Generator<Part> {
   const { role, content, refusal, ...more } = message as Fields
   const thought = more['reasoning_content'] ?? more['reasoning']
@@ -194,8 +194,8 @@ function* partsOf(message: ChatMessage | Delta): Generator<Part> {
 }
 
 function partOf({ type, text, refusal, image_url: image, input_audio: sound }: Fields): Part {
-  const said = text ?? refusal
-  if (isText(said)) return { type: 'text', content: said }
+  const words = text ?? refusal
+  if (isText(words)) return { type: 'text', content: words }
   switch (type) {
     case 'image_url':
       return blob(

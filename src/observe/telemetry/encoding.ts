@@ -1,5 +1,5 @@
 /**
- * OTLP, as OpenTelemetry's own package writes it: protobuf or JSON. The package is loaded only where telemetry is configured (90 ms,
+ * Encodes OTLP with OpenTelemetry's own package, as protobuf or JSON. The package is loaded only if telemetry is configured (90 ms,
  * 28 MiB).
  */
 import type { JsonMetricsSerializer, JsonTraceSerializer } from '@opentelemetry/otlp-transformer'
@@ -16,7 +16,7 @@ export interface Encoding {
   readonly contentType: string
   spans(spans: EncodableSpan[]): Uint8Array
   metrics(metrics: MetricsExport): Uint8Array
-  /** How many spans, or data points, the collector has not taken of a request that it answered with 200, and why. */
+  /** The number of spans, or data points, that the collector rejected from a request that it answered with 200, and the reason. */
   rejected(signal: Signal, answer: Uint8Array): { readonly count: number; readonly message: string }
 }
 
@@ -41,7 +41,7 @@ export async function loadEncoding(protocol: 'protobuf' | 'json'): Promise<Encod
         const { rejectedSpans, errorMessage } = trace.deserializeResponse(answer).partialSuccess ?? {}
         return { count: Number(rejectedSpans ?? 0), message: errorMessage ?? '' }
       } catch {
-        // It has taken them, and says no more of it in words that can be read.
+        // The collector accepted the request; its answer is not OTLP.
         return { count: 0, message: '' }
       }
     },

@@ -10,26 +10,26 @@ import type { WaitingSpan } from './spans.ts'
 export interface ExporterParts extends CollectorParts {
   /** Monotonic milliseconds. */
   now(): number
-  /** Looks in every now and then, until the returned function is called. */
+  /** Calls `check` repeatedly, until the returned function is called. */
   watch(check: (monotonicMs: number) => void): () => void
   readonly log: Log
-  /** Spans that no collector will have. */
+  /** Counts spans that will not be exported. */
   dropped(spans: number): void
-  /** All that was counted so far; null: nothing. */
+  /** All metrics so far; null: none. */
   metrics(): MetricsExport | null
 }
 
-/** Spans in one request to the collector; as many that wait are sent at once. */
+/** Maximum number of spans in one request. When this many wait, they are sent at once. */
 export const BATCH_SPANS = 512
-/** Spans that wait at most; later ones are dropped. */
+/** Maximum number of waiting spans; further ones are dropped. */
 export const MAX_WAITING_SPANS = 2048
 /** The same for the characters of their content: collectors take requests of 4 MiB and more. */
 export const BATCH_CHARACTERS = 1024 * 1024
 export const MAX_WAITING_CHARACTERS = 16 * 1024 * 1024
-/** How long spans wait at most while all is well. */
+/** Maximum time that spans wait while the collector accepts data. */
 const SPANS_EVERY_MS = 5_000
 const METRICS_EVERY_MS = 30_000
-/** The last spans and metrics have this long when the telemetry ends. */
+/** Maximum time for sending the last spans and metrics when the telemetry ends. */
 const LAST_MS = 5_000
 
 export class Exporter {
@@ -38,7 +38,7 @@ export class Exporter {
   /** Ends the request in progress. */
   readonly #end = new AbortController()
   #waiting: WaitingSpan[] = []
-  /** Of the content of those that wait. */
+  /** The size of the content of the waiting spans. */
   #characters = 0
   readonly #lanes = { traces: new Lane(), metrics: new Lane() }
   #spansAtMs: number
@@ -68,7 +68,7 @@ export class Exporter {
     return this.#waiting.length >= BATCH_SPANS || this.#characters >= BATCH_CHARACTERS
   }
 
-  /** One span in any case. */
+  /** Takes at least one span. */
   #takeBatch(): WaitingSpan[] {
     let characters = 0
     let count = 0
@@ -82,7 +82,7 @@ export class Exporter {
     return batch
   }
 
-  /** Sends what is left, once, and ends. What the collector does not take in time is dropped. */
+  /** Sends the waiting spans and the metrics once, and ends. Spans that the collector does not accept in time are dropped. */
   async close(): Promise<void> {
     this.#unwatch()
     AbortSignal.timeout(LAST_MS).addEventListener('abort', () => this.#end.abort())
@@ -121,11 +121,11 @@ export class Exporter {
     while ((await this.#sendSpans()) && this.#isBatchFull && !this.#end.signal.aborted)
   }
 
-  /** Whether the next batch may follow. */
+  /** Sends one batch. Resolves with whether the next one may follow. */
   async #sendSpans(): Promise<boolean> {
     const batch = this.#takeBatch()
     const sent = await this.#post('traces', () => this.#parts.encoding.spans(batch))
-    if (sent.isTaken) {
+    if (sent.isAccepted) {
       if (sent.rejected > 0) this.#drop(Math.min(sent.rejected, batch.length))
     } else if (sent.isRetryable) {
       const room = MAX_WAITING_SPANS - this.#waiting.length
@@ -134,10 +134,10 @@ export class Exporter {
       this.#characters += charactersOf(again)
       if (batch.length > room) this.#drop(batch.length - room)
     } else this.#drop(batch.length)
-    return sent.isTaken || !sent.isRetryable
+    return sent.isAccepted || !sent.isRetryable
   }
 
-  /** The sums go on: what is not taken now is in the next ones. */
+  /** A failed export is not repeated, because the next one has all sums. */
   async #sendMetrics(): Promise<void> {
     const data = this.#parts.metrics()
     if (data !== null) await this.#post('metrics', () => this.#parts.encoding.metrics(data))
@@ -145,7 +145,7 @@ export class Exporter {
 
   async #post(signal: Signal, encode: () => Uint8Array): Promise<SendResult> {
     const sent = await post(this.#parts, signal, encode, this.#end.signal)
-    this.#lanes[signal].heard(sent, this.#parts.now())
+    this.#lanes[signal].record(sent, this.#parts.now())
     this.#report(signal, sent)
     return sent
   }

@@ -1,13 +1,13 @@
 /**
  * The histograms of the GenAI conventions, cumulative since the start. The SDK is not used: it builds and sorts a set of
- * attributes for each value, which takes 1 µs. Here existing texts find a series.
+ * attributes for each value, which takes 1 µs. Here a series is looked up by texts that exist already.
  */
 import type { Clock } from '#contract'
 import type { MetricsExport } from './encoding.ts'
 import { hrTime } from './encoding.ts'
 import type { Peer } from './peer.ts'
 
-/** Whose values a series has. Every text comes from the configuration or from a closed list. */
+/** The labels of a series. Every text comes from the configuration or from a closed list, except the model of a raw route. */
 export interface Labels {
   /** `gen_ai.operation.name`. */
   readonly operation: string
@@ -21,7 +21,7 @@ export interface Labels {
 const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
 const TOKENS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
 
-/** Series beyond so many are not kept: models and providers that reloads have taken away stay until the telemetry's own end. */
+/** Maximum number of series of a histogram. Series of models and providers that a reload removed stay until the telemetry ends. */
 const MAX_SERIES = 2000
 
 interface Series {
@@ -33,7 +33,7 @@ interface Series {
   max: number
 }
 
-/** The series of one operation, peer, model and error. Each is found when it is needed first: it shows from then on. */
+/** The series of one operation, peer, model and error. Each is created on first use, because it is exported from then on. */
 interface KnownSeries {
   readonly operation: string
   readonly error: string | null
@@ -59,12 +59,12 @@ class Histogram {
   }
 
   /**
-   * Null: there are too many.
-   * @param type `gen_ai.token.type`; empty: it has none
+   * Finds or creates a series. Null: there are too many.
+   * @param type `gen_ai.token.type`; empty: none
    */
   series(labels: Labels, type: string): Series | null {
     const { operation, peer, model, error } = labels
-    // All that the attributes say, and no more: a collector takes two series with the same ones for one that contradicts itself.
+    // Exactly the attributes: a collector would take two series with the same attributes for one that contradicts itself.
     const key = `${operation} ${peer.provider} ${peer.address} ${peer.port} ${model} ${error} ${type}`
     let series = this.#series.get(key)
     if (series === undefined) {
@@ -108,7 +108,7 @@ interface Descriptor {
   readonly description: string
 }
 
-/** As the encoder's enums number them. */
+/** Values of the encoder's enums. */
 const CUMULATIVE = 1
 const HISTOGRAM = 0
 
@@ -164,7 +164,7 @@ export class GenAiHistograms {
   }
 
   #observe(value: number, labels: Labels, histogram: Histogram, kind: Kind): void {
-    // An absurd one would spoil the sum for good.
+    // One absurd value would corrupt the sum permanently.
     if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER)) return
     const known = this.#known.get(labels.peer)?.get(labels.model)
     let at = 0
@@ -176,7 +176,7 @@ export class GenAiHistograms {
   #find(labels: Labels, histogram: Histogram, kind: Kind): Series | null {
     const { peer, model, operation, error } = labels
     const series = histogram.series(labels, kind === 'input' || kind === 'output' ? kind : '')
-    // A raw route's model may be anything: of one without a series nothing is kept.
+    // A raw route's model may be any text, so nothing is kept for a model without a series.
     if (series === null) return null
     const ofPeer = this.#known.get(peer) ?? new Map<string | null, KnownSeries[]>()
     const ofModel = ofPeer.get(model) ?? []
@@ -186,7 +186,8 @@ export class GenAiHistograms {
     known[kind] = series
     return series
   }
-  /** Empty where nothing was counted yet. */
+
+  /** Empty if nothing was counted yet. */
   data(): Metric[] {
     const now = this.#clock.now()
     const all = [this.#durations, this.#firstChunks, this.#tokens]

@@ -1,4 +1,4 @@
-/** Whom an attempt asks, in the words of OpenTelemetry's conventions for GenAI. */
+/** The provider of an attempt, in the terms of OpenTelemetry's conventions for GenAI. */
 
 /** The parts of a provider's entry in gateway.yaml that telemetry uses. */
 export interface PeerProvider {
@@ -14,12 +14,12 @@ export interface Peer {
   readonly name: string
   /** `gen_ai.provider.name`. */
   readonly provider: string
-  /** Null: the provider is not reached by a network. */
+  /** Null: the provider is the embedded demo, which has no network. */
   readonly address: string | null
   readonly port: number | null
 }
 
-/** Values of `gen_ai.provider.name` that the conventions know, by dialect. Others are called as their dialect is. */
+/** Values of `gen_ai.provider.name` in the conventions, by dialect. For other dialects the value is the dialect's name. */
 const BY_DIALECT: Readonly<Record<string, string>> = {
   azure: 'azure.ai.openai',
   mistral: 'mistral_ai',
@@ -48,7 +48,7 @@ const BY_HOST: readonly (readonly [host: string, provider: string])[] = [
 
 const peers = new WeakMap<PeerProvider, Peer>()
 
-/** Made once for each provider of a configuration. */
+/** Creates one peer for each provider of a configuration. */
 export function peerOf(provider: PeerProvider): Peer {
   const known = peers.get(provider)
   if (known !== undefined) return known

@@ -1,6 +1,6 @@
 /**
- * The spans of one sampled exchange: one for the client's request, and one for each attempt at a provider. No words of either,
- * unless the policy asks for content.
+ * The spans of one sampled exchange: one for the client's request, and one for each attempt at a provider. They have no text of
+ * requests and answers, unless the policy has `telemetry: { content: true }`.
  */
 import type { ExchangeSummary } from '../summary.ts'
 import { type Content, contentAttributes } from './content.ts'
@@ -8,7 +8,7 @@ import { type EncodableSpan, type HrTime, hrTime, type MetricsExport } from './e
 import type { Peer } from './peer.ts'
 import type { Trace } from './trace-context.ts'
 
-/** One attempt, as its summary says it and as its trace does. Times are monotonic milliseconds. */
+/** One attempt, from the exchange's summary and its trace. Times are monotonic milliseconds. */
 export interface AttemptFacts {
   readonly spanId: string
   readonly peer: Peer
@@ -16,11 +16,11 @@ export interface AttemptFacts {
   readonly model: string | null
   /** `error.type`; null: there was no error. */
   readonly error: string | null
-  /** The provider's; null: none came. */
+  /** The status of the provider's answer; null: no answer. */
   readonly status: number | null
   readonly startedMs: number
   readonly endedMs: number
-  /** To the first piece of the answer, of a stream that this attempt has begun; else null. */
+  /** From the start of the attempt to the first piece of its stream; null: it began no stream. */
   readonly firstChunkMs: number | null
 }
 
@@ -28,10 +28,10 @@ export interface AttemptFacts {
 export interface TracedExchange {
   readonly trace: Trace
   readonly summary: ExchangeSummary
-  /** `gen_ai.operation.name`; null: the route asks no model, as far as anybody knows. */
+  /** `gen_ai.operation.name`; null: it is unknown whether the route calls a model. */
   readonly operation: string | null
   readonly attempts: readonly AttemptFacts[]
-  /** Asked for in the request: numbers and words of closed lists, under their names of the conventions. Only of a sampled one. */
+  /** Parameters of a sampled request, under the names of the conventions: numbers, and words of closed lists. */
   readonly asked: Attributes
   /** The provider's id and model of the answer, as attributes. */
   readonly answer: Attributes
@@ -46,31 +46,30 @@ export interface TracedExchange {
 
 export type Attributes = Readonly<Record<string, string | number | boolean | string[]>>
 
-/** Sends the spans. */
-export interface Sender {
+/** The parts that all spans of a telemetry share. */
+export interface SharedParts {
   readonly resource: EncodableSpan['resource']
   readonly scope: MetricsExport['scopeMetrics'][number]['scope']
-  /** Takes secrets out of a text. */
+  /** Removes secrets from a text. */
   redact(text: string, isBroken?: boolean): string
 }
 
-/** A span that waits for the collector. */
 export interface WaitingSpan extends EncodableSpan {
-  /** Of its content, which has no bound but its own. */
+  /** The size of its content. */
   readonly characters: number
 }
 
 const [SERVER, CLIENT] = [1, 2]
 const [UNSET, ERROR] = [0, 2]
 
-export function spansOf(traced: TracedExchange, sender: Sender): WaitingSpan[] {
+export function spansOf(traced: TracedExchange, shared: SharedParts): WaitingSpan[] {
   const { trace, summary, openedMs, attempts } = traced
   const at = (ms: number) => summary.at + ms - openedMs
   const { code, status, outcome } = summary
   // A mistake of the client is not an error of the server (HTTP conventions). A broken stream has begun with 200.
   const hasBroken = (outcome === 'failed' || outcome === 'cut') && (status === null || status < 400)
   const isError = hasBroken || (status !== null && status >= 500)
-  const server = new RecordedSpan(trace, sender, {
+  const server = new RecordedSpan(trace, shared, {
     spanId: trace.spanId,
     parentId: trace.parentId,
     isParentRemote: true,
@@ -79,14 +78,14 @@ export function spansOf(traced: TracedExchange, sender: Sender): WaitingSpan[] {
     startedAt: at(openedMs),
     endedAt: at(traced.endedMs),
     isError,
-    attributes: serverAttributes(summary, isError ? (code ?? outcome) : null, sender.redact),
+    attributes: serverAttributes(summary, isError ? (code ?? outcome) : null, shared.redact),
   })
   const last = attempts.length - 1
   return [
     server,
     ...attempts.map(
       (attempt, index) =>
-        new RecordedSpan(trace, sender, {
+        new RecordedSpan(trace, shared, {
           spanId: attempt.spanId,
           parentId: trace.spanId,
           isParentRemote: false,
@@ -101,14 +100,14 @@ export function spansOf(traced: TracedExchange, sender: Sender): WaitingSpan[] {
             ...(index === last ? answerAttributes(traced, attempt) : {}),
           },
           ...(index === last && traced.content !== null
-            ? { content: contentAttributes(traced.content, sender.redact) }
+            ? { content: contentAttributes(traced.content, shared.redact) }
             : {}),
         }),
     ),
   ]
 }
 
-function serverAttributes(summary: ExchangeSummary, error: string | null, redact: Sender['redact']): Attributes {
+function serverAttributes(summary: ExchangeSummary, error: string | null, redact: SharedParts['redact']): Attributes {
   const tags = Object.entries(summary.tags ?? {}).map(([name, value]) => [`tollgate.tag.${name}`, redact(value)])
   return given({
     'http.request.method': summary.method,
@@ -129,7 +128,7 @@ function serverAttributes(summary: ExchangeSummary, error: string | null, redact
   })
 }
 
-/** Nano-dollars: exact enough to look at, not to add up. */
+/** Converts nano-dollars; exact enough to read, not to add up. */
 const dollars = (amount: bigint) => Number(amount) / 1e9
 
 function clientAttributes(
@@ -231,7 +230,7 @@ class RecordedSpan implements WaitingSpan {
   readonly droppedLinksCount = 0
   readonly #context: SpanContext
 
-  constructor(trace: Trace, { resource, scope }: Sender, facts: SpanFacts) {
+  constructor(trace: Trace, { resource, scope }: SharedParts, facts: SpanFacts) {
     const { spanId, parentId, startedAt, endedAt } = facts
     const common = { traceId: trace.id, traceFlags: trace.flags }
     const traceState = trace.state === null ? {} : { traceState: stateOf(trace.state) }
@@ -254,7 +253,7 @@ class RecordedSpan implements WaitingSpan {
   }
 }
 
-/** The encoder asks for nothing but the text. */
+/** The encoder calls only `serialize`. */
 function stateOf(text: string): NonNullable<SpanContext['traceState']> {
   return { serialize: () => text } as NonNullable<SpanContext['traceState']>
 }

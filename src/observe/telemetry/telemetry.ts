@@ -1,6 +1,6 @@
 /**
- * OpenTelemetry: the traces and GenAI metrics of one unit that serves clients, exported by OTLP over HTTP. Made only where
- * gateway.yaml says `telemetry`.
+ * OpenTelemetry: the traces and GenAI metrics of one serving thread, exported by OTLP over HTTP. Created only if gateway.yaml has
+ * `telemetry`.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Clock, Log, Random } from '#contract'
@@ -8,7 +8,7 @@ import type { TelemetryConfig } from '../../common/telemetry-config.ts'
 import { type Encoding, loadEncoding, type MetricsExport } from './encoding.ts'
 import { Exporter } from './exporter.ts'
 import { GenAiHistograms } from './histograms.ts'
-import { type Sender, spansOf, type TracedExchange } from './spans.ts'
+import { type SharedParts, spansOf, type TracedExchange } from './spans.ts'
 import { hexOf, parentIn, Trace } from './trace-context.ts'
 
 export interface TelemetryParts {
@@ -20,33 +20,33 @@ export interface TelemetryParts {
     watch(check: (monotonicMs: number) => void): () => void
   }
   readonly log: Log
-  /** Which of the threads that serve; null: there is one. */
+  /** The number of the serving thread; null: there is only one. */
   readonly lane: number | null
-  /** Takes secrets out of a text. */
+  /** Removes secrets from a text. */
   redact(text: string, isBroken?: boolean): string
-  /** Spans that no collector will have. */
+  /** Counts spans that will not be exported. */
   dropped(spans: number): void
 }
 
 export interface Telemetry {
-  /** How many generations hold it. */
+  /** The number of generations that use it. */
   users: number
-  /** The trace of an exchange that begins, by the headers of its request. */
+  /** Begins the trace of an exchange, from the headers of its request. */
   open(headers: IncomingHttpHeaders): Trace
-  /** An exchange is over. */
+  /** Records a completed exchange. */
   record(traced: TracedExchange): void
-  /** Sends what is left, for 5 s at most, and ends. */
+  /** Sends the waiting spans and the metrics, for 5 s at most, and ends. */
   close(): Promise<void>
 }
 
-/** @param encoding that of the configured protocol, unless a test has another */
+/** @param encoding left out: that of the configured protocol; only for tests */
 export async function createTelemetry(
   config: TelemetryConfig,
   parts: TelemetryParts,
   encoding?: Encoding,
 ): Promise<Telemetry> {
   const { clock, random, deadlineClock, log, version } = parts
-  const sender = senderOf(config, parts)
+  const shared = sharedPartsOf(config, parts)
   const histograms = new GenAiHistograms(clock)
   const exporter = new Exporter({
     endpoint: config.endpoint,
@@ -59,7 +59,7 @@ export async function createTelemetry(
     metrics() {
       const metrics = config.metrics ? histograms.data() : []
       if (metrics.length === 0) return null
-      return { resource: sender.resource, scopeMetrics: [{ scope: sender.scope, metrics }] } as MetricsExport
+      return { resource: shared.resource, scopeMetrics: [{ scope: shared.scope, metrics }] } as MetricsExport
     },
   })
   return {
@@ -67,20 +67,26 @@ export async function createTelemetry(
     open: headers => new Trace(parentIn(headers), config.ratio, random),
     record(traced) {
       observe(traced, histograms)
-      if (traced.trace.isSampled) exporter.add(spansOf(traced, sender))
+      if (traced.trace.isSampled) exporter.add(spansOf(traced, shared))
     },
     close: () => exporter.close(),
   }
 }
 
-/** Each unit that serves has an id of its own: the sums of two must not be taken for one. So has each thread of an operator's id. */
-function senderOf({ attributes }: TelemetryConfig, { version, random, redact, lane }: TelemetryParts): Sender {
-  const said = attributes[INSTANCE]
+/**
+ * Each serving thread has its own `service.instance.id`: a collector would take the sums of two for one. To an id of the operator, the
+ * number of the thread is appended.
+ */
+function sharedPartsOf(
+  { attributes }: TelemetryConfig,
+  { version, random, redact, lane }: TelemetryParts,
+): SharedParts {
+  const configured = attributes[INSTANCE]
   const common = { 'service.name': 'tollgate', 'service.version': version, [INSTANCE]: hexOf(4, random), ...attributes }
-  const ofThread = said === undefined || lane === null ? {} : { [INSTANCE]: `${said}-${lane}` }
+  const ofThread = configured === undefined || lane === null ? {} : { [INSTANCE]: `${configured}-${lane}` }
   const resource = { attributes: { ...common, ...ofThread } }
   return {
-    resource: resource as unknown as Sender['resource'],
+    resource: resource as unknown as SharedParts['resource'],
     scope: { name: 'tollgate', version },
     redact,
   }
@@ -96,9 +102,9 @@ function observe({ operation, attempts, summary: { usage } }: TracedExchange, hi
     const labels = { operation, peer, model, error }
     histograms.duration(endedMs - startedMs, labels)
     if (index < attempts.length - 1) continue
-    const untroubled = error === null ? labels : { ...labels, error: null }
-    if (firstChunkMs !== null) histograms.firstChunk(firstChunkMs, untroubled)
+    const withoutError = error === null ? labels : { ...labels, error: null }
+    if (firstChunkMs !== null) histograms.firstChunk(firstChunkMs, withoutError)
     // An estimate of the gateway is not a measurement of the provider.
-    if (usage?.source === 'reported') histograms.tokens(usage.input ?? 0, usage.output ?? 0, untroubled)
+    if (usage?.source === 'reported') histograms.tokens(usage.input ?? 0, usage.output ?? 0, withoutError)
   }
 }

@@ -45,7 +45,7 @@ export class Trace {
     return (this.flags & SAMPLED) !== 0
   }
 
-  /** A try at a target begins. */
+  /** Records the start of an attempt at a target. */
   begin(target: string, startedMs: number): TracedAttempt {
     const spanId = this.isSampled ? hexOf(2, this.#random) : ''
     const attempt: TracedAttempt = { target, spanId, startedMs, endedMs: null }
@@ -69,19 +69,19 @@ export interface Parent {
 }
 
 const SAMPLED = 1
-/** Level 2 adds `random` (2); a sender of version 00 sets no others. */
+/** Level 2 adds `random` (2); a shared of version 00 sets no others. */
 const KNOWN_FLAGS = 3
 
-/** A later version may have more behind another dash. */
+/** A later version may have more fields after another dash. */
 const TRACEPARENT = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/
 const NO_TRACE = '0'.repeat(32)
 const NO_SPAN = '0'.repeat(16)
 
 /** Reads `traceparent` and `tracestate`. Null: missing or invalid; then the client's `tracestate` is ignored. */
 export function parentIn(headers: IncomingHttpHeaders): Parent | null {
-  const said = headers['traceparent']
-  if (typeof said !== 'string') return null
-  const match = TRACEPARENT.exec(said)
+  const header = headers['traceparent']
+  if (typeof header !== 'string') return null
+  const match = TRACEPARENT.exec(header)
   if (match === null) return null
   const [, version, traceId, spanId, flags, more] = match as unknown as [
     string,
@@ -97,17 +97,17 @@ export function parentIn(headers: IncomingHttpHeaders): Parent | null {
 }
 
 const MAX_MEMBERS = 32
-/** Longer ones may be cut; this one is left out whole. */
+/** The specification allows a longer `tracestate` to be cut; here it is left out. */
 const MAX_STATE_CHARACTERS = 512
 const SIMPLE_KEY = '[a-z][\\da-z_*/-]{0,255}'
 const TENANT_KEY = '[\\da-z][\\da-z_*/-]{0,240}@[a-z][\\da-z_*/-]{0,13}'
 /** Printable ASCII without comma and equals sign, not ending in a blank. */
 const MEMBER = new RegExp(`^(${SIMPLE_KEY}|${TENANT_KEY})=[ -+\\--<>-~]{0,255}[!-+\\--<>-~]$`)
 
-/** A `tracestate` that is not valid, or too long, is left out; so the trace itself is not lost. */
-function stateIn(said: string | readonly string[] | undefined): string | null {
-  if (said === undefined || said.length === 0) return null
-  const text = typeof said === 'string' ? said : said.join(',')
+/** Returns a valid `tracestate`. Null: it is missing, invalid or too long; the trace itself is kept. */
+function stateIn(header: string | readonly string[] | undefined): string | null {
+  if (header === undefined || header.length === 0) return null
+  const text = typeof header === 'string' ? header : header.join(',')
   if (text.length > MAX_STATE_CHARACTERS) return null
   const members = text
     .split(',')
@@ -119,14 +119,14 @@ function stateIn(said: string | readonly string[] | undefined): string | null {
 }
 
 /**
- * Whether a trace that begins here is recorded. Decided by the random part of its id, so that others with the same ratio decide alike.
- * The part has 56 bits. A number holds 52 of them.
+ * Whether a trace that begins here is recorded. The random part of its id decides, so that other programs with the same ratio decide
+ * alike. Of its 56 bits, 52 are compared, because a number cannot hold all.
  */
 function isSampled(traceId: string, ratio: number): boolean {
   return Number.parseInt(traceId.slice(18, 31), 16) >= (1 - ratio) * 2 ** 52
 }
 
-/** Of so many random words of 32 bits. Never all zeros, which would be no id. */
+/** Returns this many random words of 32 bits as hexadecimal digits. Never all zeros, which is an invalid id. */
 export function hexOf(words: number, random: Random): string {
   let text = ''
   let isZero = true

@@ -17,7 +17,7 @@ import {
 
 /** Maximum number of alerts that one transaction removes. */
 const MOST_REMOVED = 100
-/** An account that is below the limit, but had no credit or charge for this long, gets no alert. */
+/** An account below the limit without a credit or a charge for this long gets no alert. */
 const RECENT_MS = 86_400_000
 
 export interface Balances {

@@ -63,7 +63,6 @@ export interface ClaimedDelivery {
   readonly attempt: number
 }
 
-/** The result of an attempt. */
 export interface AttemptResult {
   readonly alert: string
   readonly receiver: string
@@ -82,7 +81,6 @@ export interface AlertFigures {
   readonly waiting: ReadonlyMap<string, number>
 }
 
-/** Reads of alerts. */
 export interface AlertReads {
   /** Newest first. */
   list(filter: AlertFilter): Page<ListedAlert>
@@ -95,7 +93,6 @@ export interface AlertReads {
   figures(nowMs: number): AlertFigures
 }
 
-/** Alerts of a store. */
 export interface Alerts extends Promised<Pick<AlertReads, 'list' | 'due' | 'figures'>> {
   put(alerts: readonly NewAlert[]): Promise<void>
   /** Alerts to send to a receiver now, oldest first. */

@@ -1,6 +1,6 @@
 /**
- * The only file that knows `node:sqlite`: opens a database with the pragmas that durable money needs, and prepares statements. Node is
- * about to rename the class (DEP0210); only this file will have to change.
+ * The only file that imports `node:sqlite`: opens a database with the pragmas that durable money needs, and prepares statements. Node is
+ * about to rename the class (DEP0210).
  */
 import { backup, DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../error.ts'
@@ -14,7 +14,7 @@ export type Row = Record<string, Value>
 /** A prepared statement. Preparing costs ten times what running does. */
 export interface Statement {
   run(...values: Value[]): { readonly changes: number | bigint }
-  /** The first row. A statement that changes rows and returns some has changed all of them by then. */
+  /** The first row. If the statement also changes rows, it changes all of them. */
   get(...values: Value[]): Row | undefined
   all(...values: Value[]): Row[]
   iterate(...values: Value[]): Iterable<Row>
@@ -47,11 +47,11 @@ export interface DatabaseOptions {
   readonly busyMs?: number
   /** In PostgreSQL, for reads that a request waits for, with a short timeout. */
   readonly isQuick?: boolean
-  /** In PostgreSQL, the replica that writes; null or left out: none, so it takes no holds. */
+  /** In PostgreSQL, the replica that writes; null or left out: the connection takes no holds. */
   readonly replica?: number | null
 }
 
-/** A module whose `openDatabase` opens the connections. It is named, because the ledger's thread has to load it too. */
+/** A module whose `openDatabase` opens the connections. It has an address, because the ledger's thread has to load it too. */
 export interface Connector {
   /** Its address, for `import()`. */
   readonly module: string
@@ -96,7 +96,7 @@ function refuseEmpty(database: Database): void {
   )
 }
 
-/** Opens a database without pragmas: for the lock, which is not a ledger. */
+/** Opens a SQLite file without the pragmas of a ledger, for example the lock. */
 export function connect(path: string, options: DatabaseOptions = {}): Database {
   const { readOnly = false, busyMs = 250 } = options
   const sqlite = new DatabaseSync(path, { readOnly, timeout: busyMs })
@@ -112,8 +112,8 @@ export function connect(path: string, options: DatabaseOptions = {}): Database {
     dialect: SQLITE,
     copies: path === ':memory:' ? copiesOf(sqlite) : null,
     exec: sql => sqlite.exec(sql),
-    prepare: isBrief ? sql => whenAsked(() => prepare(sql)) : prepare,
-    prepareMoney: isBrief ? sql => whenAsked(() => prepareMoney(sql)) : prepareMoney,
+    prepare: isBrief ? sql => preparedLate(() => prepare(sql)) : prepare,
+    prepareMoney: isBrief ? sql => preparedLate(() => prepareMoney(sql)) : prepareMoney,
     editSchema: work => editSchema(sqlite, work),
     inTransaction: () => sqlite.isTransaction,
     close: () => sqlite.close(),
@@ -161,8 +161,7 @@ function editSchema(sqlite: DatabaseSync, work: () => void): void {
   }
 }
 
-/** A statement that is prepared when it first runs. */
-function whenAsked(prepare: () => Statement): Statement {
+function preparedLate(prepare: () => Statement): Statement {
   let prepared: Statement | null = null
   const statement = () => {
     prepared ??= prepare()

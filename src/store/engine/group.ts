@@ -5,11 +5,11 @@
  *
  * Guarantees for an operation:
  * - Its promise resolves after COMMIT, never before.
- * - If it is refused (`Refused`), it leaves nothing behind, and the others of its group are committed together.
+ * - If it is refused (`RefusedOperation`), it changes nothing, and the others of its group are committed together.
  * - If one throws because of a fault of the storage or the code, the group is rolled back and each runs by itself. A bad operation
  *   never fails another one.
- * - If COMMIT fails, it is unknown whether it happened. The operations are retried (each finds by its id what was done before). After a
- * few tries the promise rejects with `StoreUnavailable`.
+ * - If COMMIT fails, it is unknown whether the group was written. The operations are retried: each looks up its id, so it is applied once.
+ * After a few tries the promise rejects with `StoreUnavailable`.
  *
  * Operations are data, not functions, because they usually run in the ledger's thread (thread/writer-thread.ts), with callbacks instead
  * of promises. In memory, or with `writes: 'here'`, they run here.
@@ -20,7 +20,7 @@ import { StoreUnavailable } from '../store.ts'
 import type { CommitCounter } from '../store-figures.ts'
 import { isStorageFailure } from './database.ts'
 
-/** An operation or a COMMIT failed and certainly left nothing behind; see the cause. */
+/** An operation or a COMMIT failed and certainly changed nothing; see the cause. */
 export class Undone extends Error {
   override readonly name = 'Undone'
 }
@@ -51,7 +51,6 @@ export interface Group<Operation, Result> {
   add(operation: Operation, waiter: Waiter<Operation, Result>): void
   /** Resolves when no operation is waiting. */
   idle(): Promise<void>
-  /** The number of waiting operations. */
   size(): number
   /** False after an operation that the disk refused, until the next successful commit. */
   healthy(): boolean
@@ -70,7 +69,7 @@ const MAX_TRIES = 3
 export const LARGEST_GROUP = 512
 
 /**
- * @param schedule calls back once, soon, after what is ready now: `setImmediate`
+ * @param schedule calls its argument once, after the callbacks that are ready now: `setImmediate`
  * @param counter counts groups
  */
 export function createGroup<Operation, Result>(

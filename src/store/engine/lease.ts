@@ -1,6 +1,6 @@
-/** How long this process certainly has its lease. In shared memory, because its serving threads need it too. */
+/** The time until which this process certainly has its lease. In shared memory, because its serving threads need it too. */
 
-/** Milliseconds since the epoch, by this machine's clock. */
+/** One word: that time in milliseconds since the epoch, by this machine's clock. */
 export type LeaseWord = BigInt64Array<SharedArrayBuffer>
 
 /** The database's lease of 60 s starts after we send the renewal. We trust 55 s of it, leaving a margin of 5 s. */

@@ -13,8 +13,8 @@ const APPLICATION = 0x544f4c4c
 
 const FOLDER = join(import.meta.dirname, 'migrations')
 
-/** Steps that SQL cannot express, after the file that prepares them. */
-const FILL: Readonly<Record<string, (database: Database) => void>> = {
+/** Steps that SQL cannot express. Each runs after the file of its name, in the same transaction. */
+const STEPS: Readonly<Record<string, (database: Database) => void>> = {
   '006-emails.sql': foldEmails,
   '011-money.sql': allowTakenCredit,
 }
@@ -45,7 +45,7 @@ export function migrate(database: Database, { canWrite = true, folder = FOLDER }
     try {
       transaction(database, () => {
         database.exec(sql)
-        FILL[file]?.(database)
+        STEPS[file]?.(database)
         database.exec(`PRAGMA user_version = ${index + 1}`)
       })
     } catch (error) {

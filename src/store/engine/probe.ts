@@ -11,11 +11,11 @@ export interface Probe {
   run(nowMs: number): void
   /** Records a failure. */
   doubt(): void
-  /** Makes the row small. */
+  /** Writes a small row in place of the last one. */
   empty(nowMs: number): void
 }
 
-/** Half of the bytes that a probe writes: ten pages and its row. Measured: a hold or a settle changes three to ten pages. */
+/** Random bytes of a probe, which it writes as twice as many hex digits: ten pages. Measured: a hold or a settle changes three to ten. */
 const PROBE_BYTES = 20 * 1024
 
 /** @param name of the row in `meta` */

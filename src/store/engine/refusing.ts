@@ -1,14 +1,14 @@
 /**
- * Undoes a refused operation alone, within the transaction that it shares. Otherwise one client with refused operations would make each
- * of its neighbours wait for a commit of its own.
+ * Undoes a refused operation alone, within the transaction of its group. Otherwise one refused operation would make each other operation
+ * of the group wait for a commit of its own.
  */
 
 import { RefusedOperation } from '../error.ts'
 import { type Database, isStorageFailure, type Statement } from './database.ts'
 
 /**
- * Wraps `perform` so that it returns `Refused` after a mistake of its caller. Failures of the storage are still thrown.
- * @param plain names of operations that leave nothing behind when they refuse
+ * Wraps `perform` so that it returns a `RefusedOperation` after a mistake of its caller. Failures of the storage are still thrown.
+ * @param plain names of operations that change nothing when they refuse
  * @param before writes the rows that `plain` operations changed in memory. Then other operations see them, and undoing one does not
  * undo them.
  */

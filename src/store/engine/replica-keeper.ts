@@ -1,5 +1,5 @@
 /**
- * Keeps this process's lease in a store that several processes share, and settles what dead ones left open. A lease lasts a minute by
+ * Keeps this process's lease in a store that several processes share, and settles the open holds of dead ones. A lease lasts a minute by
  * the database's clock (postgres/replica-writes.ts).
  *
  * After an outage of the database, or a suspended machine, all leases may have ended at once. So a process takes others over only after
@@ -16,7 +16,6 @@ import { type LeaseWord, noteRenewal } from './lease.ts'
 import type { ReplicaRow } from './postgres/replica-writes.ts'
 
 export interface KeeperParts {
-  /** The number of this replica. */
   readonly id: number
   /** The number of the process that used this folder before; null: unknown. */
   readonly former: number | null
@@ -41,7 +40,7 @@ const ROUND_MS = 10_000
 /** Pause after a failed renewal: shorter than `ROUND_MS`, so that a living process renews before others take it over. */
 const RETRY_MS = 1000
 const ROUNDS_TO_TAKE_OVER = 2
-/** The server notices the end of a process's connection a moment later. */
+/** The server may notice late that the former process's connection has ended, so its takeover is tried this often. */
 const FORMER_TRIES = 10
 const FORMER_PAUSE_MS = 100
 /** How long a shutdown waits for takeovers in progress; another replica continues them. */
@@ -68,7 +67,7 @@ export class ReplicaKeeper {
     this.#roundMs = parts.roundMs ?? ROUND_MS
   }
 
-  /** Settles what the previous process of this folder, and replicas that have shut down, left open. Then keeps the lease. */
+  /** Settles the open holds of this folder's previous process, and of replicas that have shut down. Then keeps the lease. */
   async start(): Promise<SettlementReport> {
     const report = await this.#settleFormer()
     for (;;) {
@@ -111,7 +110,7 @@ export class ReplicaKeeper {
     this.#timer.unref()
   }
 
-  /** Returns the pause until the next one. */
+  /** Renews the lease. Returns the pause until the next renewal, in milliseconds. */
   async #round(): Promise<number> {
     const { writer, clock, log } = this.#parts
     try {
@@ -141,16 +140,17 @@ export class ReplicaKeeper {
         const settled = this.#isEnded ? null : await this.#takeOver('ended')
         if (settled === null) break
         this.#takeovers++
-        log.warn({ ...settled }, 'settled what a dead replica left open')
+        log.warn({ ...settled }, 'settled the open holds of a dead replica')
       }
     } catch (error) {
-      if (!this.#isEnded) log.warn({ error: String(error) }, 'a dead replica could not be settled yet; trying again')
+      if (!this.#isEnded)
+        log.warn({ error: String(error) }, 'the open holds of a dead replica could not be settled; trying again')
     } finally {
       this.#settling = undefined
     }
   }
 
-  /** Null without a replica to take over. */
+  /** Takes one replica over and settles its open holds. Null if no replica has to be taken over. */
   async #takeOver(which: 'ended' | 'left' | number): Promise<(SettlementReport & { readonly replica: number }) | null> {
     const { id, writer, reads, settle } = this.#parts
     const replica = await writer.op('takeOver', which)

@@ -1,4 +1,4 @@
-/** Assembles the service for replicas: published views go through the writer. */
+/** The service for replicas: the writer writes views and shared tries, and a reader reads views. */
 import type { KeyObject } from 'node:crypto'
 import { digest } from '../people/token.ts'
 import type { Promised } from '../promised.ts'
@@ -26,7 +26,6 @@ export function createReplicaReads(reader: Database): ReplicaReads {
 const nameOf = (host: string, id: number): string => `${host} (${id})`
 
 export interface ReplicasParts {
-  /** This replica. */
   readonly id: number
   readonly host: string
   readonly writer: Writer

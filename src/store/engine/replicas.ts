@@ -21,7 +21,7 @@ export interface SharedTry {
   readonly subject: string
 }
 
-/** The wait, with the index of the refused try; or the counted tries. */
+/** The wait after a refusal and the index of the refused try, or the counted tries. */
 export type SharedResult =
   | { readonly waitMs: number; readonly refusedBy: number }
   | { readonly counted: readonly CountedTry[] }
@@ -29,9 +29,8 @@ export type SharedResult =
 export interface Replicas {
   /** This replica's name for people. */
   readonly name: string
-  /** Replaces what this replica shows to the others. */
+  /** Replaces the view that this replica shows to the others. */
   publish(view: string): Promise<void>
-  /** The views of the other replicas. */
   others(): Promise<readonly ReplicaView[]>
   /** Counts all tries, or none if a limit refuses one. */
   countTries(tries: readonly SharedTry[]): Promise<SharedResult>

@@ -1,4 +1,4 @@
-/** SQL that differs between SQLite and PostgreSQL. All statements of the store are written once, with these words. */
+/** SQL that differs between SQLite and PostgreSQL. Statements that both run are written once, with these words. */
 export interface Dialect {
   readonly engine: 'sqlite' | 'postgres'
   /** Begins a write transaction. */

@@ -1,7 +1,7 @@
 /**
  * Opens the store: one SQLite file with its write-ahead log, the same in memory, or a database in PostgreSQL.
  *
- * Writes go through one connection in groups (writer.ts). It lives in a thread of its own (thread/writer-client.ts), so that no stream
+ * All writes use one connection, in groups (writer.ts). It belongs to a thread of its own (thread/writer-client.ts), so that no stream
  * waits for the disk. Reads of a file have their own connection in this thread: they see committed data at once and never wait for a write.
  * Reads of a server run in other threads (remote-reads.ts). A store in memory has one connection; groups are synchronous, so reads run
  * between them.
@@ -57,9 +57,9 @@ export interface StoreOptions {
   readonly roundMs?: number
   /** Schedules the commit of a group; `setImmediate` except in tests. */
   readonly schedule?: (fn: () => void) => void
-  /** The thread that writes to a store in a file: one of its own, or `here`. A short command is faster without a second thread. */
+  /** The thread that writes: one of its own, or this one (`here`), in which a short command is faster. In memory it is always this one. */
   readonly writes?: 'thread' | 'here'
-  /** Maximum number of rate-limited names and of keys in memory; the space for all is allocated at once. */
+  /** Maximum number of cached keys; the space for all is allocated at once. */
   readonly mostRemembered?: number
   /** Opens the connections. Tests use it for a failing or slow disk. */
   readonly connector?: Connector
@@ -67,11 +67,11 @@ export interface StoreOptions {
   readonly log?: Log
   /** Reports which process delays the migration of a database in PostgreSQL. Left out: it is logged. */
   readonly onWait?: (sentence: string) => void
-  /** The number of settles with space in the spool. Called at each check. Left out: none. */
+  /** The number of settles for which the spool reserves space. Called at each check. Left out: none. */
   readonly reserve?: () => number
 }
 
-/** The file in the folder of a store in PostgreSQL. */
+/** The file in `folder` with the number of the replica that used the folder last. */
 const REPLICA = 'tollgate.replica'
 
 /**
@@ -180,7 +180,7 @@ interface PostgresPlace {
   readonly replica: (Replica & ReplicaParts) | null
 }
 
-/** Migrates the database. Later connections are opened by the connector. */
+/** Migrates the database, and registers this process as a replica if it has a folder. */
 async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
   const { url, folder, version = '', roundMs, log = SILENT, connector = await postgresConnector() } = options
   const { onWait = (sentence: string) => log.warn({}, sentence) } = options

@@ -166,7 +166,7 @@ interface MutableTable extends Table {
   columns: readonly string[]
 }
 
-/** Tables in the order of their creation. SQLite's come without keys, which are the same. */
+/** Tables in the order of their creation. Only PostgreSQL's have keys here; SQLite's keys are the same. */
 function columnsOf(database: Database): MutableTable[] {
   const rows = database.prepare(database.dialect.engine === 'postgres' ? POSTGRES_COLUMNS : SQLITE_COLUMNS).all()
   return [...Map.groupBy(rows, row => String(row['owner']))].map(([name, found]) => ({

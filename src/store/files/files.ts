@@ -156,7 +156,7 @@ export function realPath(path: string): string {
   return folder === path ? path : join(realPath(folder), basename(path))
 }
 
-/** Watches that the files of an open database are still the ones in its folder. */
+/** Checks that the folder of an open database still has the same files. */
 export interface FileWatch {
   /** Checks all files. Returns the problem, without paths, or null. A problem is permanent. Never throws. */
   look(): string | null

@@ -12,7 +12,7 @@ import { createFile, realPath } from './files.ts'
 import { ageOf, holderOf } from './holder.ts'
 
 export interface Lock {
-  /** Lets the next owner in. A second call does nothing. */
+  /** A second call does nothing. */
   release(): void
 }
 
@@ -33,7 +33,7 @@ const ROUND_MS = 50
 /** A pid was reused if its process is younger than the lock by more than this. */
 const CLOCKS_DIFFER_MS = 1000
 
-// By connection, with the path. A connection that is garbage-collected would be closed and lose its lock, so it is kept here.
+// The paths of held locks, by connection. Kept here, because a garbage-collected connection is closed and loses its lock.
 const held = new Map<Database, string>()
 
 /**

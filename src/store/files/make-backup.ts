@@ -86,7 +86,7 @@ async function copyPostgres(url: string, aside: string, onProgress: CopyProgress
   const database = openPostgres(url, { readOnly: true })
   const target = openDatabase(aside)
   try {
-    // The copy of an older version gets only the rows that this version knows.
+    // From an older version, only the tables and columns that it has are copied.
     findPostgresSchema(database)
     migrate(target)
     database.exec(database.dialect.snapshot)

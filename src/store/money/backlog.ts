@@ -1,7 +1,7 @@
 /**
  * The backlog: settles that could not be written in time. Each is put on disk in the spool, or stays in memory if the disk refuses it.
  * All are retried until they are written or the process ends: with growing pauses, and as soon as another write succeeds. Meanwhile no
- * hold is taken, so there are never more of them than there were exchanges in progress.
+ * hold is taken, so there are never more of them than exchanges were in progress.
  */
 import { type Clock, formatMoney, type Log, type SettleRequest, type SettleResult, type SpoolResult } from '#contract'
 import { StoreUnavailable } from '../store.ts'
@@ -46,7 +46,7 @@ export interface Backlog {
 
 const FIRST_PAUSE_MS = 50
 const MAX_PAUSE_MS = 1000
-/** Each waits for the disk and blocks the thread. */
+/** Each append to the spool blocks the thread until the disk has written it. */
 const MAX_SPOOLED_AT_ONCE = 32
 
 export function createBacklog(parts: BacklogParts): Backlog {
@@ -59,7 +59,7 @@ class RetryingBacklog implements Backlog {
   readonly #log: Log
   readonly #clock: Clock
   readonly #isLeased: () => boolean
-  // Both by exchange. Only this process knows them.
+  // Both by exchange, and in memory only. `#doubts` are settles of 0 for holds that may not exist.
   readonly #charges = new Map<string, SettleRequest>()
   readonly #doubts = new Map<string, SettleRequest>()
   #spooled = 0
@@ -72,7 +72,7 @@ class RetryingBacklog implements Backlog {
   #pauseMs = FIRST_PAUSE_MS
   readonly #waiters: (() => void)[] = []
   #isClosed = false
-  /** Whether the log has the failure to replay the spool. */
+  /** Whether the current failure to replay the spool was logged. */
   #isReplayLogged = false
 
   constructor({ writer, spool, log, clock, isLeased }: BacklogParts) {
@@ -188,7 +188,7 @@ class RetryingBacklog implements Backlog {
     }
   }
 
-  /** Resolves with whether it is done: written, or refused for good. */
+  /** Resolves with true if the settle was written, or if the ledger refused it; false if it has to be retried. */
   async #write(request: SettleRequest): Promise<boolean> {
     const kept = this.#charges.get(request.exchange) === request ? this.#charges : this.#doubts
     try {
@@ -219,7 +219,7 @@ class RetryingBacklog implements Backlog {
     } catch (error) {
       // All are still in the file: a repeated settle changes nothing.
       this.#spooled += this.#replaying
-      // The health of the ledger already reports its failures.
+      // `/readyz` and the refused holds already report an unavailable store.
       if (this.#isReplayLogged || error instanceof StoreUnavailable) return
       this.#isReplayLogged = true
       this.#log.error({ settles: this.#spooled, error: String(error) }, 'the spool cannot be written to the ledger')
@@ -228,7 +228,7 @@ class RetryingBacklog implements Backlog {
     }
   }
 
-  /** The disk may have room now for what it refused before. */
+  /** Spools charges that are in memory only, because the disk may have space now. */
   #spoolSome(): void {
     let tries = MAX_SPOOLED_AT_ONCE
     for (const request of this.#charges.values()) {

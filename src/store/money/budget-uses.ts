@@ -4,7 +4,7 @@ import type { BudgetUse, StoreReads } from '../store.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 
 const COLUMNS = 'budget, period_start AS start, period_end AS "end", amount, held, spent'
-/** The end of a budget for life, as the index has it: it sorts behind all others. */
+/** The end of a budget for life in the index: it sorts after all others. */
 const LIFE = 9223372036854775807n
 const END = `coalesce(period_end, ${LIFE})`
 

@@ -1,7 +1,7 @@
 /**
- * Limits on money beside the balance: the cap of a key, and the budgets of a hold. A hold reserves in all of them, in its own
- * transaction; its settle gives the rest back. The event of a hold keeps its budgets, so later changes do not affect its reservation, and
- * its period is that of its start.
+ * Limits on money besides the balance: the cap of a key, and the budgets of a hold. A hold reserves in all of them, in its own
+ * transaction; its settle gives the rest back. The event of a hold keeps its budgets with their periods, so later changes do not affect
+ * its reservation.
  *
  * The cap of a key is in the table `key_total`, which replicas of earlier versions write too, and counts for the key's life. A key
  * without a row has made no request and has no cap. In PostgreSQL the function `write_group` does the same.
@@ -11,7 +11,7 @@ import type { Database } from '../engine/database.ts'
 import { GroupRows } from './group-rows.ts'
 import { budgetsOf, HOLD_INDEX, type HoldRecord, LARGEST } from './ledger-fields.ts'
 
-/** The limits in which a hold has reserved, beside its account. */
+/** The limits in which a hold has reserved, besides the balance of its account. */
 export interface Reservation {
   readonly account: string
   readonly key: string
@@ -146,7 +146,7 @@ const NOTHING = { held: 0n, spent: 0n }
 /** In percent. Above it, a hold without room means that the budget is used up. */
 const MOSTLY_SPENT = 80n
 
-/** Sets what a key may spend in its life; null: as much as its account has. */
+/** Sets the spending cap of a key, for its life; null: no cap. */
 export function createCapSetter(database: Database): (key: string, cap: NanoUsd | null) => void {
   const set = database.prepare(`
     INSERT INTO key_total (key, cap, ceiling) VALUES (?1, ?2, ?2)
@@ -163,14 +163,14 @@ function reserveIn(uses: GroupRows<UsedOfBudget>, account: string, budget: HoldB
   use.held += more
   if (use.amount !== amount) {
     use.amount = amount
-    // A changed limit is compared with its marks again.
+    // After a change of the limit, marks that are no longer reached may cause an alert again.
     const reached = markOf(budget, use.spent)
     if (reached < use.marked) use.marked = reached
   }
   uses.change(name, use)
 }
 
-/** Marks that a budget has reached, in percent. */
+/** Marks in percent: greater than `above`, and at most `upto`. */
 interface MarkRange {
   readonly above: number
   readonly upto: number
@@ -213,7 +213,7 @@ function createRows(statements: ReturnType<typeof prepare>) {
   }
 }
 
-/** Valid because an account's id has no space. */
+/** `partsOf` can split the name, because an account's id has no space. */
 const nameOf = (account: string, { budget, start }: HoldBudget): string => `${account} ${start} ${budget}`
 
 function partsOf(name: string): readonly [account: string, start: number, budget: string] {

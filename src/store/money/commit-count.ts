@@ -48,7 +48,7 @@ export function createCommitCount(database: Database, path: string | null): Comm
   const file = openSync(fileOf(path), constants.O_WRONLY)
   return {
     begin: () => refuse(files),
-    // Each attempt has its own number: one whose COMMIT failed may have happened.
+    // Each attempt has its own number, because a COMMIT that reported an error may have succeeded.
     beforeCommit: () => void put.run(String(++count)),
     committed(nowMs) {
       files.glance()
@@ -56,7 +56,7 @@ export function createCommitCount(database: Database, path: string | null): Comm
       try {
         writeSync(file, headOf(count, nowMs), 0)
       } catch {
-        // The commit is on disk nevertheless; the count is behind until the next one.
+        // The commit is on disk nevertheless; the file is behind until the next commit.
       }
     },
     close: () => closeSync(file),
@@ -69,7 +69,7 @@ function refuse({ found }: FileWatch): void {
 
 /**
  * Compares both places at a start, before anything is written. Notes missing commits in the file for `verify`, and continues the count
- * behind them. Returns them, or null.
+ * after them. Returns the missing commits, or null.
  */
 export function findLostCommits(database: Database, path: string): LostCommits | null {
   const count = readCount(database)

@@ -31,7 +31,8 @@ export interface CorrectionParts {
 
 /**
  * Prepares the operation, which runs in the transaction of the late settle.
- * @returns whether it corrected; false: the existing settle knew the usage, or was corrected before
+ * @returns whether it wrote a correction. It writes none if the late settle is from recovery, the existing one is not, or the exchange was
+ * corrected before.
  */
 export function createCorrection(
   database: Database,

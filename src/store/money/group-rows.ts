@@ -1,6 +1,6 @@
 /**
- * Rows of one table that the writer changes in memory and writes once in a transaction. A group of holds and settles thus writes
- * an account's row once. Rows stay in memory between transactions until something else may have changed them.
+ * Rows of one table that the writer changes in memory and writes once before COMMIT. A group of holds and settles thus writes an
+ * account's row once. Rows stay in memory between transactions until something else may have changed them.
  */
 import type { Database } from '../engine/database.ts'
 
@@ -63,7 +63,7 @@ export interface KnownTables extends Table {
 /** The tables whose rows the writer keeps in memory. In PostgreSQL they are read again in each transaction. */
 export function createKnownTables(database: Database, tables: readonly Table[]): KnownTables {
   const isShared = database.dialect.engine === 'postgres'
-  // It changes when another connection has written.
+  // `data_version` changes when another connection has committed.
   const findVersion = database.prepare('PRAGMA data_version')
   let version: unknown
 

@@ -205,9 +205,7 @@ type PlacesOf<Fields extends readonly Field<never>[]> = {
     : never
 }
 
-/** A hold as the writer gets it. */
 export type HoldRecord = RecordOf<typeof HOLD_FIELDS>
-/** A settle as the writer gets it. */
 export type SettleRecord = RecordOf<typeof SETTLE_FIELDS>
 
 export const HOLD_INDEX = placesOf(HOLD_FIELDS)

@@ -1,7 +1,7 @@
 /**
- * The ledger's operations. Each runs in a transaction of the writer, and returns a result or a refusal that has changed nothing. Each
- * finds by its id what was done before, so all of them may be repeated. In PostgreSQL a function does the same for a whole group
- * (ledger-batches.ts); there only `credit` runs here.
+ * The ledger's operations. Each runs in a transaction of the writer, and returns a result or a refusal that has changed nothing. All may
+ * be repeated: a hold, a settle and a grant are found by their ids, and one more checkpoint adds no charge. In PostgreSQL a function
+ * does the same for a whole group (ledger-batches.ts); there only `credit` runs here.
  */
 
 import { type Checkpoint, type Clock, formatMoney, type HoldResult, type NanoUsd, type SettleResult } from '#contract'
@@ -32,7 +32,7 @@ export const HOLD = 0
 export const SETTLE = 1
 export const CREDIT = 2
 
-/** Grants share the table and its key with exchanges. */
+/** Grants share the table `event` and its primary key with exchanges. */
 export const CREDIT_PREFIX = 'credit:'
 
 export interface LedgerParts {
@@ -131,7 +131,7 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
     const balance = balances.find(held.account)
     if (balance === undefined) return refuseMissingAccount(request, held.account)
     open.closed(exchange)
-    // One time for both, so that the hour of the usage is that of the event.
+    // One time for both, so that usage counts in the hour of the event.
     const now = clock.now()
     if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'
     balance.held -= held.amount

@@ -15,13 +15,12 @@ export const MAX_LOOKED_AT = 2000
 
 type Place = readonly [at: number, id: string]
 
-/** The place before all rows. */
 const NEWEST: Place = [Number.MAX_SAFE_INTEGER, '']
 
 interface Walk<Item> {
   readonly after: Cursor | undefined
   readonly limit: number
-  /** Reads the next `count` rows behind a place, with `at` and `id`. */
+  /** Reads the next `count` rows after a place, with `at` and `id`. */
   read(place: Place, count: number): Row[]
   /** Turns a row into an item; undefined: the filter leaves it out. */
   keep(row: Row): Item | undefined
@@ -89,7 +88,7 @@ export function createReceiptLister(database: Database): Reports['receipts'] {
   }
 }
 
-/** Counts in the index alone, which is a cheap check that a list is not too long to be read. */
+/** Counts in the index alone: a cheap check whether a list is too long to be read. */
 export function createEventCounter(database: Database): Reports['countEvents'] {
   const count = database.prepare(`
     SELECT count(*) AS events FROM (

@@ -1,10 +1,10 @@
 /**
  * Open holds, and the place from which recovery must look for them.
  *
- * Ten open holds must be found without reading a million events. `meta.open_from` (in PostgreSQL `replica.open_from`, for one
- * replica) is at most the exchange id of every open hold. It moves forward once a minute, within a commit that happens anyway. A hold
- * with a smaller id moves it back in its own transaction. So it is correct after every commit, whatever the clock does. Ids are time-ordered,
- * hence at most about a minute of events is behind it.
+ * Ten open holds must be found without reading a million events. No open hold has a smaller exchange id than `meta.open_from` (in
+ * PostgreSQL `replica.open_from`, for one replica). Once a minute, a commit that happens anyway moves it to the oldest open hold. A hold
+ * with a smaller id moves it back in its own transaction. So it is correct after every commit, even if the clock is set back. Ids are
+ * time-ordered, so recovery reads only events from this id on.
  */
 import type { NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
@@ -30,10 +30,10 @@ export interface OpenHolds {
   count(): number
   /**
    * Records a hold of the transaction, to be counted once that is committed.
-   * @param hold left out: only the database has it
+   * @param hold left out: only the database has its fields
    */
   opened(exchange: string, hold?: Hold): void
-  /** An open hold that is certainly on disk; undefined: ask the database. */
+  /** An open hold that is certainly on disk; undefined: only the database can show it. */
   find(exchange: string): Hold | undefined
   /** Records that the exchange has no open hold. */
   closed(exchange: string): void

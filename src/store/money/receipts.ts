@@ -9,7 +9,7 @@ const OF_HOLD = shown(HOLD_FIELDS)
 /** Fields of a correction replace them. */
 const OF_SETTLE = shown(SETTLE_FIELDS)
 
-/** Prepares the search once. The reader returns undefined if the exchange has no hold. */
+/** Prepares the statement once. The reader returns undefined if the exchange has no hold. */
 export function createReceiptReader(database: Database): (exchange: string) => Receipt | undefined {
   const find = database.prepareMoney(`
     SELECT hold.id, hold.amount AS held, hold.at AS created_at, settle.amount + coalesce(correction.amount, 0) AS charged,

@@ -1,9 +1,10 @@
 /**
- * Recovery: settles what a dead process left behind. A SQLite store has one owner at a time, so every open hold that an owner finds at
- * its start is dead. In PostgreSQL only a dead replica's holds are settled.
+ * Recovery: settles the open holds and the spool of a dead process. A SQLite store has one owner at a time, so every open
+ * hold that an owner finds at its start belongs to a dead process. In PostgreSQL only a dead replica's holds are settled.
+ * While a process runs, it settles the holds of a serving thread that has ended.
  *
- * First the spooled settles are written, then the other holds are settled at their last checkpoint, or at 0 without one. A living process
- * replays its own spool when a write succeeds again (backlog.ts).
+ * First the spooled settles are written. Then the other holds are settled at their last checkpoint, or at 0 without one. A running process
+ * also replays its own spool when a write succeeds again (backlog.ts).
  */
 import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
 import type { Database } from '../engine/database.ts'
@@ -33,13 +34,12 @@ export interface DeadOwner {
   /** The number of the thread that died; null: the whole process did. */
   readonly lane: number | null
   /**
-   * The replica that took it over. If this has changed, the replica's number may belong to a living process again, with new holds that
-   * must not be settled.
+   * The replica that took it over. If another one has taken it over since, a living process may have the number again, with new holds
+   * that must not be settled.
    */
   readonly takenBy?: number
 }
 
-/** Reads of recovery. */
 export interface RecoveryReads {
   orphanedHolds(dead: DeadOwner): readonly OrphanedHold[]
   /** Whether the replica still has a row. */
@@ -94,8 +94,8 @@ export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
 }
 
 /**
- * Writes spooled settles to the ledger, at the start or as soon as it can be written again. Each line is settled once, however often it
- * is read. The file is emptied only when all lines are in the ledger, also those that were appended meanwhile.
+ * Writes spooled settles to the ledger, at the start or as soon as the ledger can be written again. Each line is settled once, however
+ * often it is read. The file is emptied only when all its lines are settled or rejected, also those that were appended meanwhile.
  */
 export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 'settle'>) {
   const report = { replayed: 0, rejected: 0, charged: 0n }
@@ -118,7 +118,7 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
     done += some.length
   }
   // In the same turn as the last read of the file, so that no line can be appended in between. Rejected lines are moved only now, because
-  // a replay that fails half-way starts again at the first line.
+  // a replay that fails starts again at the first line.
   for (const line of rejected) spool.reject(line)
   if (done > 0) spool.empty()
   return report

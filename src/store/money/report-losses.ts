@@ -1,4 +1,4 @@
-/** Logs losses of the ledger at once, past and imminent. */
+/** Logs commits that the ledger has lost, and files of the store that were removed or replaced. */
 import type { Log } from '#contract'
 import type { Store } from '../store.ts'
 

@@ -25,7 +25,7 @@ export interface Entry {
   readonly at: number
   /** The change of the balance: negative for a charge, for a correction that raises one, and for removed credit. */
   readonly amount: NanoUsd
-  /** The account's balance after it; null if too many rows were written since to sum them up. */
+  /** The account's balance after the entry; null if too many rows were written since to sum them up. */
   readonly balance: NanoUsd | null
   /** Of credits: the operator, the reason, and the reference that prevents a second grant. */
   readonly actor: string | null
@@ -79,7 +79,7 @@ export interface UsageQuery {
   readonly by?: UsageBy | undefined
   /** Maximum number of rows. */
   readonly limit?: number | undefined
-  /** Milliseconds since the epoch. Whole spans: from the one that contains `from` to the one before `to` ends. */
+  /** Milliseconds since the epoch. Whole spans: from the one that contains `from` to the last one that begins before `to`. */
   readonly from: number
   readonly to: number
 }
@@ -97,7 +97,6 @@ export interface PersonFilter extends PageQuery {
   readonly accountId?: string | undefined
 }
 
-/** A person with the name of the account. */
 export interface PersonOfAccount extends Person {
   readonly account: string
 }
@@ -107,7 +106,7 @@ export interface Reports {
   entries(accountId: string, filter: EntryFilter): Page<Entry>
   /** Newest first; only exchanges that have ended. */
   receipts(accountId: string, filter: ReceiptFilter): Page<Receipt>
-  /** The number of entries and free exchanges in a time, at most `most`. */
+  /** The number of entries and free exchanges in a span of time, at most `most`. */
   countEvents(accountId: string, range: { readonly from: number; readonly to: number; readonly most: number }): number
   /**
    * Sorted by time, key and model. Reads sums, never the ledger. Throws `ReadLimitError` if there are more rows than `limit`, or too many to

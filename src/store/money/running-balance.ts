@@ -13,9 +13,8 @@ const DAY_MS = 24 * HOUR_MS
 /** Money is summed in two halves, because SQLite's sum of many amounts could overflow its integers. */
 const HALF = 1_000_000_000n
 
-/** An entry without its balance. */
 export type BareEntry = Omit<Entry, 'balance'>
-/** Adds the balances. `kind`: the entries are all of this kind between the first and the last one. */
+/** Adds the balances. The list has no gaps: between its first and last entry it has each one of `kind`; undefined: of every kind. */
 export type RunningBalance = (
   accountId: string,
   entries: readonly BareEntry[],

@@ -1,10 +1,10 @@
 /**
- * The spool: a file beside the database for settles that the database did not accept, on disk before `append` returns. The store settles
- * from it when a write succeeds again, at the latest at the next start.
+ * The spool: a file beside the database for settles that the database did not accept. A settle is on disk before `append` returns. The
+ * store settles the lines when a write succeeds again, at the latest at the next start.
  *
  * A disk without space for the database has none for this file either, so its space is reserved ahead. Line breaks are written, because
- * a file that is only made longer (`truncate`) has no blocks. A record is a checksum and one line of JSON. It takes a place of a fixed
- * size, so that a torn record does not harm the others.
+ * a file that is only made longer (`truncate`) has no blocks. A record is one line: a checksum and JSON. It has a fixed size, so that a
+ * torn record does not harm the others.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -86,7 +86,7 @@ export function createSpool(path: string): Spool {
     const bytes = readUpTo(file, size)
     let used = bytes.length
     while (used > 0 && isBlank(bytes[used - 1]!)) used--
-    // Whole places, and at least one line break, so that a torn record does not swallow the next one.
+    // A multiple of the record size, after at least one line break, so that a torn record and the next one are two lines.
     end = used === 0 ? 0 : Math.ceil((used + 1) / RECORD_BYTES) * RECORD_BYTES
     return end
   }
@@ -168,7 +168,6 @@ function readUpTo(file: number, size: number): Buffer {
 
 const BREAKS = Buffer.alloc(1 << 16, LINE_BREAK)
 
-/** Fills a range with line breaks. */
 function fill(file: number, from: number, to: number): void {
   for (let at = from; at < to; at += BREAKS.length)
     writeAll(file, BREAKS.subarray(0, Math.min(BREAKS.length, to - at)), at)

@@ -40,7 +40,6 @@ interface Sum extends ExchangeOwner, Counts {
   readonly at: number
 }
 
-/** The counts of exchanges. */
 export interface Counts {
   requests: number
   failed: number
@@ -157,7 +156,7 @@ export function createUsageWriter(database: Database): UsageWriter {
           addCounts(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
         }
       }
-      // Sorted, so that two processes that write at once never wait for each other.
+      // In one order, independent of the order of the settles.
       write([...rows].sort(byName).map(([, row]) => row))
     },
     forget: () => sums.clear(),

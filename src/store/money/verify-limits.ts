@@ -59,7 +59,7 @@ export class LimitsAudit {
 
   #sumsOf({ account, key, budgets }: Hold): Sums[] {
     const all = key === null ? [] : [sumsOf(this.#keys, key)]
-    // Most holds have none, and this runs for every hold of the ledger.
+    // Most holds have no budgets, and this runs for every hold of the ledger.
     if (budgets === null) return all
     for (const { budget, start } of budgetsOf(budgets)) {
       all.push(sumsOf(this.#budgets, `${account} ${start} ${budget}`))

@@ -1,4 +1,4 @@
-/** Changes the budgets of accounts and keys. Each owner's row has a list of them: one for each length of a period. */
+/** Changes the budgets of accounts and keys. The row of an account or a key has a list with one budget for each length of a period. */
 import { EVERY, mistakeInBudget } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { invalid, notFound } from '../mistakes.ts'

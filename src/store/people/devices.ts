@@ -1,7 +1,7 @@
 /**
- * Browsers in which a person has signed in: each keeps a signed text that no one else can make. It is not a session: it opens nothing
- * without the password. The store has no row of it. The digest covers the stored hash of the password, so a new password ends all of
- * them.
+ * Browsers in which a person has signed in: each keeps a text that the gateway has signed. It is not a session: it gives no access
+ * without the password. The store has no row for it. The signature covers the stored hash of the password, so a new password
+ * invalidates all these texts.
  *
  *     per_01K9… . mk3x9f2o . 22 random characters . HMAC-SHA-256
  *     person      expires    id of the browser

@@ -1,4 +1,4 @@
-/** Keys for lists. Dead keys and dead secrets are kept for ever, so the list of an account reads no more of them than it shows. */
+/** Lists keys. Dead keys and dead secrets are kept for ever, so the list of an account reads only those that it shows. */
 import type { Clock, KeyPurpose, KeySummary, NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { MAX_KEYS_LISTED } from '../store.ts'
@@ -14,7 +14,7 @@ export interface KeyLister {
 export function createKeyLister(database: Database, clock: Clock): KeyLister {
   const select = `SELECT ${KEY_COLUMNS}, key.purpose FROM key`
   const all = database.prepare(`${select} ORDER BY id`)
-  // The playground's own key comes first, because the playground must find it.
+  // The playground's own key is first, so that the limit never hides it from the playground.
   const live = database.prepare(`
     SELECT * FROM (
       ${select} WHERE account = ?1 AND revoked_at IS NULL AND expires_at IS NULL

@@ -1,6 +1,6 @@
 /**
- * Gateway keys: creates, rotates, revokes them, and finds one for every request (key-list.ts lists them). A lookup is cached until a key
- * or an account changes. In SQLite a revocation applies from the next request on. In PostgreSQL other replicas learn of it from an
+ * Creates, changes, rotates and revokes gateway keys, and finds the key of each request (key-list.ts lists keys). A lookup is cached until
+ * a key or an account changes. In SQLite a revocation applies from the next request on. In PostgreSQL other replicas learn of it from an
  * announcement or a check each second (key-changes.ts).
  */
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
@@ -97,7 +97,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
   }
 
   /** A second rotation at the same time would end the secret in use. The playground's key has only one user. */
-  function checkRest(id: string, nowMs: number): void {
+  function checkRotationPause(id: string, nowMs: number): void {
     const row = statements.rotatedAt.get(id)
     if (row === undefined || statements.purposeOf.get(id)?.['purpose'] === 'playground') return
     if (Math.abs(nowMs - Number(row['created_at'])) >= BETWEEN_ROTATIONS_MS) return
@@ -121,7 +121,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       const key = get(id)
       const now = clock.now()
       if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked and cannot be changed. Create a new key.`)
-      // An expired key does not count as live and may be revived.
+      // An expired key does not count as live, and a later expiry makes it live again.
       if (expiresAt !== undefined && isPast(key.expiresAt, now)) checkLive(key.accountId, now)
       if (models !== undefined) statements.limit.run(models && JSON.stringify(models), id)
       if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
@@ -137,7 +137,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       if (key.expiresAt !== null && key.expiresAt <= now) {
         throw conflict(`The key ${id} has expired and cannot be rotated. Create a new key.`)
       }
-      checkRest(id, now)
+      checkRotationPause(id, now)
       statements.revokeOldest.run(now, id)
       // Extending the key extends only its new secret; the previous secret ends by the old expiry at the latest.
       statements.expireCurrent.run(Math.min(now + graceMs, key.expiresAt ?? Number.MAX_SAFE_INTEGER), id)
@@ -195,7 +195,7 @@ export interface SecretRecord {
   readonly live: KeyLookup
 }
 
-/** A lookup in the database takes 16 us, a tenth of a request. A shared version (`KeyVersion`) shows all threads when to drop the cache. */
+/** Maximum number of cached lookups. A lookup in the database takes 16 us. */
 const MAX_CACHED = 16_384
 
 export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => SecretRecord | null {
@@ -230,7 +230,7 @@ export function createSecretFinder(database: Database, secret: KeyObject): (toke
   }
 }
 
-/** Counts changes of keys and accounts: one word in memory that all threads of the process share. */
+/** Counts changes of keys and accounts, in memory that all threads of the process share. After a change each thread drops its cache. */
 export type KeyVersion = Int32Array<SharedArrayBuffer>
 
 export const createKeyVersion = (): KeyVersion => new Int32Array(new SharedArrayBuffer(4))
@@ -263,7 +263,7 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostCache
     nowMs: number,
   ): Promise<KeyLookup> {
     const found = await reading
-    // A read from before a change counts for this request only.
+    // A read that began before a change is not cached.
     if (Atomics.load(version, 0) !== before) return found === null ? { found: 'unknown' } : lookupOf(found, nowMs)
     return remember(name, found, nowMs)
   }

@@ -19,7 +19,7 @@ export interface LinkOperations {
 }
 
 /** Operations on links within the transaction of an operation on people. */
-export interface LinkUser {
+export interface PersonLinks {
   /** Throws `link_invalid` unless the link still works, or was used by this same use. */
   find(digest: Uint8Array, kind: Link['kind'], use: string): Link
   /** Marks it as used. */
@@ -41,10 +41,14 @@ export interface LinkReader {
 
 const COLUMNS = 'id, kind, role, account, plan, credit, email, person, created_at, expires_at, created_by'
 
-/** How long an expired link is kept: an operation with an unknown result may still ask about it. */
+/** How long an expired link is kept, so that a repeated operation still finds it. */
 const KEPT_MS = 3_600_000
 
-export function createLinkOperations(database: Database, clock: Clock, creators: Creators): LinkOperations & LinkUser {
+export function createLinkOperations(
+  database: Database,
+  clock: Clock,
+  creators: Creators,
+): LinkOperations & PersonLinks {
   const findId = database.prepare('SELECT ended_at FROM link WHERE id = ?')
   const findDigest = database.prepareMoney(`SELECT ${COLUMNS}, ended_at, used_by FROM link WHERE digest = ?`)
   const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')

@@ -3,7 +3,7 @@ import type { Clock } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { notFound } from '../mistakes.ts'
 import type { Creators } from './creators.ts'
-import type { LinkUser } from './links.ts'
+import type { PersonLinks } from './links.ts'
 import type { OperatorToken } from './people.ts'
 
 export interface CreateOperatorToken {
@@ -21,15 +21,15 @@ export interface OperatorTokenOperations {
 }
 
 /** Operations on tokens within the transaction of an operation on people. */
-export interface TokenUser {
+export interface PersonTokens {
   /** Ends the tokens that this person made, and the links that were made with those. */
   endTokensOf(person: string): void
 }
 
-/** Operations that those on tokens use in their transaction. */
+/** Operations that the operations on tokens call in their transaction. */
 export interface TokenParts {
   readonly creators: Creators
-  readonly links: LinkUser
+  readonly links: PersonLinks
 }
 
 export interface OperatorTokenReader {
@@ -47,7 +47,7 @@ export function createOperatorTokenOperations(
   database: Database,
   clock: Clock,
   { creators, links }: TokenParts,
-): OperatorTokenOperations & TokenUser {
+): OperatorTokenOperations & PersonTokens {
   const find = database.prepare(`SELECT ${COLUMNS} FROM operator_token WHERE id = ?`)
   const put = database.prepare(`
     INSERT INTO operator_token (id, digest, name, last4, created_at, expires_at, created_by) VALUES (?, ?, ?, ?, ?, ?, ?)`)

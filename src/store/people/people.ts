@@ -1,6 +1,6 @@
 /**
- * People who use the dashboard, with their credentials and links, for the account API. Secrets (passwords, sessions, links, tokens) are
- * digested by the caller or here; none is stored in clear.
+ * People who use the dashboard, with their credentials and links, for the account API. The store keeps no secret, only digests: the caller
+ * hashes passwords, and the store digests the secrets of sessions, links and tokens.
  */
 import type { NanoUsd } from '#contract'
 import type { Promised } from '../promised.ts'
@@ -18,7 +18,7 @@ export const MAX_SESSION_MS = 8 * 3_600_000
 /** How long a browser in which a person has signed in is remembered. */
 export const DEVICE_MS = 90 * 24 * 3_600_000
 
-/** A member sees one account. An operator also sees all other accounts and what the gateway does. */
+/** A member sees one account. An operator also sees all other accounts and the state of the gateway. */
 export type Role = 'member' | 'operator'
 
 /** A person with a password. The e-mail address is a name to sign in with; mail is never sent to it. */
@@ -100,7 +100,6 @@ export interface OperatorToken {
   readonly createdBy: string
 }
 
-/** Reads of people. */
 export interface PeopleReads {
   find(id: string): Person | undefined
   /** Finds the address in any spelling that folds to the same one. */
@@ -130,8 +129,8 @@ export interface PeopleReads {
 /**
  * Mistakes of a caller are `StoreError`s, with a `code` where the account API needs one.
  *
- * The creator (`createdBy`, `by`) of something that only operators may do is checked in the same transaction. `forbidden`: the person
- * does not exist or is not an operator, or the token was revoked or has expired. A creator without an id in the store (`cli:USER`) passes.
+ * Where only operators may act, the operation checks the actor (`createdBy`, `by`) in its transaction. `forbidden`: the person does not
+ * exist or is not an operator, or the token was revoked or has expired. An actor without an id in the store (`cli:USER`) passes.
  */
 export interface People extends Promised<PeopleReads> {
   /**

@@ -9,8 +9,8 @@ import type { LedgerOperations } from '../money/ledger.ts'
 import type { AccountOperations } from './accounts.ts'
 import type { Creators } from './creators.ts'
 import { foldEmail, formerEmail } from './email.ts'
-import type { LinkUser } from './links.ts'
-import type { TokenUser } from './operator-tokens.ts'
+import type { PersonLinks } from './links.ts'
+import type { PersonTokens } from './operator-tokens.ts'
 import type { Membership, NewPerson, Person, PersonWithPassword, Role } from './people.ts'
 import { passwordChanged, type SessionOperations } from './sessions.ts'
 
@@ -43,13 +43,13 @@ export interface PersonOperations {
   removePerson(removal: { readonly id: string; readonly by: string | null }): void
 }
 
-/** Operations that those on people use in their transaction. */
+/** Operations that the operations on people call in their transaction. */
 export interface PersonParts {
   readonly accounts: AccountOperations
   readonly ledger: LedgerOperations
   readonly sessions: SessionOperations
-  readonly links: LinkUser
-  readonly tokens: TokenUser
+  readonly links: PersonLinks
+  readonly tokens: PersonTokens
   readonly creators: Creators
 }
 
@@ -99,7 +99,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     return role === 'operator' && otherOperator.get(id) === undefined
   }
 
-  /** Otherwise a former operator could use them to invite an operator again. */
+  /** Ends a former operator's links and tokens, which could invite another operator. */
   function endPowers(id: string): void {
     links.endMadeBy(id)
     tokens.endTokensOf(id)
@@ -130,7 +130,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     },
     setPassword({ id, password, from }) {
       const now = passwordOf.get(id)?.['password']
-      // The new password is stored already: a repeat.
+      // If the new password is stored already, this is a repeat.
       if (from !== null && now !== undefined && now !== from && now !== password) throw passwordChanged()
       changePassword(id, password)
     },
@@ -142,7 +142,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     },
     setRole({ id, role, by }) {
       const person = get(id)
-      // A repeat finds it done, even if the maker changed their own role.
+      // A repeat finds the role changed. It must not fail for an operator who made themselves a member.
       if (by !== null && person.role !== role) creators.check(by)
       if (role !== 'operator' && isLastOperator(person)) throw lastOperator(person)
       if (role !== 'operator') endPowers(id)
@@ -151,7 +151,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     },
     removePerson({ id, by }) {
       const person = find(id)
-      // A repeat finds it done. The caller has checked that the person existed.
+      // This is a repeat: the caller has checked that the person existed.
       if (person === undefined) return
       if (by !== null) creators.check(by)
       if (isLastOperator(person)) throw lastOperator(person)
@@ -232,7 +232,6 @@ export function createPersonReader(database: Database): PersonReader {
   }
 }
 
-/** The error for an unknown person. */
 export function noPerson(id: string): Error {
   return notFound(`The person ${JSON.stringify(id)} does not exist.`)
 }

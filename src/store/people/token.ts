@@ -4,7 +4,7 @@
  *     tg_live_ <30 random base62> <6 base62: CRC-32 of everything before>
  *
  * The checksum rejects mistyped and incomplete tokens without a database lookup, and helps secret scanners to recognize real ones. The
- * randomness is 178 bits, so a fast keyed digest protects it. A slow one (scrypt, 140 ms) would only invite floods.
+ * randomness is 178 bits, so a fast keyed digest protects it. With a slow one (scrypt, 140 ms), a few clients could use up the CPU.
  */
 import { createHmac, createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'

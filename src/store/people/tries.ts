@@ -94,7 +94,7 @@ function countGrowing(rule: Growth, before: GrowthState | null, now: number): Tr
   return { state: { tries: tries + 1, at }, counted: { at, before } }
 }
 
-/** The number of tries with one more. */
+/** The number of tries after one more. */
 function triesAfter({ longestMs }: Growth, before: GrowthState | null, now: number): number {
   if (before === null) return 1
   const forgotten = before.at > now ? 0 : Math.floor((now - before.at) / longestMs)

@@ -8,7 +8,6 @@ import type { Writer } from '../writer.ts'
 /** Maximum size of all responses that wait to be written. */
 export const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
-/** Reads of kept responses. */
 export interface ResponseReads {
   /** One encrypted part. */
   box(id: string, part: string, account: string, nowMs: number): Uint8Array | undefined
@@ -95,5 +94,5 @@ export function createResponses({ reads, writer, vault, clock }: Parts): Respons
   }
 }
 
-/** A box opens in its own row only. */
+/** The purpose under which a box is encrypted. It has the row, so a box that was moved to another row cannot be opened. */
 export const purposeOf = (id: string, part: string): string => `response ${id} ${part}`

@@ -1,8 +1,9 @@
+/** The writer's operations on kept responses. */
 import type { Database } from '../engine/database.ts'
 
-/** Approximate size of a response beside its boxes: a row, its places in three indexes, and a total. */
+/** Approximate size of a response without its boxes: a row, its places in three indexes, and a total. */
 const ROW_BYTES = 256
-/** Approximate size of each box beside its content: a row, and its place in an index. */
+/** Approximate size of each box without its content: a row, and its place in an index. */
 const BOX_BYTES = 128
 /** Limits of one transaction: each page of a removed box is read. */
 const MAX_REMOVED = 64
@@ -21,7 +22,7 @@ export interface KeepResponse {
 }
 
 export interface ResponseOperations {
-  /** `again`: a few others were removed, and more must be. `no_room`: it exceeds the account's limit, and nothing was changed. */
+  /** `again`: a few other responses were removed, and more must be. `no_room`: it exceeds the account's limit by itself; nothing was changed. */
   keepResponse(response: KeepResponse): 'kept' | 'again' | 'no_room'
   deleteResponse(of: { readonly id: string; readonly account: string }): void
   /** Removes a few expired responses. */

@@ -1,4 +1,4 @@
-/** Removes expired responses, a few in a transaction, beside requests. */
+/** Removes expired responses every minute, a few in each transaction. */
 import type { Log } from '#contract'
 import type { Store } from '../store.ts'
 

@@ -1,7 +1,7 @@
 /**
  * Encodes operations and their results for the mailboxes to and from the ledger's thread. Frequent ones (a hold, a settle, and their
  * results) are records with numbers at fixed places (records.ts). Everything else, and what does not fit such a record, is a structured
- * clone. A clone that is too large for the mailbox goes through a port, and leaves a mark.
+ * clone. A clone that is too large for the mailbox is sent through a port, and the mailbox has a record without content in its place.
  */
 import { deserialize, serialize } from 'node:v8'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
@@ -64,27 +64,27 @@ const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', unde
 const SHORT_OF = ['account', 'key'] as const
 
 /** Writes a request. Returns false, and writes nothing, if the mailbox is full. Throws for a value that cannot be cloned. */
-export function writeRequest(way: Channel, { id, name, request }: NumberedOperation, sentAtMs: number): boolean {
-  const { ring } = way
+export function writeRequest(channel: Channel, { id, name, request }: NumberedOperation, sentAtMs: number): boolean {
+  const { ring } = channel
   const form = name === 'hold' ? HOLDS : name === 'settle' ? SETTLES : null
   const bytes = form === null ? null : form.bytes(request as never)
   if (form === null || bytes === null || BODY + bytes > ring.largest)
-    return writeClone(way, id, sentAtMs, [name, request])
+    return writeClone(channel, id, sentAtMs, [name, request])
   const at = begin(ring, BODY + bytes, name === 'hold' ? HOLD : SETTLE, 0, id, sentAtMs)
   return at !== NONE && put(ring, BODY + form.write(ring, at + BODY, request as never))
 }
 
 /** Reads a request or the client to attach; undefined for the end. */
-export function readRequest(way: Channel, at: number): NumberedOperation | Attachment | undefined {
-  const { ring } = way
+export function readRequest(channel: Channel, at: number): NumberedOperation | Attachment | undefined {
+  const { ring } = channel
   const kind = ring.view.getInt32(at, true)
   if (kind === END) return undefined
   const id = ring.view.getFloat64(at + ID, true)
-  if (kind === ATTACH) return { client: id, pair: receiveMessageOnPort(way.port)!.message as Pair }
+  if (kind === ATTACH) return { client: id, pair: receiveMessageOnPort(channel.port)!.message as Pair }
   const length = ring.lengthAt(at) - BODY
   if (kind === HOLD) return { id, name: 'hold', request: HOLDS.read(ring, at + BODY, length) }
   if (kind === SETTLE) return { id, name: 'settle', request: SETTLES.read(ring, at + BODY, length) }
-  const [name, request] = readClone(way, at) as [Operation['name'], unknown]
+  const [name, request] = readClone(channel, at) as [Operation['name'], unknown]
   return { id, name, request }
 }
 
@@ -108,8 +108,8 @@ export function writeEnd(ring: Mailbox, sentAtMs: number): boolean {
 }
 
 /** Writes the result of an operation. Returns false, and writes nothing, if the mailbox is full. */
-export function writeResult(way: Channel, { id, name }: NumberedOperation, result: unknown): boolean {
-  const { ring } = way
+export function writeResult(channel: Channel, { id, name }: NumberedOperation, result: unknown): boolean {
+  const { ring } = channel
   const word = WORDS.indexOf(result)
   if (word !== -1) return begin(ring, BODY, WORD, word, id, 0) !== NONE && put(ring, BODY)
   const hold = name === 'hold' ? (result as HoldResult) : undefined
@@ -126,16 +126,16 @@ export function writeResult(way: Channel, { id, name }: NumberedOperation, resul
     ring.view.setBigInt64(at + BODY + 8, hold.onHold, true)
     return put(ring, BODY + 16)
   }
-  return writeClone(way, id, 0, [result])
+  return writeClone(channel, id, 0, [result])
 }
 
 /** Writes the error of an operation. Returns false, and writes nothing, if the mailbox is full. */
-export function writeFailure(way: Channel, { id }: NumberedOperation, error: unknown): boolean {
-  return writeClone(way, id, 0, [undefined, encodeError(error)])
+export function writeFailure(channel: Channel, { id }: NumberedOperation, error: unknown): boolean {
+  return writeClone(channel, id, 0, [undefined, encodeError(error)])
 }
 
-export function readReply(way: Channel, at: number): Reply {
-  const { view } = way.ring
+export function readReply(channel: Channel, at: number): Reply {
+  const { view } = channel.ring
   const kind = view.getInt32(at, true)
   const detail = view.getInt32(at + DETAIL, true)
   const id = view.getFloat64(at + ID, true)
@@ -147,7 +147,7 @@ export function readReply(way: Channel, at: number): Reply {
     const of = detail < 2 ? { of: SHORT_OF[detail] } : { of: 'budget', budget: detail - 2 }
     return { id, result: { held: false, reason: 'short', ...of, available, onHold }, error: undefined }
   }
-  const [result, error] = readClone(way, at) as [unknown, EncodedError?]
+  const [result, error] = readClone(channel, at) as [unknown, EncodedError?]
   return { id, result, error: error && decodeError(error) }
 }
 
@@ -175,7 +175,7 @@ function writeClone({ ring, port }: Channel, id: number, sentAtMs: number, value
   const at = begin(ring, isHere ? length : BODY, isHere ? CLONE : ELSEWHERE, 0, id, sentAtMs)
   if (at === NONE) return false
   if (isHere) ring.bytes.set(clone, at + BODY)
-  // Sent before its mark is visible, so that it has arrived when the reader looks for it.
+  // Sent before its record is visible, so that it has arrived when the reader looks for it.
   else port.postMessage(clone)
   return put(ring, isHere ? length : BODY)
 }
@@ -184,7 +184,7 @@ function readClone({ ring, port }: Channel, at: number): unknown {
   const kind = ring.view.getInt32(at, true)
   if (kind === ELSEWHERE) return deserialize(receiveMessageOnPort(port)!.message as Uint8Array)
   if (kind !== CLONE) throw new Error(`The kind ${kind} of a record is unknown`)
-  // Of a copy, because `deserialize` does not copy byte arrays.
+  // Copies the record, because `deserialize` does not copy byte arrays.
   return deserialize(Buffer.from(ring.bytes.subarray(at + BODY, at + ring.lengthAt(at))))
 }
 

@@ -27,7 +27,6 @@ export const SLEEPING = 1
 export const FULL = 2
 /** 1 when the last commit succeeded. */
 export const HEALTHY = 3
-/** The number of open holds. */
 export const OPEN_HOLDS = 4
 
 export const createThreadState = (): ThreadState => new Int32Array(new SharedArrayBuffer(20))

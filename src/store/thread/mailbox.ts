@@ -39,7 +39,6 @@ export interface Mailbox {
   empty(): boolean
 }
 
-/** No place. */
 export const NONE = -1
 
 /** Indexes in `ends`. */

@@ -12,7 +12,7 @@ const { place, connector, hmacKey, isQuick } = workerData as ReadsParts
 const port = parentPort!
 const connect = await loadConnector(connector)
 const database = connect(place, { readOnly: true, isQuick })
-// Time comes with the requests, so that there is only the clock of the serving thread.
+// Each request has the time, so that only the serving thread's clock counts.
 let nowMs = 0
 const reads: AllReads = {
   store: createReads({ database, hmacKey, clock: { now: () => nowMs }, path: null }),
@@ -42,4 +42,4 @@ function shapeOf(part: object): Shape {
 
 type Read = (...values: unknown[]) => unknown
 /** Replaces a function, which cannot be sent. As in remote-reads.ts. */
-const CALLBACK_MARKER = '\0told'
+const CALLBACK_MARKER = '\0callback'

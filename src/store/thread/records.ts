@@ -6,7 +6,7 @@ import type { NanoUsd } from '#contract'
 import { type Field, HOLD_FIELDS, type HoldRecord, SETTLE_FIELDS, type SettleRecord } from '../money/ledger-fields.ts'
 import type { Mailbox } from './mailbox.ts'
 
-/** Null as a text's length and as an amount. A count that is null is NaN. */
+/** Represent null: as the length of a text, and as an amount. A count that is null is NaN. */
 const NULL = -1
 const NULL_MONEY = -(2n ** 63n)
 

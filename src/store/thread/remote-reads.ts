@@ -18,7 +18,6 @@ import type { Promised } from '../promised.ts'
 import type { ResponseReads } from '../responses/responses-service.ts'
 import { type StoreReads, StoreUnavailable } from '../store.ts'
 
-/** All reads of the thread. */
 export interface AllReads {
   readonly store: StoreReads
   readonly secrets: { find(token: string): SecretRecord | null }
@@ -58,7 +57,7 @@ export interface RemoteReads extends Promised<AllReads> {
 }
 
 /** Replaces a function, which cannot be sent. */
-const CALLBACK_MARKER = '\0told'
+const CALLBACK_MARKER = '\0callback'
 /** Reads that may take long. */
 const SLOW = /^(?:store\.(?:reports|alerts|verify|list)|replicas)/
 

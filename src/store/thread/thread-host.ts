@@ -51,7 +51,7 @@ export class ThreadHost implements PortSource, ThreadOwner {
     this.#replica = replica
   }
 
-  /** Starts the thread. Its first reply, to the operation 0, says whether the database is open. */
+  /** Starts the thread. Its first reply, to the operation 0, shows whether the database is open. */
   start(events: PortEvents): MailboxPort {
     const { here, there } = createPair()
     const parts: ThreadParts = {
@@ -62,7 +62,7 @@ export class ThreadHost implements PortSource, ThreadOwner {
       words: this.#words,
       pair: there,
     }
-    // Without type stripping, both files are compiled ones.
+    // In the package both files are compiled, so the extension is that of this file.
     const worker = startWorker(new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url), {
       name: 'tollgate-ledger',
       workerData: parts,
@@ -122,7 +122,7 @@ export class ThreadHost implements PortSource, ThreadOwner {
     return { state: this.#state, port: port2 }
   }
 
-  /** Removes a client. The operation `detach` takes what it had published. */
+  /** Removes a client. The operation `detach` takes the operations that the client had published. */
   forget(number: number): void {
     this.#clients.get(number)?.port.close()
     this.#clients.delete(number)

@@ -1,6 +1,6 @@
 /**
- * The writer for all threads but the ledger's own. Operations of one turn of the event loop go into the thread's mailbox together, and
- * wake it once. A slow commit delays only its own callers.
+ * The writer for all threads but the ledger's own. It writes the operations of one turn of the event loop into the thread's mailbox
+ * together, and wakes the thread once. A slow commit delays only its own callers.
  *
  * When the thread dies, operations that it had received fail with `unknown`: send them again with the same id. The thread is restarted,
  * a few times. Meanwhile the process keeps the lock on the store.
@@ -15,7 +15,7 @@ import type { PortEvents, WriterPort } from './mailbox-port.ts'
 
 /** Connects a writer to the thread. */
 export interface PortSource {
-  /** A port to the next run of the thread. The first reply, to the operation 0, says whether the database is open. */
+  /** A port to the next run of the thread. The first reply, to the operation 0, shows whether the database is open. */
   start(events: PortEvents): WriterPort
   /** Of the thread's owner; null for its other clients. */
   readonly owner: ThreadOwner | null
@@ -38,7 +38,7 @@ export interface ThreadOwner {
 export interface ThreadWriterOptions {
   readonly source: PortSource
   readonly clock: Clock
-  /** Calls back once, soon, after what is ready now: `setImmediate`. */
+  /** Calls its argument once, after the callbacks that are ready now: `setImmediate`. */
   readonly schedule: (fn: () => void) => void
 }
 
@@ -49,8 +49,8 @@ interface PendingOperation extends NumberedOperation {
 }
 
 /**
- * The operations that the thread has received, by reused numbers from 1. Not a Map: when
- * entries come and go, V8 allocates new tables again and again. The old ones keep finished entries alive (see `Chain`).
+ * The operations that the thread has received, by reused numbers from 1. Not a Map: while entries are added and removed, V8 allocates new
+ * tables again and again. The old tables keep finished entries alive (see common/chain.ts).
  */
 class SentOperations {
   readonly #places: (PendingOperation | null)[] = [null]
@@ -77,7 +77,7 @@ class SentOperations {
   }
 }
 
-/** Maximum number of restarts within a minute. A thread that its data makes crash would crash after every restart. */
+/** Maximum number of restarts within a minute. If the data makes the thread crash, it crashes after every restart. */
 const MAX_STARTS = 5
 const MINUTE_MS = 60_000
 
@@ -191,7 +191,7 @@ class ThreadWriter implements Writer {
         else onFailure(refusal ?? error)
       },
     })
-    // A new thread starts referenced: the open operation waits for it.
+    // A new thread keeps the process alive until its first reply.
     this.#alive = true
   }
 
@@ -215,7 +215,7 @@ class ThreadWriter implements Writer {
       )
       return
     }
-    // No restart by itself any more. The next operation tries again after the minute.
+    // No more automatic restarts: the first operation after the minute starts the thread.
     const refused = this.#queue
     this.#queue = []
     for (const { reject } of refused) reject(new StoreUnavailable('not_written', this.#lastError))
@@ -265,7 +265,7 @@ class ThreadWriter implements Writer {
     this.#writerPort.send()
     this.#queue = left === -1 ? [] : this.#queue.slice(left)
     if (left !== -1) this.#mailboxFull++
-    // Perhaps none of them could be put.
+    // If no operation could be encoded, the writer is idle now.
     if (left === -1) this.#progress()
   }
 

@@ -4,7 +4,7 @@
  * between a request and its commit.
  *
  * Its clients are the main thread and the serving threads, each with a pair of mailboxes. It takes a share from each in turn. A client
- * that does not read its replies delays no other one: they wait here until there is room.
+ * that does not read its replies delays no other client: its replies wait here until its mailbox has room.
  *
  * Started by thread-host.ts. If it throws, it ends, and thread-host.ts reports that to all clients.
  */
@@ -33,7 +33,6 @@ interface Answer {
   readonly value: unknown
 }
 
-/** An operation with the client that requested it. */
 interface ClientOperation extends NumberedOperation {
   client: Client
 }
@@ -61,7 +60,7 @@ class Client {
   }
 
   /** Passes on pending operations, at most `most`. */
-  take(most: number, act: (asked: NumberedOperation | Attachment | undefined) => void): void {
+  take(most: number, act: (request: NumberedOperation | Attachment | undefined) => void): void {
     const { ring } = this.#requests
     for (let left = most; left > 0; left--) {
       const at = ring.next()
@@ -99,7 +98,7 @@ const main = new Client(pair)
 const others = new Map<number, Client>()
 
 const connect = await loadConnector(connector)
-// Time comes with the requests, so that there is only the clock of the serving threads.
+// Each request has the time, so that only the serving threads' clock counts.
 let nowMs = 0
 let nextGroup: (() => void) | undefined
 let writer: DirectWriter | undefined
@@ -172,12 +171,12 @@ function takeGroup(writer: DirectWriter): void {
 }
 
 function takeFrom(client: Client, most: number, writer: DirectWriter): void {
-  client.take(most, asked => {
-    if (asked === undefined) isEnded = true
-    else if ('pair' in asked) attach(asked)
+  client.take(most, request => {
+    if (request === undefined) isEnded = true
+    else if ('pair' in request) attach(request)
     else {
-      if (asked.name === 'detach') detach(asked.request as number, writer)
-      const operation = asked as ClientOperation
+      if (request.name === 'detach') detach(request.request as number, writer)
+      const operation = request as ClientOperation
       operation.client = client
       writer.add(operation, waiter)
     }
@@ -202,7 +201,7 @@ function detach(number: number, writer: DirectWriter): void {
 
 function publish(): void {
   if (writer !== undefined) {
-    // Before the replies, so that their receivers see the state of that time.
+    // Stored before the replies are published, so that their receivers see this state.
     Atomics.store(state, HEALTHY, writer.healthy() ? 1 : 0)
     Atomics.store(state, OPEN_HOLDS, writer.openHolds())
   }

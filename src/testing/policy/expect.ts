@@ -3,7 +3,6 @@ import { formatMoney, type NanoUsd, type Receipt, type TrailEntry } from '#contr
 import type { BenchAnswer } from '../../simulate/visit.ts'
 import type { ExpectShape } from './schema.ts'
 
-/** The result of an exchange. */
 export interface ExchangeResult {
   readonly answer: BenchAnswer
   readonly trail: readonly TrailEntry[]

@@ -11,7 +11,7 @@ interface Service {
   readonly url: URL
   readonly answers: readonly HttpAnswerShape[]
   /** Number of calls since the answers were set. */
-  asked: number
+  calls: number
 }
 
 /** Answers `fetch` calls of plugins. A call without an answer is recorded and fails like a network error. */
@@ -24,7 +24,7 @@ export class HttpStandIn {
   setAnswers(shape: HttpShape): void {
     for (const [key, answers] of Object.entries(shape)) {
       const [, method = null, url] = HTTP_KEY.exec(key) ?? []
-      this.#services.set(key, { key, method, url: new URL(url!), answers: [answers].flat(), asked: 0 })
+      this.#services.set(key, { key, method, url: new URL(url!), answers: [answers].flat(), calls: 0 })
     }
   }
 
@@ -38,7 +38,7 @@ export class HttpStandIn {
       throw unreachable(what)
     }
     this.#calls.set(service.key, (this.#calls.get(service.key) ?? 0) + 1)
-    const answer = service.answers[Math.min(service.asked++, service.answers.length - 1)]!
+    const answer = service.answers[Math.min(service.calls++, service.answers.length - 1)]!
     request.signal.throwIfAborted()
     if (answer.fault === 'unreachable') throw unreachable(`${request.method} ${request.url}`)
     if (answer.fault === 'silent') await aborted(request.signal)
@@ -61,16 +61,16 @@ export class HttpStandIn {
 
   /** The most specific service: method first, then query. A key without a query matches every query. */
   #serviceFor({ method, url }: Request): Service | null {
-    const asked = new URL(url)
-    const says = (service: Service) => (service.method === null ? 0 : 2) + (service.url.search === '' ? 0 : 1)
+    const target = new URL(url)
+    const specificity = (service: Service) => (service.method === null ? 0 : 2) + (service.url.search === '' ? 0 : 1)
     const fitting = [...this.#services.values()].filter(
       service =>
         (service.method ?? method) === method &&
-        service.url.origin === asked.origin &&
-        service.url.pathname === asked.pathname &&
-        (service.url.search === '' || service.url.search === asked.search),
+        service.url.origin === target.origin &&
+        service.url.pathname === target.pathname &&
+        (service.url.search === '' || service.url.search === target.search),
     )
-    return fitting.sort((one, other) => says(other) - says(one))[0] ?? null
+    return fitting.sort((one, other) => specificity(other) - specificity(one))[0] ?? null
   }
 }
 

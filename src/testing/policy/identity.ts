@@ -6,8 +6,7 @@ import type { Model } from '#contract'
 import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { BUILT_IN } from '../../loader/builtin.ts'
 
-/** The contents of a token. */
-export interface Bearer {
+export interface TokenContents {
   /** Name of the account that pays. */
   readonly account: string
   /** The plan of the account, which becomes a claim if the step reads it there. */
@@ -77,7 +76,7 @@ export async function trusting(configuration: Configuration, account: string): P
 export async function tokenFor(
   step: StepConfig,
   which: 'good' | 'unknown' | 'expired',
-  { account, plan, models, claims: further, nowMs }: Bearer,
+  { account, plan, models, claims: further, nowMs }: TokenContents,
   catalog: Iterable<Model>,
 ): Promise<string> {
   const settings = step.settings as JwtSettings

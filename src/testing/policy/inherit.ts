@@ -11,8 +11,8 @@ const OWN = ['times', 'leaves_after'] as const
 export function inherited({ request: first = {} }: TestShape, step: StepShape): RequestShape {
   const { request = {} } = step
   const { key, claims, account, address } = first
-  const asksElse = request.path !== undefined || request.method !== undefined
-  const from: RequestShape = asksElse ? whole({ key, claims, account, address }) : without(first)
+  const isOther = request.path !== undefined || request.method !== undefined
+  const from: RequestShape = isOther ? defined({ key, claims, account, address }) : withoutOwn(first)
   const { headers, body } = from
   return {
     ...from,
@@ -22,11 +22,11 @@ export function inherited({ request: first = {} }: TestShape, step: StepShape): 
   }
 }
 
-function without(request: RequestShape): RequestShape {
+function withoutOwn(request: RequestShape): RequestShape {
   return Object.fromEntries(Object.entries(request).filter(([name]) => !(OWN as readonly string[]).includes(name)))
 }
 
-function whole(parts: object): RequestShape {
+function defined(parts: object): RequestShape {
   return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined))
 }
 

@@ -57,7 +57,7 @@ export interface ReadProblems {
 
 const ENDING = '.test.yaml'
 
-/** Never throws for the contents of a file. */
+/** Reads a file of policy tests. Returns the problems of its contents; never throws for them. */
 export async function readPolicyTests(file: string, options: ReadOptions): Promise<PolicyTests | ReadProblems> {
   let text: string
   try {
@@ -78,7 +78,7 @@ export async function readPolicyTests(file: string, options: ReadOptions): Promi
   if ('problems' in loaded) return loaded
   const { configuration } = loaded
   if (!configuration.routes.some(route => route.policy === policy)) {
-    const suggestion = `say under routes: which one, as [{ path: /v1/chat/completions, policy: ${policy} }]`
+    const suggestion = `add to this file: routes: [{ path: /v1/chat/completions, policy: ${policy} }]`
     const message = `no route of ${configuration.file} has the policy "${policy}"`
     return wrong(file, text, { rule: 'unknown-policy', message, suggestion })
   }
@@ -159,7 +159,7 @@ function checkUpstream(source: Source, place: string, upstream: StepShape['upstr
   for (const [nth, { after, fault }] of [upstream].flat().entries()) {
     if (after === undefined || (fault !== undefined && fault !== 'unreachable')) continue
     const message = fault
-      ? 'a provider that is unreachable sends nothing before that'
+      ? 'an unreachable provider sends no events, so "after" has no effect'
       : '"after" is the number of events before a fault, but "fault" is missing'
     source.report(at(nth), message, { rule: 'useless-key', key: true })
   }
@@ -187,7 +187,7 @@ function checkNames(source: Source, { tests }: FileShape, { routes }: Configurat
   }
 }
 
-/** Checks the keys of tests: their models must exist, and a token must be able to have their settings. */
+/** Checks the keys of tests: their models must exist, and where a step takes tokens, a token must support their settings. */
 function checkKeys(source: Source, { tests }: FileShape, policy: string, configuration: Configuration): void {
   const { models, routes } = configuration
   const known = [...new Set([...models.keys(), ...routes.flatMap(route => route.raw?.models ?? [])])]
@@ -211,7 +211,7 @@ function checkKeys(source: Source, { tests }: FileShape, policy: string, configu
         source.report(`${at}/request/key`, 'a token of an identity provider cannot be revoked, only expire')
       }
       if (step.request?.claims !== undefined && !takesTokens) {
-        const message = 'no jwt step takes tokens here, but a gateway key has no claims'
+        const message = 'no jwt step of this route takes tokens, and a gateway key has no claims'
         source.report(`${at}/request/claims`, message, { rule: 'useless-key', key: true })
       }
     }
@@ -255,7 +255,7 @@ function placesOf(test: TestShape, place: string): (readonly [string, StepShape]
 function checkStep(source: Source, at: string, step: string, known: readonly string[]): void {
   if (known.includes(step)) return
   const suggestion = didYouMean(step, known) ?? `the steps are ${known.join(', ')}`
-  source.report(at, `no policy here has a step "${step}"`, { rule: 'wrong-value', suggestion })
+  source.report(at, `no policy of the configuration has a step "${step}"`, { rule: 'wrong-value', suggestion })
 }
 
 /** Loads gateway.yaml with the parts that the tests replace. */

@@ -18,7 +18,6 @@ import type { Guard } from './isolation.ts'
 import { type PlacedTest, type PolicyTests, routeFor } from './read.ts'
 import type { RequestShape, StepShape, UpstreamShape } from './schema.ts'
 
-/** The result of a test. */
 export interface TestResult {
   readonly name: string
   readonly line: number
@@ -80,11 +79,11 @@ export async function runTest(
   const last = run.failures.pop()
   const refused = guard.takeRefused()
   if (last) run.failures.push({ ...last, mistakes: [...last.mistakes, ...refused] })
-  const beside = [...unanswered(http, run.step), ...unhandledFailures(guard, run.step)]
-  return { name: test.name, line: test.line, failures: [...run.failures, ...beside], exchanges: run.exchanges }
+  const others = [...httpFailures(http, run.step), ...unhandledFailures(guard, run.step)]
+  return { name: test.name, line: test.line, failures: [...run.failures, ...others], exchanges: run.exchanges }
 }
 
-/** Null without any service: calls then fail, which a test may be about. */
+/** Null if neither the file nor the test has `http`: calls of plugins then fail, as in an outage. */
 function httpOf({ http }: PolicyTests, test: PlacedTest): HttpStandIn | null {
   if (!http && !test.http && !test.then?.some(step => step.http)) return null
   const standIn = new HttpStandIn()
@@ -100,7 +99,7 @@ function unmatched(http: HttpStandIn | null): Mismatch[] {
 }
 
 /** Calls after the last step, or of steps that could not be created. */
-function unanswered(http: HttpStandIn | null, step: number): StepFailure[] {
+function httpFailures(http: HttpStandIn | null, step: number): StepFailure[] {
   const found = unmatched(http)
   return found.length === 0 ? [] : [{ step, mismatches: found, trail: null, mistakes: [] }]
 }
@@ -111,7 +110,7 @@ export async function laterFailures(guard: Guard): Promise<StepFailure[]> {
   return unhandledFailures(guard, 1)
 }
 
-/** Unhandled errors since the last call: they are failures of a step too. */
+/** Unhandled errors since the last call, as a failure of a step. */
 function unhandledFailures(guard: Guard, step: number): StepFailure[] {
   const expected = 'no unhandled error'
   const found = guard.takeErrors().map((got): Mismatch => ({ what: 'the test', expected, got }))
@@ -187,7 +186,7 @@ async function runStep(
   for (let left = step.request.times ?? 1; left > 0; left--) {
     answer = await testGateway.send(request, headersOf(request, stage.account.good, stage.tests.configuration))
   }
-  const result = look(stage, answer!, before.calls)
+  const result = resultOf(stage, answer!, before.calls)
   const found = [
     ...mismatches(step.expect, result),
     ...faultsAfterEnd(testGateway, before.calls, stage.script),
@@ -205,7 +204,7 @@ function setScript(testGateway: TestGateway, script: UpstreamScript, upstream: S
   testGateway.upstream.script(script.answers)
 }
 
-/** Reports a fault after the last event: the whole answer came before it, which cannot be intended. */
+/** Reports a fault after the last event: the client gets the whole answer before it, which cannot be intended. */
 function faultsAfterEnd(testGateway: TestGateway, callsBefore: number, { answers, from }: UpstreamScript): Mismatch[] {
   return testGateway.upstream.calls.slice(callsBefore).flatMap(({ body }, nth) => {
     const at = Math.min(callsBefore + nth - from, answers.length - 1)
@@ -219,7 +218,7 @@ function faultsAfterEnd(testGateway: TestGateway, callsBefore: number, { answers
   })
 }
 
-function look({ testGateway, account, http }: Stage, answer: BenchAnswer, callsBefore: number): ExchangeResult {
+function resultOf({ testGateway, account, http }: Stage, answer: BenchAnswer, callsBefore: number): ExchangeResult {
   const record = testGateway.records.get(answer.id ?? '')
   const calls = testGateway.upstream.calls.slice(callsBefore)
   return {

@@ -1,4 +1,4 @@
-{{- /* Of 63 characters that a name may have, the ends that are added to it take up to 11. */}}
+{{- /* A name may have 63 characters. The suffixes of its objects take up to 11. */}}
 {{- define "tollgate.name" -}}
 {{- ternary .Release.Name (printf "%s-tollgate" .Release.Name) (contains "tollgate" .Release.Name) | trunc 52 | trimSuffix "-" }}
 {{- end }}
@@ -15,7 +15,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{- /* What one replica alone cannot have, and what values.schema.json cannot compare. */}}
+{{- /* Refuses combinations of values that values.schema.json cannot compare. */}}
 {{- define "tollgate.check" -}}
 {{- $store := .Values.config.store | default "sqlite" }}
 {{- $most := ternary .Values.autoscaling.maxReplicas .Values.replicas .Values.autoscaling.enabled | int }}

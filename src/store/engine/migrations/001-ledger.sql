@@ -40,7 +40,7 @@ CREATE TABLE event (
   cap_tokens         INTEGER,
   idempotency_key    TEXT,
   -- settle
-  overrun            INTEGER,                                    -- cost beyond the hold: the house's loss
+  overrun            INTEGER,                                    -- cost above the hold: the operator's loss
   source             TEXT,
   outcome            TEXT,
   code               TEXT,
@@ -73,8 +73,8 @@ CREATE TABLE checkpoint (
   PRIMARY KEY (exchange, seq)
 ) STRICT, WITHOUT ROWID;
 
--- 'open_from': no open hold has a smaller exchange id. 'secret_check': a digest of the HMAC secret. 'probe': the last test write of a
--- ledger that could not be written.
+-- 'open_from': no open hold has a smaller exchange id. 'secret_check': a digest of the HMAC secret. 'probe': the last test write.
+-- 'commits': the number of commits.
 CREATE TABLE meta (
   name  TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL

@@ -1,5 +1,5 @@
--- Budgets (money/budgets.ts). Those of an account or a key are in its row; those of plans and policies are in files. A hold brings its
--- list of budgets, so the ledger keeps only held and spent amounts. No command could create a budget before.
+-- Budgets (money/budgets.ts). Those of an account or a key are in its row; those of plans and policies are in files. A hold has its list
+-- of budgets, so the ledger keeps only held and spent amounts. No earlier command could create a budget, so no rows are lost.
 
 DROP TABLE budget_use;
 DROP TABLE budget;

@@ -15,7 +15,7 @@ export interface KeyChangesParts {
 }
 
 const LOOK_EVERY_MS = 1000
-/** A slower answer counts as none. */
+/** A slower answer counts as a failure. */
 const TIMEOUT_MS = 1000
 /** How long cached keys are trusted while it is unknown whether they were changed. */
 const TRUSTED_MS = 5000

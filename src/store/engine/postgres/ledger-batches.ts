@@ -55,7 +55,7 @@ const CHANGES_KEYS: ReadonlySet<string> = new Set([
   'setPlan',
   'setBudget',
 ])
-/** These operations need no `WRITE_LOCK`: they touch only rows of replicas, views and probes. */
+/** These operations need no `WRITE_LOCK`: they write only rows of replicas, views and probes. */
 export const OF_REPLICA = ['renewLease', 'takeOver', 'forgetReplica', 'publishView', 'probe', 'detach', 'last'] as const
 const IS_OF_REPLICA: ReadonlySet<string> = new Set(OF_REPLICA)
 
@@ -68,7 +68,7 @@ export class LedgerBatches {
   readonly #statements: ReturnType<typeof prepare>
   #sent: SentStatement[] = []
 
-  /** @param apply runs one operation; if it returns a refusal, the transaction goes on */
+  /** @param apply runs one operation; if it returns a refusal, the transaction continues */
   constructor(database: Database, open: OpenHolds, clock: Clock, apply: (operation: NamedOperation) => unknown) {
     this.#open = open
     this.#clock = clock

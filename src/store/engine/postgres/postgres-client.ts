@@ -1,6 +1,6 @@
 /**
- * Converts an address to the configuration of the PostgreSQL client. Only the options below are used: another connection name or a
- * statement timeout would break what the gateway relies on. Nothing comes from the environment.
+ * Converts an address to the configuration of the PostgreSQL client. Only the options below are used, because the gateway sets the
+ * connection's name and timeouts itself. Variables of the environment are ignored.
  */
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'

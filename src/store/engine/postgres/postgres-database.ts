@@ -8,7 +8,6 @@ import { POSTGRES } from './postgres-dialect.ts'
 
 export interface PostgresOptions {
   readonly readOnly?: boolean
-  /** Timeout of a statement; null: none. */
   readonly statementMs?: number | null
   /** The replica that writes; null or left out: none. */
   readonly replica?: number | null
@@ -57,8 +56,8 @@ const BEGINS = /^BEGIN\b/
 function createStatement(connection: Connection, text: string, wide: boolean): Statement {
   const name = `t${connection.statements++}`
   const statement = (values: readonly Value[]): WireStatement => ({ text, name, values, wide })
-  if (BEGINS.test(text)) return unanswered(() => connection.begin(text))
-  if (text === 'ROLLBACK') return unanswered(() => connection.rollback())
+  if (BEGINS.test(text)) return withoutRows(() => connection.begin(text))
+  if (text === 'ROLLBACK') return withoutRows(() => connection.rollback())
   return {
     run: (...values) => connection.send(statement(values)),
     get: (...values) => connection.send(statement(values)).rows[0],
@@ -72,8 +71,7 @@ function createStatement(connection: Connection, text: string, wide: boolean): S
   }
 }
 
-/** A statement without rows. */
-function unanswered(act: () => void): Statement {
+function withoutRows(act: () => void): Statement {
   const run = () => {
     act()
     return { rows: [], changes: 0 }
@@ -81,7 +79,6 @@ function unanswered(act: () => void): Statement {
   return { run, get: () => void run(), all: () => run().rows, iterate: () => run().rows }
 }
 
-/** A statement that is sent with the next one. */
 interface DeferredStatement {
   readonly statement: WireStatement
   /** Null: not answered yet. */
@@ -100,13 +97,12 @@ class Connection {
   #isClosed = false
   #status = 'I'
   #beginning: string | null = null
-  /** They are sent with the next statement. */
   #deferred: DeferredStatement[] = []
   #failure: Error | null = null
   #failedAtMs = 0
   #backend: Backend | null = null
   /** Backends of lost connections that may still run a statement. */
-  #given: Backend[] = []
+  #lostBackends: Backend[] = []
 
   constructor(url: string, options: PostgresOptions) {
     this.#url = url
@@ -121,15 +117,15 @@ class Connection {
     this.#status = 'I'
     this.#call([plain(sessionSql(readOnly, replica))])
     this.#check(readOnly)
-    this.#endGiven(name)
+    this.#endLostBackends(name)
   }
 
   /**
    * Ends the backends of lost connections before anything else is sent. A statement that waits for a lock does not notice that its
    * connection was closed. It would be committed long after its exchange was looked up and not found.
    */
-  #endGiven(name: string): void {
-    for (const { pid, since } of this.#given) {
+  #endLostBackends(name: string): void {
+    for (const { pid, since } of this.#lostBackends) {
       const values = [pid, since, name]
       const { rows } = this.#call([{ text: END_BACKEND_SQL, name: null, values, wide: false }])
       if (rows.some(({ ended }) => ended !== 1)) {
@@ -137,7 +133,7 @@ class Connection {
         throw new PostgresError({ message, code: null, lost: true, late: true }, true)
       }
     }
-    this.#given = []
+    this.#lostBackends = []
   }
 
   begin(text: string): void {
@@ -176,7 +172,7 @@ class Connection {
     return answer
   }
 
-  /** Retries on a new connection if the old one was lost before anything was sent on it. */
+  /** If the connection is lost and the statements may be sent again, sends them on a new connection. */
   #callTwice(statements: readonly WireStatement[], isAlone: boolean): QueryResult {
     try {
       return this.#call(statements)
@@ -198,7 +194,7 @@ class Connection {
     return readOnly || (error.unsent && replica !== undefined)
   }
 
-  /** Takes the deferred statements. */
+  /** Takes BEGIN and the deferred statements. */
   #takeBefore(): DeferredStatement[] {
     const begin = this.#beginning === null ? [] : [{ statement: plain(this.#beginning), rows: null }]
     const before = [...begin, ...this.#deferred]
@@ -253,7 +249,7 @@ class Connection {
   }
 
   #fail(error: Error, isAway: boolean): void {
-    if (this.#backend !== null && this.#options.readOnly !== true) this.#given.push(this.#backend)
+    if (this.#backend !== null && this.#options.readOnly !== true) this.#lostBackends.push(this.#backend)
     this.#backend = null
     this.#isOpen = false
     this.#status = 'I'
@@ -341,7 +337,7 @@ const OWN_SETTINGS: Readonly<Record<string, string>> = {
 }
 const OWN_ROWS = Object.entries(OWN_SETTINGS).map(([name, value]) => `('${name}', '${value}')`)
 
-/** Makes acknowledged commits durable whatever the server's default is, and ends the locks of dead clients soon. */
+/** Makes acknowledged commits durable even if the server's default is weaker, and ends the locks of dead clients soon. */
 function sessionSql(readOnly: boolean, replica: number | null): string {
   const settings = readOnly
     ? 'SET default_transaction_read_only = on'

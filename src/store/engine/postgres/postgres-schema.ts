@@ -109,8 +109,8 @@ function shown(process: Row | undefined): string {
 const isTooLate = (error: unknown) => (error as { code?: unknown }).code === LOCK_NOT_AVAILABLE
 
 /**
- * Applies a migration while others serve. A migration that waits for a table (for example behind a backup) blocks all later statements on
- * it. So it gives up in less time than a gateway's statement may take, and is retried later.
+ * Applies a migration while other replicas serve. While a migration waits for a table, for example because of a backup, all later statements
+ * on the table wait too. So it gives up in less time than a gateway's statement may take, and is retried later.
  */
 function apply(database: Database, path: string, number: number, onWait: ReportWait): void {
   const [sql, file] = [readFileSync(path, 'utf8'), basename(path)]

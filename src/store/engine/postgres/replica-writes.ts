@@ -7,7 +7,6 @@ import type { OpenHolds } from '../../money/open-holds.ts'
 import type { Database } from '../database.ts'
 import { connectionName } from './postgres-database.ts'
 
-/** A renewed lease. */
 const LEASE = "clock_timestamp() + interval '60 s'"
 /** A replica that renewed its lease within 15 s; a living one does so every 10 s. */
 export const HAS_RECENT_LEASE = "lease_until > clock_timestamp() + interval '45 s'"
@@ -27,7 +26,7 @@ export interface ReplicaOperations {
   takeOver(which: 'ended' | 'left' | number): number | null
   /** Deletes a replica after its holds were settled. */
   forgetReplica(id: number): void
-  /** Replaces what this replica shows to the others. */
+  /** Replaces the view that this replica shows to the others. */
   publishView(view: string): void
 }
 
@@ -64,7 +63,7 @@ export function registerReplica(database: Database, { host, version }: ReplicaNa
   return { id: Number(row['id']), startedAt: Number(row['started_at']) }
 }
 
-/** Whether this database still has its row. */
+/** Whether this database still has the replica's row. */
 export function isReplica(database: Database, { id, startedAt }: ReplicaRow): boolean {
   return database.prepare(`SELECT 1 FROM replica WHERE id = ? AND ${STARTED_AT} = ?`).get(id, startedAt) !== undefined
 }
@@ -122,7 +121,7 @@ export interface Fence {
   within<Result>(work: () => Result): Result
   /** Call it before a transaction. Adds the replica's row again after its holds were settled. */
   mend(): void
-  /** Shuts down this replica, so that the others need not wait for its lease. */
+  /** Gives up this replica's lease, so that the others need not wait until it ends. */
   leave(): void
 }
 

@@ -63,7 +63,7 @@ CREATE TABLE event (
   cap_tokens         BIGINT,
   idempotency_key    TEXT COLLATE "C",
   -- settle
-  overrun            BIGINT,                                    -- cost beyond the hold: the house's loss
+  overrun            BIGINT,                                    -- cost above the hold: the operator's loss
   source             TEXT COLLATE "C",
   outcome            TEXT COLLATE "C",
   code               TEXT COLLATE "C",
@@ -269,10 +269,9 @@ END $$;
 CREATE TRIGGER response_counted AFTER INSERT OR DELETE ON response
 FOR EACH ROW EXECUTE FUNCTION count_response();
 
--- Holds, settles and checkpoints in their order, as one statement. It does the work of ledger.ts without a round trip for each. It ends
--- at the first one that is not plain (repeated, without a hold), which has changed nothing then; ledger.ts goes on with that one. It
--- returns a row for each finished one: which limit of a hold is short ('account', 'key'), or that it is 'frozen' or 'unknown_account',
--- with the amounts; and the account of a settled hold.
+-- For replicas of earlier versions (see `write_group`): holds, settles and checkpoints in their order, as one statement. It ends before
+-- the first operation that is repeated or has no hold; the replica runs that one itself. It returns a row for each finished operation:
+-- for a hold which limit is short ('account', 'key'), or 'frozen' or 'unknown_account', with the amounts; for a settle its account.
 CREATE FUNCTION write_many(requests JSON, now_ms BIGINT)
 RETURNS TABLE (refusal TEXT, available BIGINT, on_hold BIGINT, account TEXT, key TEXT, model TEXT)
 LANGUAGE plpgsql AS $$
@@ -284,7 +283,7 @@ DECLARE
   room BIGINT;
   one TEXT;
 BEGIN
-  -- In one order, so that two who write at once never wait for each other; one by one, so that each is found by the index.
+  -- In one order, so that concurrent writers cannot deadlock; one by one, so that each is found by the index.
   FOR one IN
     SELECT DISTINCT coalesce(x.account, (SELECT event.account FROM event WHERE event.id = x.exchange AND event.kind = 0))
       COLLATE "C" AS account
@@ -363,7 +362,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- The same for a group in which everything is plain; otherwise it changes nothing.
+-- The same for a whole group. If one operation is repeated or has no hold, it changes nothing.
 CREATE FUNCTION write_all(requests JSON, now_ms BIGINT)
 RETURNS TABLE (refusal TEXT, available BIGINT, on_hold BIGINT) LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Late settles: recovery had settled the exchange without its usage. Append-only, one row for an exchange. A correction is another event
--- of kind 1, in a child table of `event`, so that the key of `event` stays and replicas of earlier versions go on. Queries for events
--- without corrections use ONLY.
+-- of kind 1, in a child table of `event`, so that the key of `event` stays and replicas of earlier versions continue to work. Queries for
+-- events without corrections use ONLY.
 
 -- A correction may give money back. Existing rows were checked when they were written, so nothing is read here.
 ALTER TABLE event DROP CONSTRAINT event_amount_check;

@@ -3,8 +3,8 @@
 ALTER TABLE event ADD COLUMN price JSON; -- hold: a list of rules (money/ledger-fields.ts)
 ALTER TABLE event ADD COLUMN units JSON; -- settle: counts by unit, and the tier; NULL: none
 
--- Limits on money (money/budgets.ts). The cap of a key, its budget for life, stays in `key_total`, where replicas of earlier versions
--- keep to it. They do not know other budgets.
+-- Limits on money (money/budgets.ts). The cap of a key, its budget for life, stays in `key_total`, so replicas of earlier versions
+-- enforce it too. They ignore other budgets.
 CREATE TABLE budget (
   id     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
   of     TEXT COLLATE "C" NOT NULL CHECK (of IN ('account', 'key', 'tag', 'caller', 'model')),
@@ -86,7 +86,7 @@ DECLARE
   one TEXT;
   used counted[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
 BEGIN
-  -- In one order, so that two who write at once never wait for each other; one by one, so that each is found by the index.
+  -- In one order, so that concurrent writers cannot deadlock; one by one, so that each is found by the index.
   FOR one IN
     SELECT DISTINCT coalesce(x.account, (SELECT event.account FROM event WHERE event.id = x.id AND event.kind = 0))
       COLLATE "C" AS account
@@ -95,7 +95,7 @@ BEGIN
     PERFORM 1 FROM balance WHERE balance.account = one FOR NO KEY UPDATE;
   END LOOP;
   has_budgets := EXISTS (SELECT 1 FROM budget);
-  -- Those that accounts share. Others are behind the lock on the balance.
+  -- Budgets that accounts share. The lock on the balance protects the others.
   IF has_budgets THEN PERFORM 1 FROM budget WHERE of NOT IN ('account', 'key') ORDER BY id FOR NO KEY UPDATE; END IF;
   FOR e IN SELECT * FROM json_populate_recordset(NULL::event, requests) LOOP
     e.at := now_ms;

@@ -1,5 +1,5 @@
--- Budgets (money/budgets.ts). Those of an account or a key are in its row; those of plans and policies are in files. A hold brings its
--- list of budgets, so the ledger keeps only held and spent amounts. No command could create a budget before.
+-- Budgets (money/budgets.ts). Those of an account or a key are in its row; those of plans and policies are in files. A hold has its list
+-- of budgets, so the ledger keeps only held and spent amounts. No earlier command could create a budget, so no rows are lost.
 
 ALTER TABLE account ADD COLUMN budgets TEXT;        -- JSON, a list; NULL: none
 ALTER TABLE key ADD COLUMN budgets TEXT;
@@ -45,7 +45,7 @@ CREATE FUNCTION mark_of(marks JSONB, limited_to BIGINT, has_spent BIGINT) RETURN
   WHERE limited_to > 0 AND CAST(has_spent AS NUMERIC) * 100 >= CAST(limited_to AS NUMERIC) * CAST(mark AS INTEGER)
 $$;
 
--- Called by `write_group`, which forbids scans. A changed limit is compared with its marks again.
+-- Called by `write_group`, which forbids scans. After a change of the limit, marks that are no longer reached may cause an alert again.
 CREATE FUNCTION reserve_in_budgets(of_account TEXT, budgets JSONB, more BIGINT, has_changed BOOLEAN) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
   IF has_changed THEN
@@ -76,7 +76,7 @@ BEGIN
   FROM jsonb_array_elements_text(b -> 4) AS listed (mark)
   WHERE CAST(mark AS INTEGER) > greatest(before, above) AND CAST(mark AS INTEGER) <= upto
   ON CONFLICT DO NOTHING;
-  -- The row's marks are those of its own limit: a hold without room may have brought another one.
+  -- `marked` applies to the limit in the row. A refused hold may have another limit; then `marked` stays.
   UPDATE budget_period SET marked = upto
   WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT) AND amount = limited_to;
 END $$;
@@ -105,7 +105,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Like 004-money.sql, with the budgets of a hold. Replicas of the version before send none, and go on.
+-- Like 004-money.sql, with the budgets of a hold. Replicas of the previous version send none, and continue to work.
 --
 -- Answers of a hold:   held, account, key or budget (short; `account` is its place in the list), frozen, unknown_account; ended (it is settled),
 --   other (it has another hold), other_open (which this replica has open)
@@ -130,7 +130,7 @@ DECLARE
   one TEXT;
   used counted[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
 BEGIN
-  -- In one order, so that two who write at once never wait for each other; one by one, so that each is found by the index.
+  -- In one order, so that concurrent writers cannot deadlock; one by one, so that each is found by the index.
   FOR one IN
     SELECT DISTINCT coalesce(x.account, (SELECT event.account FROM event WHERE event.id = x.id AND event.kind = 0))
       COLLATE "C" AS account
@@ -160,7 +160,7 @@ BEGIN
         WHERE key_total.cap IS NULL OR key_total.spent + key_total.held + excluded.held <= key_total.cap;
         IF NOT FOUND THEN answer := 'key';
         ELSE
-          -- The lock on the balance is one on all budgets of the account.
+          -- The lock on the balance also protects all budgets of the account.
           budgets := CAST(e.budgets AS JSONB);
           IF budgets IS NOT NULL THEN
             SELECT min(place) FILTER (WHERE coalesce(CAST(spent AS NUMERIC) + held, 0) + e.amount > limited_to),
@@ -209,7 +209,7 @@ BEGIN
         booked := coalesce(booked, 0);
         limit_of_short := CAST(b ->> 3 AS BIGINT);
         available := limit_of_short - booked - on_hold;
-        -- It would have no room without the other holds either. Before most is spent that says more about the hold than the budget.
+        -- The hold has no room even without the other holds. Below 80% spent, the hold is large rather than the budget used up.
         IF available + on_hold < e.amount AND CAST(booked AS NUMERIC) * 100 >= CAST(limit_of_short AS NUMERIC) * 80 THEN
           PERFORM mark_budget(e.account, b, limit_of_short, 99, 100, booked, now_ms);
         END IF;
