@@ -87,13 +87,12 @@ export default definePlugin({
     }
     /** Takes from both buckets of a state server in one round trip. */
     const overNetwork = async (ctx: StepContext, tokenTake: BucketTake | null, asking: Promise<Grant>) => {
-      const together = tokenTake && take(tokenTake)
-      const granted = await asking
+      const [granted, tokenGrant] = await Promise.all([asking, tokenTake && take(tokenTake)])
       if (!granted.taken) {
-        if (tokenTake && (await together)!.taken) await give(tokenTake, tokenTake.estimate)
+        if (tokenTake && tokenGrant!.taken) await give(tokenTake, tokenTake.estimate)
         throw refused(requests!, whoseOf(ctx.exchange, per), granted)
       }
-      if (tokenTake) return finish(ctx, tokenTake, granted, await together!)
+      if (tokenTake) return finish(ctx, tokenTake, granted, tokenGrant!)
       show(ctx, granted)
       return null
     }
