@@ -1,4 +1,4 @@
-/** Routes that come with others accept the credentials of those: models, receipts, kept responses, counts. */
+/** Routes that are derived from others accept the credentials of those: models, receipts, kept responses, counts. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'

@@ -23,9 +23,9 @@ const CHUNKED = `${HEX}\r\n${CHAT_BODY}\r\n0\r\n\r\n`
 
 const START = 'POST /v1/chat/completions HTTP/1.1'
 
-/** A chat with these lines in its head, between the key and the type, and this body. */
-/** The line with the length of the body, which contains the key. */
+/** Becomes the length of a body that contains the key. */
 const WHOLE = 'Content-Length'
+/** A chat with these lines in its head, between the key and the type, and this body. */
 const chat =
   (lines: readonly string[], body = CHAT_BODY, start = START) =>
   (key: string) => {

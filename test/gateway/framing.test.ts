@@ -61,7 +61,7 @@ async function expectAnswer(answer: RawResponse, becomes: Framing['becomes']): P
   expect(JSON.parse(answer.text()).object).toBe(becomes === 'chat' ? 'chat.completion' : 'list')
 }
 
-/** Nothing more arrives if the answer announces it; otherwise the connection is usable. */
+/** If the answer announces the end, nothing more arrives; otherwise the connection stays usable. */
 async function expectRest(from: RawClient, answer: RawResponse, next: string): Promise<string> {
   if (answer.header('connection') === 'close') {
     expect((await from.readToEnd()).toString('latin1')).toBe('')
@@ -69,7 +69,7 @@ async function expectRest(from: RawClient, answer: RawResponse, next: string): P
   }
   if (next) await from.send(next)
   await expectGood(from)
-  return 'goes on'
+  return 'open'
 }
 
 const WAYS: Readonly<Record<string, (from: RawClient, payload: Framing) => Promise<string>>> = {

@@ -116,7 +116,7 @@ export const BAD_BODIES: readonly Malformed[] = [
   row('chunks that end in line feeds', post(['Transfer-Encoding: chunked'], '2\n{}\n0\n\n')),
 ]
 
-/** Odd forms that are valid HTTP: each is answered like a plain request. */
+/** Unusual forms of valid HTTP: each is answered like a plain request. */
 export const ODD_BUT_GOOD: readonly { readonly name: string; readonly bytes: (key: string) => string }[] = [
   { name: 'blank lines before it', bytes: key => `\r\n\r\n${get([`Authorization: Bearer ${key}`])}` },
   { name: 'a length of nothing', bytes: key => get([`Authorization: Bearer ${key}`, 'Content-Length: 0']) },

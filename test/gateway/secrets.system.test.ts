@@ -1,6 +1,7 @@
 /**
- * Forty secrets through every way in which a request can fail. Then all output is searched: the log, the clients' data, /metrics, the
- * files beside the database, the output of commands, the providers' data. Each secret is found in its only place, and in no other.
+ * Forty secrets, and every way in which a request can fail. Then all output is searched: the log, the clients' data, /metrics,
+ * the files beside the database, the output of commands, the providers' data. Each secret is found in its only place, and in no
+ * other.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
@@ -29,7 +30,7 @@ console.log(`secrets: SEED=${seed}`)
 const make = createCanaries(seed)
 const several = (count: number, of: (index: number) => Canary) => Array.from({ length: count }, (_, index) => of(index))
 
-/** Keys in the formats of providers, with and without a recognizable prefix. */
+/** The prefixes of keys of providers; some have none. */
 const LOOKS = ['sk-', 'sk-proj-', 'gsk_', 'xai-', 'AIzaSy', '', '', 'hf_']
 const PROVIDER_KEYS = several(8, index => make(`key of provider ${index}`, 'upstream', LOOKS[index]))
 const HEADERS = several(4, index => make(`header of provider ${index}`, 'upstream', '', 24))
@@ -53,7 +54,7 @@ const FAULT_TIMEOUTS = { connect: '500ms', first_byte: '400ms', idle: '400ms', t
 const AT_ONCE = 16
 const COMMANDS = [['account', 'list'], ['account', 'show', 'test'], ['key', 'list', '--account', 'test'], ['check']]
 
-// A level only leaves lines out, so the lowest has all lines of the others.
+// A higher level only omits lines, so the lowest has the lines of all.
 describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', level => {
   let provider: FakeProvider
   let running: Running
