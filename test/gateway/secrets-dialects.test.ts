@@ -415,7 +415,7 @@ function behaviourOf(request: ProviderRequest): Behaviour {
   const [, wish, mode] = /wish-(\w+)-(stream|whole)/.exec(request.raw.toString('utf8')) ?? []
   if (wish === undefined) return speak(voice, 'whole')
   if (wish === HELD) return heldBehind(speak(voice, 'stream'))
-  return blab(WISHES[Number(wish)]!, voice, mode as FaultMode)
+  return leak(WISHES[Number(wish)]!, voice, mode as FaultMode)
 }
 
 function heldBehind(then: Behaviour): Behaviour {
@@ -425,7 +425,7 @@ function heldBehind(then: Behaviour): Behaviour {
   }
 }
 
-function blab({ says, how, status }: { says: string; how: Way[0]; status: number }, voice: Voice, mode: FaultMode) {
+function leak({ says, how, status }: { says: string; how: Way[0]; status: number }, voice: Voice, mode: FaultMode) {
   return {
     name: `blabs with ${status}`,
     async run(call: Call) {

@@ -134,7 +134,7 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
   async function askAll(): Promise<void> {
     const wishes = [
       ...FAULTS.map((_, index) => `fault ${index}`),
-      ...BLABBING.map((_, index) => `blab ${index}`),
+      ...LEAKS.map((_, index) => `leak ${index}`),
       ...Array.from(PROVIDER_KEYS, () => 'fine 0'),
     ]
     const asks = wishes.flatMap((wish, index) =>
@@ -225,11 +225,11 @@ function behaviourOf(request: ProviderRequest): Behaviour {
   const [kind, index] = String(request.body?.['user']).split(' ')
   const mode: FaultMode = request.body?.['stream'] === true ? 'stream' : 'whole'
   if (kind === 'fault') return FAULTS[Number(index)]!.make(mode)
-  if (kind === 'blab') return blab(BLABBING[Number(index)]!, mode)
+  if (kind === 'leak') return leak(LEAKS[Number(index)]!, mode)
   return exact({ tokens: CONTENT.map(({ value }) => `${value} `) })
 }
 
-interface Blabbing {
+interface Leak {
   readonly status: number
   /** Its text; `KEY` and `HEADER` are replaced by what it received. */
   readonly says: string
@@ -242,11 +242,11 @@ const SENTENCES = [
   `upstream https://admin:${SAID[0]!.value}@10.1.2.3:8000/v1?key=${SAID[1]!.value} failed`,
   `could not connect with token=${SAID[2]!.value} password=${SAID[3]!.value}`,
 ]
-const BLABBING: readonly Blabbing[] = [200, 400, 401, 403, 404, 413, 422, 429, 500, 503].flatMap(status =>
+const LEAKS: readonly Leak[] = [200, 400, 401, 403, 404, 413, 422, 429, 500, 503].flatMap(status =>
   SENTENCES.map(says => ({ status, says })),
 )
 
-function blab({ status, says }: Blabbing, mode: FaultMode): Behaviour {
+function leak({ status, says }: Leak, mode: FaultMode): Behaviour {
   return {
     name: `blabs with ${status}`,
     async run(call) {
