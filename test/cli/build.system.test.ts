@@ -1,4 +1,6 @@
-/** The page is built only when its sources have changed. The test has a page of its own, because the real one is being served. */
+/**
+ * The dashboard is built only when its sources have changed. The test builds its own copy, because the real one is being served.
+ */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

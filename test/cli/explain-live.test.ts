@@ -193,7 +193,7 @@ Money
     // Receipts of older versions have this text in the note.
     [{ step: 'a', verdict: 'skipped', note: '`when` is false' }, '`when` is false'],
     [{ step: 'a', verdict: 'passed', note: 'hi; would have: set x-a' }, 'hi; would have: set x-a'],
-  ])('beneath the line %j', (entry, words) => {
+  ])('below the line %j', (entry, words) => {
     const [, line] = exchangeText({ ...REFUSED, trail: [entry] }).split(/VERDICT +CODE\n.*\n/)
     expect(line!.split('\n')[0]!.trim()).toBe(words ?? '')
   })

@@ -147,7 +147,7 @@ test('the figures of a model, each with its formula', async () => {
   expect(overdraft.amount).toBe('0.000000000')
 })
 
-describe('the worst exchange adds up the losses that count', () => {
+describe('the worst exchange is the sum of the chosen kinds of loss', () => {
   test.each<[losses: string, amount: string]>([
     ['unpriced', '0'],
     ['margin', '1.536'],
@@ -166,7 +166,7 @@ describe('the worst exchange adds up the losses that count', () => {
   test.each<[attempts: number, amount: string]>([
     [1, '153.8'],
     [10, '1538'],
-  ])('and of %i attempts', async (attempts, amount) => {
+  ])('with %i attempts', async (attempts, amount) => {
     place.write(
       'policies/standard.yaml',
       STANDARD_POLICY.replace('  - use: route', `  - { use: route, with: { attempts: ${attempts} } }`),
@@ -280,7 +280,7 @@ describe('missing values count as the worst case', () => {
     expect((await tollgate('exposure', '--max-house-loss', '0')).code).toBe(0)
   })
 
-  test('a free model holds nothing and costs what its targets cost', async () => {
+  test('a free model holds nothing, and its cost is that of its targets', async () => {
     place.write('gateway.yaml', REAL.replace(/price: \{ per.*request.*\}/, 'price: free'))
     const [model] = (await exposureJson()).models
     expect(model.largest_hold.amount).toBe('0.000000000')
@@ -295,7 +295,7 @@ describe('missing values count as the worst case', () => {
     expect(model.margin.amount).toBe(formatMoney(most))
   })
 
-  test('a disabled model is left out', async () => {
+  test('a disabled model is skipped', async () => {
     place.write(
       'gateway.yaml',
       REAL.replace('  dear:', `  off:\n${MODEL.split('\n').slice(2).join('\n')}    enabled: false\n  dear:`),

@@ -1,4 +1,4 @@
-/** Import of LiteLLM's budgets: converted ones, lost ones, and the reasons. */
+/** Import of LiteLLM's budgets: which are converted, and which are dropped for which reason. */
 import { describe, expect, test } from 'vitest'
 import { loadPriceCatalog } from '../../src/catalog/price-catalog.ts'
 import { problemsOf } from '../../src/cli/import.ts'
@@ -114,7 +114,7 @@ describe('a budget that is not converted', () => {
     const { standard, commands, remarks, problems } = await importText(settings)
     const of = remarks.filter(remark => remark.path === path && remark.kind === kind)
     expect(of.map(({ why, instead }) => `${why}; ${instead}`)).toEqual([expect.stringMatching(expected)])
-    // A lost mark does not remove its budget.
+    // A dropped soft limit does not remove its budget.
     if (!path.endsWith('soft_budget')) expect(standard).toBeUndefined()
     expect(commands.filter(command => command.includes('budget'))).toEqual([])
     expect(problems).toEqual([])

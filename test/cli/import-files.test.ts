@@ -12,7 +12,7 @@ import { describeWith, LITELLM, WITHOUT_LITELLM } from '../helpers/missing.ts'
 const catalog = await loadPriceCatalog(null, [], new Date('2026-11-28'))
 const names = LITELLM === '' ? [] : readdirSync(LITELLM).filter(name => /\.ya?ml$/.test(name))
 
-/** The rows of a file, and those that no model or route serves, each with the reason. */
+/** The rows of a file, and the rows without a model or route, each with the reason. */
 interface Result {
   readonly rows: number
   readonly without: readonly string[]
@@ -26,7 +26,7 @@ function importFile(name: string): { readonly imported: ImportResult; readonly r
   return { imported: importLitellm(text, name, { catalog, list: null, unpriced: 'disable' }), rows: model_list }
 }
 
-/** Rows that no model or route serves: lost, or with a disabled model. */
+/** The rows without an enabled model and without a route. */
 function withoutOf({ gateway, remarks }: ImportResult, rows: readonly { model_name: string }[]): string[] {
   const models = gateway['models'] as Record<string, { enabled?: boolean }>
   return rows.flatMap(({ model_name: name }, index) => {

@@ -266,7 +266,7 @@ test('a row keeps the prices of all its units', () => {
 test.each<[by: string, params: string]>([
   ['the vendor that LiteLLM names', 'model: openai/gpt-4.1, api_base: "https://proxy.acme.example"'],
   ['another vendor', 'model: custom/claude-sonnet-4-5, api_base: "https://proxy.acme.example"'],
-])('a price of %s has other units than tokens', (_by, params) => {
+])('a price by %s has units other than tokens', (_by, params) => {
   const { gateway } = importText(`model_list: [{ model_name: a, litellm_params: { ${params} } }]\n`)
   expect((gateway['models'] as Record<string, object>)['a']).toMatchObject({ price: { web_search: '$0.01' } })
 })
@@ -282,7 +282,7 @@ test.each<[key: string, value: string, why: string]>([
   expect(JSON.stringify(gateway['routes'])).not.toContain('1000000')
 })
 
-test('of two prices that of litellm_params counts, and a remark says so', () => {
+test('of two prices the one in litellm_params counts, and a remark says so', () => {
   const prices = (input: string) => `input_cost_per_token: ${input}, output_cost_per_token: 2e-6`
   const row = `{ model_name: a, litellm_params: { model: openai/a, ${prices('1e-6')} }, model_info: { ${prices('3e-6')} } }`
   const { gateway, remarks } = importText(`model_list: [${row}]\n`)

@@ -224,7 +224,7 @@ describe('a model without a price at a host', () => {
     )
   })
 
-  test('of an unknown vendor has no raw route, and one of the operator has', async () => {
+  test('of an unknown vendor has no raw route, but at a host of the operator it has one', async () => {
     const embed = (name: string, base: string) => row(name, `model: openai/embed-x, api_base: "${base}"`)
     const { gateway, remarks } = await importText(
       listOf(known, embed('a', 'https://llm.acme.example/v1'), embed('b', 'http://tei:80/v1')),

@@ -1,4 +1,4 @@
-/** From an empty folder to the answer of a provider, as processes. A scripted provider takes the place of a real one. */
+/** From an empty folder to the answer of a provider, with real processes and a scripted provider. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -28,7 +28,7 @@ beforeEach(async () => {
   started = performance.now()
 })
 
-/** Steps 1 and 2: writes the gateway and the key. Then sets free ports and the scripted provider, as only a test does. */
+/** Steps 1 and 2: writes the files and the key. Then sets free ports and the scripted provider, which only a test does. */
 async function prepare(): Promise<void> {
   expect(await tollgate(['init', '--provider', 'openai'], { cwd: folder })).toMatchObject({ code: 0, stderr: '' })
   appendFileSync(join(folder, '.env'), `OPENAI_API_KEY=${KEY}\n`)

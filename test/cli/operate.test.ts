@@ -200,7 +200,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     cleanups.push(() => gateway.stop())
   })
 
-  /** Runs work that has no command, in the store that the commands use. */
+  /** Runs work for which no command exists, in the store that the commands use. */
   async function inStore(work: (store: LocalStore) => Promise<unknown>): Promise<void> {
     const owner = store ? { store, stop: async () => {} } : await ownStore(place.database)
     await work(owner.store)

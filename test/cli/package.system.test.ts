@@ -1,5 +1,5 @@
 /**
- * The npm package as people get it. It is packed once from a copy of the checkout, installed by npm into an empty folder, and
+ * The npm package as it is installed. It is packed once from a copy of the checkout, installed by npm into an empty folder, and
  * used there without the checkout. npm takes the dependencies from its cache, which `npm ci` has filled.
  */
 import { execFile } from 'node:child_process'
@@ -50,7 +50,7 @@ describe('the tarball', () => {
     expect(statSync(tarball).size).toBeLessThan(MAX_BYTES)
   })
 
-  test('has code, types, the page, migrations and policies', () => {
+  test('has code, types, the dashboard, migrations and policies', () => {
     expect(files).toEqual(
       expect.arrayContaining([
         'LICENSE',
@@ -191,7 +191,7 @@ describe('in the folder', () => {
     expect(stdout).toContain('\n  node --test plugins/other/index.test.ts\n')
   })
 
-  test('serve answers with two threads, a store in SQLite and the page', async () => {
+  test('serve answers with two threads, a store in SQLite and the dashboard', async () => {
     const yaml = readFileSync(join(folder, 'gateway.yaml'), 'utf8').replaceAll(/127\.0\.0\.1:808\d/g, '127.0.0.1:0')
     const dir = join(folder, 'served')
     mkdirSync(dir)

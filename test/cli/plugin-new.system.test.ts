@@ -47,7 +47,7 @@ test('existing files are not overwritten', async () => {
   expect(readFileSync(file, 'utf8')).toBe(before)
 })
 
-// Otherwise Node's test runner would join this one, and vitest would find itself.
+// With these variables, Node's test runner would join this one, and vitest would find itself.
 const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, VITEST: ___, ...env } = process.env
 const run = (program: string, args: readonly string[], cwd = folder) => promisify(execFile)(program, args, { cwd, env })
 
@@ -78,7 +78,7 @@ test('below a CommonJS package.json, the plugin gets its own package.json of a m
   const [program, ...args] = testCommand('ours/office-hours/index.test.ts', folder).split(' ')
   const { stdout } = await run(program!, ['--test-skip-pattern=the guarantees', ...args])
   expect(stdout).toMatch(/pass 2\b/)
-  // A package.json above it that already declares a module is enough.
+  // A package.json in a parent folder that already declares a module is enough.
   expect((await runCommand(folder, ['plugin', 'new', 'office-hours', '-c', 'gate/gateway.yaml'])).code).toBe(0)
   expect(readdirSync(join(folder, 'gate/plugins/office-hours'))).not.toContain('package.json')
 })

@@ -1,4 +1,4 @@
-/** `http` in policy tests: stand-ins for the HTTP services of plugins. */
+/** `http` in policy tests: replacements for the HTTP services of plugins. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -121,7 +121,7 @@ describe('price jumps', () => {
     expect(err).toContain('output of deepinfra/acme/large is free in the price list')
   })
 
-  test('of a wildcard to 0: its model would be left out', async () => {
+  test('of a wildcard to 0: its model would be dropped', async () => {
     writeList(place, { ...ROWS, 'deepinfra/acme/old': row(0, 0), 'deepinfra/acme/free': row(0, 0) })
     const { code, out, err } = await diff()
     expect(code).toBe(1)
@@ -252,7 +252,7 @@ describe('recorded traffic', () => {
     writeList(place, { ...ROWS, 'deepinfra/acme/small': row(2, 4), 'deepinfra/acme/large': row(9, 40) })
   })
 
-  test('would have cost more: by model, and by account', async () => {
+  test('would have a higher cost: by model, and by account', async () => {
     const { code, out } = await diff('--log', 'usage.jsonl')
     expect(code).toBe(0)
     expect(out).toContain('4 exchanges with usage in the log, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC. $5.80 was')

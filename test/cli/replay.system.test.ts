@@ -204,7 +204,7 @@ test('unreadable lines are a failure only with --fail-on skipped', async () => {
   expect((await tollgate('replay', 'bad.jsonl', '--account', 'zenith', '--fail-on', 'skipped>9%')).code).toBe(1)
 })
 
-test('a guard from shadow to enforce: its would-be refusals count, and lines without its verdict are not compared', async () => {
+test('a guard changed from shadow to enforce: its refusals in shadow mode count, and lines without its verdict are not compared', async () => {
   const guard =
     '  - { use: guard, MODE with: { rules: [{ name: red, pattern: red, action: refuse }] } }\n  - use: credits'
   const policy = (mode: string) => limited(9).replace('  - use: credits', guard.replace('MODE', mode))

@@ -215,7 +215,7 @@ describe('refuses files of the wrong shape', () => {
     ...GATEWAY_ROWS.map(([name, [, gateway, , more = {}]]) => [name, { ...more, gateway } as Files] as const),
     ...POLICY_ROWS.map(([name, [, files]]) => [name, typeof files === 'string' ? { standard: files } : files] as const),
   ]
-  /** Beginnings of the names of rows that only the loader finds: they depend on another key or on the content of a text. */
+  /** Beginnings of the names of rows that only the loader finds: they depend on another key, or on the content of a text. */
   const BEYOND = [
     'REFERENCES: a reference that is',
     'PROVIDERS: no base_url',

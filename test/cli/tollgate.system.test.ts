@@ -1,4 +1,4 @@
-/** The bin alone: the real file in a small checkout made for the test, with a `cli.ts` that prints its arguments and environment. */
+/** The bin file alone, in a small checkout made for the test, with a `cli.ts` that prints its arguments and environment. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ afterEach(() => {
   for (const clean of cleanups.splice(0)) clean()
 })
 
-// Makes the Node that runs the bin look old. The child of the bin looks new, except with `BOTH_OLD`.
+// Makes the Node that runs the bin file look too old. Its child looks new, except with `BOTH_OLD`.
 const PRETEND = `
 if (!process.env.TOLLGATE_PARENT || process.env.BOTH_OLD) {
   Object.defineProperty(process, 'versions', { value: { ...process.versions, node: process.env.PRETEND } })
@@ -107,7 +107,7 @@ const INSPECTOR_MS = 500
 
 const first = (out: string) => JSON.parse(out.split('\n')[0]!)
 
-describe('on a Node that is too old', () => {
+describe('with a Node that is too old', () => {
   test('without a Node of the checkout the error names the needed version', async () => {
     const { code, err, out } = await start(['serve'], { version: '20.20.0', withNode: false }).ended
     expect(code).toBe(1)
@@ -170,7 +170,7 @@ describe('on a Node that is too old', () => {
   })
 })
 
-describe('on a supported Node', () => {
+describe('with a supported Node', () => {
   test.each(['24.18.1', '24.19.0', '26.0.0', '100.0.0'])('%s runs the sources itself', async version => {
     const run = start(['exit', '0'], { version, withNode: false })
     const { code, out, err } = await run.ended

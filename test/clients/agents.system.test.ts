@@ -47,7 +47,7 @@ function agentOf(options: Partial<AgentOptions> = {}): Agent {
 }
 
 /** Runs an agent whole or streamed, and returns the result with the streamed text. */
-async function go(agent: Agent, input: string, stream: boolean) {
+async function runAgent(agent: Agent, input: string, stream: boolean) {
   if (!stream) return { result: await runner.run(agent, input), streamed: null }
   const result = await runner.run(agent, input, { stream: true })
   let streamed = ''
@@ -60,7 +60,7 @@ const BOTH = [false, true]
 
 describe.each(BOTH)('runs (stream %s)', stream => {
   test('the text, the id of the request, the usage that was charged', async () => {
-    const { result, streamed } = await go(agentOf(), 'say: one two three', stream)
+    const { result, streamed } = await runAgent(agentOf(), 'say: one two three', stream)
     expect(result.finalOutput).toBe('one two three')
     if (stream) expect(streamed).toBe('one two three')
     expect(result.rawResponses).toHaveLength(1)
@@ -92,7 +92,7 @@ describe.each(BOTH)('runs (stream %s)', stream => {
   test('the tool loop: two turns, two requests', async () => {
     const asked: unknown[] = []
     const agent = agentOf({ instructions: 'Use your tools.', tools: [weatherOf(asked)] })
-    const { result } = await go(agent, 'What is the weather in Paris?', stream)
+    const { result } = await runAgent(agent, 'What is the weather in Paris?', stream)
     expect(asked).toEqual([{ city: 'Paris' }])
     expect(result.finalOutput).toContain('get_weather returned: {"sky":"clear"}')
     expect(result.rawResponses).toHaveLength(2)
@@ -119,7 +119,7 @@ describe.each(BOTH)('runs (stream %s)', stream => {
     })
     const asked: unknown[] = []
     const agent = agentOf({ model: modelOf('m', own), tools: [weatherOf(asked)] })
-    const { result } = await go(agent, 'Rome and Oslo?', stream)
+    const { result } = await runAgent(agent, 'Rome and Oslo?', stream)
     expect(asked).toEqual([{ city: 'Rome' }, { city: 'Oslo' }])
     expect(result.finalOutput).toBe('t0 t1 t2')
     // The messages that the provider got in the second turn.
@@ -136,7 +136,7 @@ describe.each(BOTH)('runs (stream %s)', stream => {
   test('a handoff to another agent', async () => {
     const forecaster = agentOf({ name: 'forecaster', handoffDescription: 'Knows the weather.' })
     const clerk = agentOf({ name: 'clerk', handoffs: [forecaster] })
-    const { result } = await go(clerk, 'Transfer me to the forecaster', stream)
+    const { result } = await runAgent(clerk, 'Transfer me to the forecaster', stream)
     expect(result.lastAgent?.name).toBe('forecaster')
     expect(result.finalOutput).toMatch(/\w/)
     expect(result.newItems.map(({ type }) => type)).toEqual([
@@ -155,7 +155,7 @@ describe.each(BOTH)('runs (stream %s)', stream => {
     }
     const outputType = { type: 'json_schema' as const, name: 'film', strict: true, schema }
     const agent = new Agent({ name: 'librarian', model: modelOf('demo'), outputType })
-    const { result } = await go(agent as unknown as Agent, 'A film about Paris', stream)
+    const { result } = await runAgent(agent as unknown as Agent, 'A film about Paris', stream)
     const valid = new Ajv2020().compile(schema)
     expect(valid(result.finalOutput), JSON.stringify(valid.errors)).toBe(true)
   })
@@ -311,7 +311,7 @@ describe.each(RETRIES)('errors ($who retries)', { concurrent: true }, ({ client,
       model: modelOf(row.model ?? 'm', own, { ...client, ...row.client }),
       modelSettings: { ...settings, ...row.settings },
     })
-    const error = await failure(go(agent, 'Hello', row.stream))
+    const error = await failure(runAgent(agent, 'Hello', row.stream))
     expect(error.constructor).toBe(row.raises)
     expect(error).toMatchObject({ status: row.status, code: row.code, requestID: expect.stringMatching(/^req_/) })
     expect(own.requests()).toBe(row.tries)
@@ -330,7 +330,7 @@ test('a run that fails in its second turn is charged for its first', async () =>
     strict: true,
     execute: async () => 'seen',
   })
-  const error = await failure(go(agentOf({ model: modelOf('m', own), tools: [look] }), 'Look!', false))
+  const error = await failure(runAgent(agentOf({ model: modelOf('m', own), tools: [look] }), 'Look!', false))
   expect(error).toMatchObject({ status: 400, code: 'upstream_rejected' })
   expect(own.requests()).toBe(2)
   const { usage } = own.provider.requests[0]!.emitted
@@ -365,7 +365,7 @@ describe('an error in the middle of a stream', () => {
   })
 })
 
-test.each(BOTH)('an aborted run ends at the provider (stream %s)', async stream => {
+test.each(BOTH)('aborting a run closes the connection to the provider (stream %s)', async stream => {
   await using own = await startRig({ script: gated({ tokens: 4 }) })
   const controller = new AbortController()
   const options = { signal: controller.signal }

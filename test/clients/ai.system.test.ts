@@ -57,7 +57,7 @@ describe('text', () => {
     expect(await stream.text).toBe(whole.text)
   })
 
-  test('a cap ends it with the reason "length"', async () => {
+  test('a cap ends the answer with the reason "length"', async () => {
     const result = await generateText({ model: modelOf('demo'), prompt: 'count to 100', maxOutputTokens: 5 })
     expect(result).toMatchObject({ finishReason: 'length', usage: { outputTokens: 5 } })
   })
@@ -88,7 +88,7 @@ describe('tools and objects', () => {
     expect(result.text).toContain('weather returned: {"sky":"clear","degrees":21}')
   })
 
-  test('so does streamText', async () => {
+  test('streamText runs the tool loop', async () => {
     const asked: unknown[] = []
     const result = streamText({ model: modelOf('demo'), tools: { weather: weather(asked) }, ...question })
     expect(await result.text).toContain('weather returned: {"sky":"clear","degrees":21}')
@@ -151,7 +151,7 @@ describe('errors', () => {
     expect(performance.now() - startedAt).toBeLessThan(2000)
   })
 
-  test('an error in the middle of a stream reaches onError, and nothing looks finished', async () => {
+  test('an error in the middle of a stream reaches onError, and no answer looks complete', async () => {
     const fault = FAULTS.find(({ title }) => title === 'reset in the middle')!
     await using own = await startRig({ script: fault.make('stream') })
     const errors: unknown[] = []
@@ -176,7 +176,7 @@ describe('errors', () => {
   })
 })
 
-test('an aborted stream ends at the provider within a second', async () => {
+test('aborting a stream closes the connection to the provider within a second', async () => {
   rig.provider.script(gated({ tokens: 4 }))
   const index = rig.provider.requests.length
   const controller = new AbortController()

@@ -95,13 +95,13 @@ function withAttempts(attempts: number) {
   return FIVE_STEPS.map(step => ('use' in step && step.use === 'route' ? { use: 'route', with: { attempts } } : step))
 }
 
-const anthropicAt = (door: string, apiKey = gateway.key) =>
-  new Anthropic({ apiKey, baseURL: `${gateway.url}${door}`, logLevel: 'off', maxRetries: 0 })
+const anthropicAt = (prefix: string, apiKey = gateway.key) =>
+  new Anthropic({ apiKey, baseURL: `${gateway.url}${prefix}`, logLevel: 'off', maxRetries: 0 })
 
 const ASK = { model: 'claude', messages: HELLO }
 
 /** The result of a counted request: how it was estimated, its charge, and the provider's requests. */
-async function became(response: Response) {
+async function resultOf(response: Response) {
   const line = await gateway.exchangeLine(response.headers.get('x-request-id')!)
   expect(response.headers.has('x-tollgate-cost')).toBe(false)
   expect(gateway.running.store.reads.findReceipt(response.headers.get('x-request-id')!)).toBe(undefined)
@@ -119,7 +119,7 @@ describe('by the provider', () => {
     }
     const { data, response } = await anthropic.messages.countTokens(request).withResponse()
     expect(data).toEqual({ input_tokens: COUNTED })
-    expect(await became(response)).toEqual({ estimated: null, outcome: 'answered' })
+    expect(await resultOf(response)).toEqual({ estimated: null, outcome: 'answered' })
     expect(gateway.balance()).toEqual(before.balance)
     const [asked, ...others] = provider.requests.slice(before.asked)
     expect(others).toEqual([])
@@ -136,7 +136,7 @@ describe('by the provider', () => {
     })
   })
 
-  test('as Claude Code asks: a beta, thinking with a budget, and blocks of reasoning', async () => {
+  test('the request of Claude Code: a beta, thinking with a budget, and blocks of reasoning', async () => {
     const asked = await anthropic.beta.messages.countTokens({
       ...ASK,
       betas: ['token-counting-2024-11-01'],
@@ -149,7 +149,7 @@ describe('by the provider', () => {
   test('a model with several targets uses the one that can count', async () => {
     const { data, response } = await anthropic.messages.countTokens({ ...ASK, model: 'mixed' }).withResponse()
     expect(data.input_tokens).toBe(COUNTED)
-    expect(await became(response)).toEqual({ estimated: null, outcome: 'answered' })
+    expect(await resultOf(response)).toEqual({ estimated: null, outcome: 'answered' })
   })
 
   test('a step that rewrites the request changes the count', async () => {
@@ -173,7 +173,7 @@ describe('estimated', () => {
       // A quarter of five bytes, plus four for the message.
       input_tokens: 6,
     })
-    expect(await became(response)).toEqual({ estimated: 'input_tokens', outcome: 'answered' })
+    expect(await resultOf(response)).toEqual({ estimated: 'input_tokens', outcome: 'answered' })
     expect(gateway.balance()).toEqual(before.balance)
     expect(provider.requests.length).toBe(before.asked)
   })
@@ -189,26 +189,26 @@ describe('estimated', () => {
     ['answers endlessly', json(200, ' '.repeat(200_000)), 'claude'],
     ['breaks off', { name: 'reset', run: async call => call.reset() }, 'claude'],
     ['does not answer', { name: 'hang', run: async call => call.closed }, 'slow'],
-  ])('where the provider %s, after one attempt that has no effect on its health', async (_name, behaviour, model) => {
+  ])('if the provider %s, after one attempt that has no effect on its health', async (_name, behaviour, model) => {
     counting = behaviour
     const asked = provider.requests.length
     const { data, response } = await anthropicAt('/thrice')
       .messages.countTokens({ ...ASK, model })
       .withResponse()
     expect(data.input_tokens).toBe(6)
-    expect(await became(response)).toEqual({ estimated: 'input_tokens', outcome: 'answered' })
+    expect(await resultOf(response)).toEqual({ estimated: 'input_tokens', outcome: 'answered' })
     expect(provider.requests.length).toBe(asked + 1)
     // Neither the target nor its credential is ejected. On a busy machine the slow one may be too late again.
     counting = count
     await expect.poll(async () => (await anthropic.messages.countTokens({ ...ASK, model })).input_tokens).toBe(COUNTED)
   })
 
-  test('where the target that counts does not support the request, and another does', async () => {
+  test('if the target that can count does not support the request, but another does', async () => {
     const source = { type: 'url' as const, url: 'http://image.example/a.png' }
     const messages = [{ role: 'user' as const, content: [{ type: 'image' as const, source }] }]
     const { data, response } = await anthropic.messages.countTokens({ ...ASK, model: 'mixed', messages }).withResponse()
     expect(data.input_tokens).toBe(1028)
-    expect((await became(response)).estimated).toBe('input_tokens')
+    expect((await resultOf(response)).estimated).toBe('input_tokens')
   })
 })
 
@@ -256,8 +256,8 @@ describe('authorisation of counts', () => {
   })
 })
 
-describe('in the terms of each format', () => {
-  test('a step that answers by itself has its answer counted', async () => {
+describe('in each client format', () => {
+  test('if a step answers without a provider, the count is that of its answer', async () => {
     expect(await anthropicAt('/mocked').messages.countTokens({ ...ASK, model: 'm' })).toEqual({ input_tokens: 3 })
   })
 
@@ -282,14 +282,14 @@ describe('in the terms of each format', () => {
     { role: 'user', content: [{ type: 'image', source: { type: 'url', url: 'http://a.example/a.png' } }] },
   ]
   test.each<[string, string, object, string]>([
-    ['messages', 'an image that no target takes', { model: 'claude', messages: TEXT_ONLY }, 'messages[0]'],
+    ['messages', 'an image that no target supports', { model: 'claude', messages: TEXT_ONLY }, 'messages[0]'],
     ['messages', 'an unknown parameter', { model: 'm', messages: HELLO, promt: 1 }, 'promt'],
     ['messages', 'a tool of an unknown type', { model: 'm', messages: HELLO, tools: [{ type: 'a' }] }, 'tools[0].type'],
     ['messages', 'an invalid stream', { model: 'm', messages: HELLO, stream: 'yes' }, 'stream'],
     ['messages', 'an invalid cap', { model: 'm', messages: HELLO, max_tokens: 0 }, 'max_tokens'],
     ['responses', 'an unknown parameter', { model: 'm', input: 'x', promt: 1 }, 'promt'],
     ['responses', 'an invalid stream', { model: 'm', input: 'x', stream: 'yes' }, 'stream'],
-  ])('%s refuses %s alike, counted and answered', async (format, _name, body, param) => {
+  ])('on %s, a count refuses %s with the same error as the request', async (format, _name, body, param) => {
     const post = async (path: string, more: object = {}) => {
       const answer = await fetch(`${gateway.url}/v1/${path}`, {
         method: 'POST',
@@ -307,7 +307,7 @@ describe('in the terms of each format', () => {
     expect(counted).toEqual(answered)
   })
 
-  test('parameters that matter only to an answer are accepted and dropped', async () => {
+  test('parameters that affect only the answer are accepted and dropped', async () => {
     const body = { ...ASK, model: 'm', max_tokens: 5, stream: true }
     const answer = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
       method: 'POST',

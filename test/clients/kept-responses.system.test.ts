@@ -154,7 +154,7 @@ test('other requests are served while one is read', async () => {
   let isServed = false
   kept.read = function* slow(...asked: Parameters<typeof read>) {
     isReading = true
-    // Code without pauses between the slices would never end here.
+    // If the slices were read without pauses, this loop would never end.
     for (let nth = 0; !isServed; nth++) {
       if (nth > 1e6) throw new Error('no other request was served')
       yield

@@ -62,7 +62,7 @@ describe('text', () => {
     expect(await charged(own)).toBe(BigInt(input_tokens * 1000 + output_tokens * 2000))
   })
 
-  test('a cap ends it with the reason "length"', async () => {
+  test('a cap ends the answer with the reason "length"', async () => {
     const answer = await modelOf('demo', rig, { maxTokens: 5 }).invoke(say('count to 100'))
     expect(answer.response_metadata).toMatchObject({ finish_reason: 'length' })
     expect(answer.usage_metadata).toMatchObject({ output_tokens: 5 })
@@ -73,7 +73,7 @@ describe('text', () => {
     expect(answer.usage_metadata).toMatchObject({ output_token_details: { reasoning: 48 } })
   })
 
-  test('batch: side by side', async () => {
+  test('batch: simultaneous requests', async () => {
     const answers = await modelOf('demo').batch([say('say: one'), say('say: two'), say('say: three')])
     expect(answers.map(({ text }) => text)).toEqual(['one', 'two', 'three'])
   })
@@ -108,7 +108,7 @@ describe('tools and objects', () => {
     expect(answer.tool_calls).toEqual([])
   })
 
-  test('stream: so does a call in pieces', async () => {
+  test('stream: a call in pieces, its result sent back, and the answer', async () => {
     const model = modelOf('demo').bindTools([weather])
     const chunks = []
     for await (const chunk of await model.stream(question)) chunks.push(chunk)
@@ -313,7 +313,7 @@ describe.each([false, true])('errors (stream %s)', { concurrent: true }, stream 
   })
 })
 
-test('messages that are too long are recognised by the message of the provider', async () => {
+test("messages that are too long raise the library's own error, by the provider's message", async () => {
   const message = "This model's maximum context length is 128000 tokens, and the messages have 140000."
   const body = { error: { message, type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }
   await using own = await startRig({ script: errorAnswer(400, body) })
@@ -346,7 +346,7 @@ describe('retries', () => {
 describe('an error in the middle of a stream', () => {
   const broken = FAULTS.find(({ title }) => title === 'reset in the middle')!
 
-  test('throws after the earlier chunks, is not retried, and nothing looks finished', async () => {
+  test('throws after the earlier chunks, is not retried, and no answer looks complete', async () => {
     await using own = await startRig({ script: broken.make('stream') })
     const chunks: { text: string; response_metadata: Record<string, unknown> }[] = []
     const reading = (async () => {
@@ -364,7 +364,7 @@ describe('an error in the middle of a stream', () => {
 })
 
 describe('abort', () => {
-  test.each([false, true])('ends it at the provider (stream %s)', async stream => {
+  test.each([false, true])('closes the connection to the provider (stream %s)', async stream => {
     await using own = await startRig({ script: gated({ tokens: 4 }) })
     const controller = new AbortController()
     const options = { signal: controller.signal }

@@ -119,7 +119,7 @@ describe('the official library', () => {
     expect(await bearer.messages.create(SAY)).toMatchObject({ content: [{ text: 'one two three' }] })
   })
 
-  test.each([false, true])('a reasoning model obeys its budget (stream %s)', async stream => {
+  test.each([false, true])('a reasoning model respects its thinking budget (stream %s)', async stream => {
     const ask = async (effort: 'low' | 'high') => {
       const thinking = { type: 'adaptive' as const }
       const request = { ...SAY, model: 'thinking', max_tokens: 500, thinking, output_config: { effort } }
@@ -191,7 +191,7 @@ describe('the official library', () => {
     expect(Object.keys(JSON.parse(content[0].text))).toEqual(['title'])
   })
 
-  test('an aborted stream ends at the provider', async () => {
+  test('aborting a stream closes the connection to the provider', async () => {
     rig.provider.script(gated({ tokens: 4 }))
     const index = rig.provider.requests.length
     const opening = client.messages.create({ ...LEAST, stream: true })

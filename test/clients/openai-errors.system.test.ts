@@ -1,6 +1,6 @@
 /**
  * The gateway's errors in the official OpenAI library: the class, the fields, and above all the number of requests. The library
- * must not retry in vain, and must wait for as long as the gateway demands.
+ * must not retry without a chance of success, and must wait for as long as the gateway demands.
  */
 import OpenAI, { type ClientOptions } from 'openai'
 import { describe, expect, test } from 'vitest'
@@ -228,7 +228,7 @@ describe('retries after the demanded wait', () => {
   })
 
   test('a limit of the gateway admits the second attempt', async () => {
-    // The SDK waits as long as `retry-after` says: 4 seconds, so that a slow machine cannot refill the bucket before.
+    // The library waits for `retry-after`: 4 seconds, so that the bucket cannot refill before, even on a slow machine.
     await using rig = await startRig({
       steps: withStep('rate-limit', { per: 'key', requests: '15 per minute', burst: 1 }),
     })

@@ -145,7 +145,7 @@ describe('a stream', () => {
     expect(seen).not.toHaveProperty('error')
   })
 
-  test('n choices side by side', async () => {
+  test('n choices in turn', async () => {
     const stream = client.chat.completions.stream({ model: 'demo', messages: HELLO, n: 2 })
     const { choices } = await stream.finalChatCompletion()
     expect(choices.map(({ index, finish_reason }) => [index, finish_reason])).toEqual([
@@ -154,7 +154,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('an aborted one ends at the provider within a second, and is charged for what arrived', async () => {
+  test('aborting it closes the connection to the provider within a second, and the received tokens are charged', async () => {
     rig.provider.script(gated({ tokens: 4 }))
     const index = rig.provider.requests.length
     const stream = await openStream(index)
@@ -175,7 +175,7 @@ describe('a stream', () => {
     expect(await charged(stream.request_id)).toBe(BigInt(6 * 1000 + 2 * 2000))
   })
 
-  test('breaking out of the loop ends it at the provider too', async () => {
+  test('breaking out of the loop closes the connection to the provider too', async () => {
     rig.provider.script(gated({ tokens: 4 }))
     const index = rig.provider.requests.length
     const { data } = await openStream(index)
@@ -184,7 +184,7 @@ describe('a stream', () => {
     expect(how).not.toBe('answered')
   })
 
-  test('an aborted whole answer ends at the provider too', async () => {
+  test('aborting a whole answer closes the connection to the provider too', async () => {
     rig.provider.script(gated({ tokens: 4 }))
     const index = rig.provider.requests.length
     const controller = new AbortController()
@@ -269,7 +269,7 @@ describe('tools and structured output', () => {
     expect(valid(choices[0]?.message.parsed), JSON.stringify(valid.errors)).toBe(true)
   })
 
-  test('so does a stream', async () => {
+  test('a stream gives the same object', async () => {
     const { choices } = await client.chat.completions.stream(request).finalChatCompletion()
     expect(new Ajv2020().validate(schema, choices[0]?.message.parsed)).toBe(true)
   })

@@ -335,7 +335,7 @@ function proofs(python: Python): void {
       expect(error['bases']).toContain('APIStatusError')
       expect(error['message']).not.toMatch(/hunter2|provider\.internal|faulty/)
       await gateway.exchangeLine(String(error['request_id']))
-      const route = `${doorOf(row, stream)}/chat/completions`
+      const route = `${prefixOf(row, stream)}/chat/completions`
       expect(gateway.log.filter(line => line['msg'] === 'exchange' && line['route'] === route)).toHaveLength(row.tries)
       // Whole and streamed requests used the same model.
       expect(sentTo(row.provider ? row.name : 'm')).toHaveLength(2 * row.sent)
@@ -356,7 +356,7 @@ function proofs(python: Python): void {
   test.each([
     ['closed_stream', 'stops', { text: 't0' }],
     ['impatient', 'silent', { is: 'APITimeoutError' }],
-  ])('%s: a client that disconnects ends it at the provider', async (name, model, answer) => {
+  ])('%s: a client that disconnects closes the connection to the provider', async (name, model, answer) => {
     expect(of(name)).toEqual(answer)
     const [request, ...more] = sentTo(model)
     expect(more).toEqual([])
@@ -383,7 +383,7 @@ async function startProvider(): Promise<FakeProvider> {
 }
 
 /** The prefix of a row's own routes, so that its requests can be counted. */
-function doorOf({ name }: Row, stream: string): string {
+function prefixOf({ name }: Row, stream: string): string {
   return `/${idOf(name)}-${stream}/v1`
 }
 
@@ -394,7 +394,7 @@ function idOf(name: string): string {
 
 async function start(provider: FakeProvider): Promise<InProcess> {
   const scripted = [...Object.keys(PROVIDERS), ...ROWS.filter(row => row.provider).map(row => row.name)]
-  const doors = ROWS.flatMap(row => ['false', 'true'].map(stream => [doorOf(row, stream), row.policy ?? 'test']))
+  const prefixes = ROWS.flatMap(row => ['false', 'true'].map(stream => [prefixOf(row, stream), row.policy ?? 'test']))
   return startInProcess({
     plugins: [faulty],
     policies: {
@@ -414,7 +414,7 @@ async function start(provider: FakeProvider): Promise<InProcess> {
       routes: [
         { path: '/v1/chat/completions', policy: 'test' },
         { path: '/hourly/v1/chat/completions', policy: 'hourly' },
-        ...doors.map(([door, policy]) => ({ path: `${door}/chat/completions`, policy })),
+        ...prefixes.map(([prefix, policy]) => ({ path: `${prefix}/chat/completions`, policy })),
       ],
     },
   })
@@ -437,7 +437,7 @@ async function run(python: Python, gateway: InProcess): Promise<ReadonlyMap<stri
 
   const cases = ROWS.map(row => ({
     name: row.name,
-    base_url: [`${gateway.url}${doorOf(row, 'false')}`, `${gateway.url}${doorOf(row, 'true')}`],
+    base_url: [`${gateway.url}${prefixOf(row, 'false')}`, `${gateway.url}${prefixOf(row, 'true')}`],
     api_key: row.key ? keys[row.key] : row.policy === 'hourly' ? used.key : gateway.key,
     request: { ...(row.provider ? { model: idOf(row.name) } : {}), ...row.request },
   }))

@@ -177,7 +177,7 @@ describe('the official library', () => {
     expect(valid(answer.output_parsed), JSON.stringify(valid.errors)).toBe(true)
   })
 
-  test.each([false, true])('a cap makes it incomplete (stream %s)', async stream => {
+  test.each([false, true])('a cap makes the response incomplete (stream %s)', async stream => {
     const request = { model: 'demo', input: 'count to 100', max_output_tokens: 5 }
     const answer = await (stream ? client.responses.stream(request).finalResponse() : client.responses.create(request))
     expect(answer).toMatchObject({
@@ -341,7 +341,7 @@ describe.each([false, true])('the Agents SDK with its defaults (stream %s)', str
   const agentOf = (options: Partial<AgentOptions> = {}): Agent =>
     new Agent({ name: 'helper', model: modelOf('demo'), ...options })
 
-  async function go(agent: Agent, input: string) {
+  async function runAgent(agent: Agent, input: string) {
     if (!stream) return runner.run(agent, input)
     const result = await runner.run(agent, input, { stream: true })
     for await (const _event of result);
@@ -362,7 +362,7 @@ describe.each([false, true])('the Agents SDK with its defaults (stream %s)', str
     })
 
   test('the text and the usage', async () => {
-    const { finalOutput, rawResponses, runContext } = await go(agentOf(), 'say: one two three')
+    const { finalOutput, rawResponses, runContext } = await runAgent(agentOf(), 'say: one two three')
     expect(finalOutput).toBe('one two three')
     expect(rawResponses[0]).toMatchObject({ requestId: expect.stringMatching(/^req_/) })
     const { inputTokens, outputTokens } = runContext.usage
@@ -372,7 +372,7 @@ describe.each([false, true])('the Agents SDK with its defaults (stream %s)', str
   test.each(['demo', 'thinking'])('the tool loop with the model %s', async id => {
     const asked: unknown[] = []
     const agent = agentOf({ model: modelOf(id), instructions: 'Use your tools.', tools: [weatherOf(asked)] })
-    const { finalOutput, rawResponses } = await go(agent, 'What is the weather in Paris?')
+    const { finalOutput, rawResponses } = await runAgent(agent, 'What is the weather in Paris?')
     expect(asked).toEqual([{ city: 'Paris' }])
     expect(finalOutput).toContain('get_weather returned: {"sky":"clear"}')
     expect(rawResponses).toHaveLength(2)
@@ -391,7 +391,10 @@ describe.each([false, true])('the Agents SDK with its defaults (stream %s)', str
       ],
     })
     const asked: unknown[] = []
-    const { finalOutput } = await go(agentOf({ model: modelOf('m', own), tools: [weatherOf(asked)] }), 'Rome and Oslo?')
+    const { finalOutput } = await runAgent(
+      agentOf({ model: modelOf('m', own), tools: [weatherOf(asked)] }),
+      'Rome and Oslo?',
+    )
     expect(asked).toEqual([{ city: 'Rome' }, { city: 'Oslo' }])
     expect(finalOutput).toBe('t0 t1 t2')
     expect(own.provider.requests[1]!.body).toMatchObject({
@@ -406,14 +409,14 @@ describe.each([false, true])('the Agents SDK with its defaults (stream %s)', str
 
   test('a handoff to another agent', async () => {
     const forecaster = agentOf({ name: 'forecaster', handoffDescription: 'Knows the weather.' })
-    const result = await go(agentOf({ name: 'clerk', handoffs: [forecaster] }), 'Transfer me to the forecaster')
+    const result = await runAgent(agentOf({ name: 'clerk', handoffs: [forecaster] }), 'Transfer me to the forecaster')
     expect(result.lastAgent?.name).toBe('forecaster')
     expect(result.finalOutput).toMatch(/\w/)
   })
 
   test('an error of the provider is reported', async () => {
     await using own = await startRig({ script: errorAnswer(400) })
-    const error = await go(agentOf({ model: modelOf('m', own) }), 'Hi').catch((cause: unknown) => cause)
+    const error = await runAgent(agentOf({ model: modelOf('m', own) }), 'Hi').catch((cause: unknown) => cause)
     expect(error).toBeInstanceOf(OpenAI.APIError)
     expect(error).toMatchObject({ status: 400, code: 'upstream_rejected' })
   })
@@ -467,7 +470,7 @@ function codex({ baseURL, gateway }: Rig, model: string, more: Request = {}): Pr
 }
 
 describe('Codex requests', () => {
-  /** The parts of a stream that Codex keeps: the finished items, and the name of the last event. */
+  /** The parts of a stream that Codex keeps: the completed items, and the name of the last event. */
   async function turn(answer: Response) {
     expect(answer.status).toBe(200)
     const { events } = await readSse(answer)

@@ -17,7 +17,7 @@ const full = isFull('corpus')
 const RUN = new URL('run.ts', import.meta.url).pathname
 const SAMPLE = 60
 
-testWith(WITHOUT_CORPUS, 'what providers were recorded to send reaches the client as it should', async () => {
+testWith(WITHOUT_CORPUS, 'clients get the expected results from recorded traffic', async () => {
   const corpus = openCorpus(CORPUS)
   const cases = full ? corpus.cases : sampleOf(corpus.cases, SAMPLE)
   const proof = await proveCorpus({ corpus, cases, modes: full ? CHUNK_MODES : ['byte'] })
@@ -46,7 +46,7 @@ testWith(WITHOUT_CORPUS, 'the schemas accept valid values and refuse invalid one
 test('the command reports the cases that it skips', async () => {
   expect(await tollgate([], { entry: RUN })).toEqual({
     code: 0,
-    stdout: 'Recorded traffic was left out: no corpus is named. Say npm run corpus -- DIR, or set CORPUS_DIR.\n',
+    stdout: 'Recorded traffic was skipped: no corpus is named. Use npm run corpus -- DIR, or set CORPUS_DIR.\n',
     stderr: '',
   })
 })

@@ -12,7 +12,7 @@ export const CHUNK_MODES = ['whole', 'event', 'byte', 'random'] as const
 export type ChunkMode = (typeof CHUNK_MODES)[number]
 
 /** The gateway's settings for a dialect of the corpus. */
-export interface Speaker {
+export interface DialectSettings {
   readonly dialect: string
   /** The path that a base URL of this dialect has below the replaying upstream. */
   readonly path: string
@@ -23,7 +23,7 @@ export interface Speaker {
 }
 
 /** By the corpus' name of the dialect. Cases of other dialects are skipped. */
-export const DIALECTS: Readonly<Record<string, Speaker>> = {
+export const DIALECTS: Readonly<Record<string, DialectSettings>> = {
   openai: { dialect: 'openai', path: '/v1' },
   'openai-compat': { dialect: 'openai', path: '/v1' },
   azure: { dialect: 'azure', path: '', settings: { api_version: '2024-10-21' } },
@@ -37,8 +37,8 @@ export const DIALECTS: Readonly<Record<string, Speaker>> = {
 
 const PROJECT = '/v1/projects/example/locations/global'
 
-/** Providers that use a dialect in their own way, by their name in the corpus. */
-export const PROVIDERS: Readonly<Record<string, Speaker>> = {
+/** Providers that deviate from a dialect, by their name in the corpus. */
+export const PROVIDERS: Readonly<Record<string, DialectSettings>> = {
   mistral: { dialect: 'mistral', path: '/v1' },
   deepseek: { dialect: 'deepseek', path: '' },
   groq: { dialect: 'groq', path: '/openai/v1' },
@@ -49,7 +49,7 @@ export const PROVIDERS: Readonly<Record<string, Speaker>> = {
   'vertex-anthropic': { dialect: 'vertex-anthropic', path: `${PROJECT}/publishers/anthropic` },
 }
 
-export function speakerOf({ provider, dialect }: Pick<CorpusCase, 'provider' | 'dialect'>): Speaker {
+export function settingsOf({ provider, dialect }: Pick<CorpusCase, 'provider' | 'dialect'>): DialectSettings {
   return (Object.hasOwn(PROVIDERS, provider) ? PROVIDERS[provider] : DIALECTS[dialect])!
 }
 
@@ -74,7 +74,7 @@ export interface Corpus {
   /** The chat cases that the checker can judge, in the order of the files. */
   readonly cases: readonly CorpusCase[]
   /** The other cases, by the reason. */
-  readonly leftOut: ReadonlyMap<string, readonly string[]>
+  readonly skipped: ReadonlyMap<string, readonly string[]>
 }
 
 /** Reads a corpus. Throws an error if the folder is not one. */
@@ -84,35 +84,35 @@ export function openCorpus(folder: string): Corpus {
     if (!existsSync(join(dir, part))) throw new Error(`${dir} is not a corpus: it lacks ${part}`)
   }
   const cases: CorpusCase[] = []
-  const leftOut = new Map<string, string[]>()
+  const skipped = new Map<string, string[]>()
   for (const name of readdirSync(join(dir, 'open')).filter(name => name.endsWith('.jsonl'))) {
     const expected = new Map(
-      linesOf(join(dir, 'open/expect', name)).map(line => [(JSON.parse(line) as Expected).case, line]),
+      linesOf(join(dir, 'open/expect', name)).map(line => [(JSON.parse(line) as ExpectedView).case, line]),
     )
     for (const open of linesOf(join(dir, 'open', name))) {
-      const recorded = JSON.parse(open) as Recorded
+      const recorded = JSON.parse(open) as RecordedCase
       const expect = expected.get(recorded.id)
-      if (expect === undefined) throw new Error(`${name}: nothing is expected of ${recorded.id}`)
-      const reason = whyLeftOut(recorded, JSON.parse(expect) as Expected)
+      if (expect === undefined) throw new Error(`${name}: no expectation for ${recorded.id}`)
+      const reason = whySkipped(recorded, JSON.parse(expect) as ExpectedView)
       if (reason === null) cases.push(caseOf(recorded, { open, expect }))
-      else leftOut.set(reason, [...(leftOut.get(reason) ?? []), recorded.id])
+      else skipped.set(reason, [...(skipped.get(reason) ?? []), recorded.id])
     }
   }
   if (cases.length === 0) throw new Error(`${dir} has no case of the dialects ${Object.keys(DIALECTS).join(', ')}`)
-  return { dir, cases, leftOut }
+  return { dir, cases, skipped }
 }
 
-/** Null for a case that is judged. */
-function whyLeftOut({ provider, dialect, kind }: Recorded, expected: Expected): string | null {
+/** The reason to skip a case; null if it is judged. */
+function whySkipped({ provider, dialect, kind }: RecordedCase, expected: ExpectedView): string | null {
   if (kind !== 'chat') return 'no chat completion'
   if (!Object.hasOwn(DIALECTS, dialect)) return `the gateway does not speak ${dialect}`
   if (expected.kind !== 'other') return null
-  // Titan, Llama, Mistral and Claude's text completions have their own formats there; Converse is the way to them.
-  if (dialect === 'bedrock-invoke') return 'InvokeModel in a format that is not the Messages API (go by Converse)'
-  return `the corpus expects nothing of it (${provider})`
+  // Titan, Llama, Mistral and Claude's text completions have their own formats there. The Converse API reaches them all.
+  if (dialect === 'bedrock-invoke') return 'InvokeModel in a format that is not the Messages API (use Converse)'
+  return `the corpus has no expectation for it (${provider})`
 }
 
-function caseOf(recorded: Recorded, lines: CorpusCase['lines']): CorpusCase {
+function caseOf(recorded: RecordedCase, lines: CorpusCase['lines']): CorpusCase {
   const { id, provider, dialect, origin, stream, request } = recorded
   const amendment = AMENDED[id] ?? null
   return {
@@ -128,7 +128,7 @@ function caseOf(recorded: Recorded, lines: CorpusCase['lines']): CorpusCase {
 }
 
 function amended(line: string, { expect }: Amendment): string {
-  return JSON.stringify({ ...(JSON.parse(line) as Expected), ...expect })
+  return JSON.stringify({ ...(JSON.parse(line) as ExpectedView), ...expect })
 }
 
 /** About this many cases, spread evenly over each provider's, and at least one per provider. */
@@ -154,8 +154,8 @@ export function writeSet(cases: readonly CorpusCase[], folder: string): void {
   }
 }
 
-/** The members of a line of `open/` that are read. */
-interface Recorded {
+/** The members of a line of `open/` that the tests read. */
+interface RecordedCase {
   readonly id: string
   readonly provider: string
   readonly dialect: string
@@ -165,7 +165,7 @@ interface Recorded {
   readonly request: { readonly host: string; readonly body: Readonly<Record<string, unknown>> } | null
 }
 
-interface Expected {
+interface ExpectedView {
   readonly case: string
   readonly kind: string
 }

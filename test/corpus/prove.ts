@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGateway } from '../helpers/gateway.ts'
-import { byProvider, type ChunkMode, type Corpus, type CorpusCase, speakerOf, writeSet } from './corpus.ts'
+import { byProvider, type ChunkMode, type Corpus, type CorpusCase, settingsOf, writeSet } from './corpus.ts'
 import { judgeOriginals } from './originals.ts'
 import { check, startReplay } from './tools.ts'
 
@@ -75,7 +75,7 @@ export function tableOf({ modes, rows }: Proof): string {
   ].join('\n')
 }
 
-/** A policy for recorded traffic: it checks only the form, and members that providers add pass. */
+/** A policy for recorded traffic. It checks only the form, so members that providers add are accepted. */
 const POLICY = {
   steps: [
     { use: 'schema', with: { unknown_fields: 'pass' } },
@@ -83,15 +83,18 @@ const POLICY = {
   ],
 }
 
-/** A provider for each one of the corpus and each dialect it is used with, all at the replaying upstream; a model for each case. */
+/**
+ * A provider for each combination of provider and dialect in the corpus, all at the replaying upstream; and a model for each
+ * case.
+ */
 function configurationOf(cases: readonly CorpusCase[], upstream: string): object {
-  const nameOf = (one: CorpusCase) => `${one.provider}-${speakerOf(one).dialect}`
+  const nameOf = (one: CorpusCase) => `${one.provider}-${settingsOf(one).dialect}`
   const provider = (one: CorpusCase) => {
-    const { dialect, path, settings } = speakerOf(one)
+    const { dialect, path, settings } = settingsOf(one)
     return { dialect, base_url: upstream + path, ...settings }
   }
   const model = (one: CorpusCase) => ({
-    targets: [{ provider: nameOf(one), model: `${speakerOf(one).prefix ?? ''}${one.id}` }],
+    targets: [{ provider: nameOf(one), model: `${settingsOf(one).prefix ?? ''}${one.id}` }],
     price: 'free',
     context: '2000Ki',
     max_output: '1000Ki',

@@ -11,7 +11,7 @@ process.exitCode = await run(folder)
 
 async function run(dir: string | undefined): Promise<number> {
   if (dir === undefined || dir === '') {
-    console.log('Recorded traffic was left out: no corpus is named. Say npm run corpus -- DIR, or set CORPUS_DIR.')
+    console.log('Recorded traffic was skipped: no corpus is named. Use npm run corpus -- DIR, or set CORPUS_DIR.')
     return 0
   }
   try {
@@ -21,8 +21,10 @@ async function run(dir: string | undefined): Promise<number> {
     clearProgress()
     console.log(tableOf(proof))
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
-    console.log(`\n${proof.judged} answers and chunks of api.openai.com held against OpenAI's schemas; ${seconds} s.`)
-    for (const [reason, ids] of corpus.leftOut) console.log(`Left out, ${ids.length}: ${reason}.`)
+    console.log(
+      `\n${proof.judged} answers and chunks of api.openai.com checked against OpenAI's schemas; ${seconds} s.`,
+    )
+    for (const [reason, ids] of corpus.skipped) console.log(`Skipped, ${ids.length}: ${reason}.`)
     console.log(amendments(corpus.cases))
     if (proof.failures.length === 0) return 0
     console.log(`\n${proof.failures.length} failed:\n${proof.failures.join('\n')}`)
@@ -33,12 +35,12 @@ async function run(dir: string | undefined): Promise<number> {
   return 1
 }
 
-/** The cases that are judged by another expectation than the corpus', with the reason. */
+/** The cases whose expectation replaces that of the corpus, with the reason. */
 function amendments(cases: readonly CorpusCase[]): string {
   const all = cases.filter(({ amendment }) => amendment !== null)
   const byReason = Map.groupBy(all, ({ amendment }) => amendment!.why)
   return [
-    `${all.length} cases were judged by an expectation of ours in place of the corpus' own (test/corpus/amended.ts):`,
+    `${all.length} cases were judged by our own expectation instead of that of the corpus (test/corpus/amended.ts):`,
     ...[...byReason].map(([why, some]) => `  ${some.map(({ id }) => id).join(', ')}: ${why}.`),
   ].join('\n')
 }

@@ -1,4 +1,4 @@
-/** Runs the corpus' own tools: the upstream that replays its answers, and the checker that queries the gateway. */
+/** Runs the tools of the corpus: the upstream that replays its answers, and the checker that calls the gateway. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

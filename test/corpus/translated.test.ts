@@ -21,7 +21,7 @@ import {
   type Corpus,
   type CorpusCase,
   openCorpus,
-  speakerOf,
+  settingsOf,
 } from './corpus.ts'
 import { fold } from './fold.ts'
 import { type Judge, openSchemas } from './schemas.ts'
@@ -30,8 +30,8 @@ import { type RecordedBody, WHOLE_FORMS } from './whole.ts'
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 console.log(`pieces of random length: SEED=${seed}`)
 
-/** OpenAI's family is passed on unchanged, so its form is the provider's. */
-const PASSED = new Set(['openai', 'openai-compat', 'azure'])
+/** Answers of these dialects are passed on unchanged, so their form is the provider's. */
+const UNTRANSLATED = new Set(['openai', 'openai-compat', 'azure'])
 const view = (includeUsage: boolean): AnswerView => ({
   model: 'chat-small',
   includeUsage,
@@ -39,15 +39,15 @@ const view = (includeUsage: boolean): AnswerView => ({
   createdAt: 1_790_000_000,
 })
 
-interface Recorded {
+interface RecordedAnswer {
   readonly response: RecordedBody & { readonly status: number; readonly headers: Readonly<Record<string, string>> }
 }
 
 let corpus: Corpus
 
-describeWith(WITHOUT_CORPUS, 'what is translated', () => {
+describeWith(WITHOUT_CORPUS, 'translated answers', () => {
   corpus = openCorpus(CORPUS)
-  const translated = [...byProvider(corpus.cases.filter(({ dialect }) => !PASSED.has(dialect)))]
+  const translated = [...byProvider(corpus.cases.filter(({ dialect }) => !UNTRANSLATED.has(dialect)))]
   describe.each(translated)('%s', proofs)
 })
 
@@ -56,7 +56,7 @@ function proofs(_provider: string, cases: readonly CorpusCase[]): void {
   let dialect: Dialect
   beforeAll(() => {
     strict = openSchemas(CORPUS, 'strict')
-    dialect = createDialect(speakerOf(cases[0]!).dialect as DialectName, () => 0).dialect
+    dialect = createDialect(settingsOf(cases[0]!).dialect as DialectName, () => 0).dialect
   })
 
   test('whole answers', () => {
@@ -109,8 +109,8 @@ function proofs(_provider: string, cases: readonly CorpusCase[]): void {
   })
 }
 
-function responseOf({ lines }: CorpusCase): Recorded['response'] {
-  return (JSON.parse(lines.open) as Recorded).response
+function responseOf({ lines }: CorpusCase): RecordedAnswer['response'] {
+  return (JSON.parse(lines.open) as RecordedAnswer).response
 }
 
 function bytesOf({ format, body, body_base64, ...texts }: RecordedBody & { readonly body_text?: string }): Buffer {
@@ -159,10 +159,10 @@ function wrongIn(items: readonly StreamItem[], strict: Judge): string[] {
 }
 
 function unknownCode(code: string): string[] {
-  return Object.hasOwn(ERRORS, code) ? [] : [`fails with the code ${code}, which there is not`]
+  return Object.hasOwn(ERRORS, code) ? [] : [`fails with the unknown code ${code}`]
 }
 
-/** Without differences that a stream cannot show (no text or an empty one), and without white space in arguments. */
+/** Removes differences that a stream cannot show: no text or an empty one, and white space in arguments. */
 function comparable(completion: ChatCompletion): ChatCompletion {
   const choices = completion.choices.map(choice => {
     const { content, tool_calls, ...message } = choice.message

@@ -21,9 +21,9 @@ export interface RecordedBody {
 export const WHOLE_FORMS: Readonly<Record<string, (body: RecordedBody) => unknown>> = {
   anthropic: body => messageOf(eventsIn(body)),
   'bedrock-invoke': ({ events }) => messageOf(events!.map(({ payload }) => invoked(payload['bytes'] as string))),
-  'bedrock-converse': ({ events }) => conversed(events!),
-  gemini: body => generated(eventsIn(body)),
-  'cohere-v2': body => chatted(eventsIn(body)),
+  'bedrock-converse': ({ events }) => converseOf(events!),
+  gemini: body => generateContentOf(eventsIn(body)),
+  'cohere-v2': body => cohereOf(eventsIn(body)),
   'ollama-native': ({ ndjson_text }) => joinedLines(ndjson_text!.split('\n').filter(line => line.trim() !== '')),
 }
 
@@ -78,7 +78,9 @@ function merge(known: Fields, update: unknown): void {
   for (const [name, value] of Object.entries((update ?? {}) as Fields)) if (value !== null) known[name] = value
 }
 
-function conversed(events: readonly { readonly headers: Readonly<Record<string, string>>; payload: Fields }[]): Fields {
+function converseOf(
+  events: readonly { readonly headers: Readonly<Record<string, string>>; payload: Fields }[],
+): Fields {
   const whole: Fields = {}
   const blocks = new Map<number, Fields>()
   const inputs = new Map<Fields, string>()
@@ -114,7 +116,7 @@ function growBlock(block: Fields, { text, toolUse, reasoningContent }: Fields, i
 }
 
 /** generateContent: all parts in order, and the last value of all other members. */
-function generated(pieces: readonly Fields[]): Fields {
+function generateContentOf(pieces: readonly Fields[]): Fields {
   const whole: Fields = {}
   const parts: unknown[] = []
   const candidate: Fields = {}
@@ -137,7 +139,7 @@ function generated(pieces: readonly Fields[]): Fields {
 }
 
 /** Cohere: blocks and calls by index, each in its own list. */
-function chatted(events: readonly Fields[]): Fields {
+function cohereOf(events: readonly Fields[]): Fields {
   const [blocks, calls]: [Fields[], Fields[]] = [[], []]
   const message: Fields = { role: 'assistant' }
   let whole: Fields = {}

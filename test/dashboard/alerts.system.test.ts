@@ -1,4 +1,4 @@
-/** Alerts in a browser: what an operator sees of them and of webhooks, sends again, and what a member sees of the own account. */
+/** Alerts in a browser: what an operator sees of them and of webhooks, and what a member sees of their own account. */
 import { expect, test } from 'vitest'
 import type { NewAlert } from '../../src/store/alerts/alert-rows.ts'
 import { browserTests, PHONE, visit } from './browser.system.ts'
@@ -63,7 +63,7 @@ browserTests('alerts', browser => {
     await page.context().close()
   })
 
-  test('a member sees the alerts of the own account', async () => {
+  test('a member sees the alerts of their own account', async () => {
     await using stage = await openStage()
     const { page, open, join, check, problems } = await visit(browser(), { url: stage.dashboard })
     await join(await stage.invite('member'))

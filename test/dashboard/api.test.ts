@@ -1,4 +1,4 @@
-/** The page's road to the gateway: what it sends, and what it makes of every kind of answer. */
+/** The page's API client: its requests, and its results for every kind of response. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -95,7 +95,7 @@ test.each([
   expect(await failure(api.get('account'))).toMatchObject(expected)
 })
 
-test('an unreachable gateway is reported in words', async () => {
+test('an unreachable gateway becomes an error with a sentence', async () => {
   await close()
   const error = await failure(api.get('account'))
   expect(error).toMatchObject({ status: 0, code: 'unreachable' })

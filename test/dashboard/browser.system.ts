@@ -1,4 +1,7 @@
-/** A real browser for the tests of the page: Chromium or Chrome, as the machine has it. Without one, the run prints what it left out. */
+/**
+ * A real browser for the tests of the page: the Chromium or Chrome of the machine. Without one, the run prints which tests it
+ * skipped.
+ */
 import { existsSync } from 'node:fs'
 import { mkdir, readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -17,17 +20,17 @@ const PLACES = [
 
 const BROWSER = PLACES.find(path => path !== undefined && existsSync(path))
 
-/** Why no browser can be started here; null: one can. */
+/** The reason why no browser can be started here; null if one can. */
 export const WITHOUT_BROWSER =
   BROWSER === undefined ? 'no browser (apt-get install chromium, or set TOLLGATE_BROWSER to the path of one)' : null
 
-/** A folder for a picture of every page that the tests open; without it none is taken. */
+/** A folder for a picture of every page that the tests open. Without it, none is taken. */
 export const PICTURES = process.env['TOLLGATE_PICTURES']
 
 /** The password of all people that a test registers. */
 export const PASSWORD = 'correct horse battery'
 
-/** Tests in a browser of their own, which is there when they run. */
+/** Tests that share one browser, which is started before them. */
 export function browserTests(name: string, tests: (browser: () => Browser) => void): void {
   describeWith(WITHOUT_BROWSER, name, () => {
     let browser: Browser
@@ -41,11 +44,11 @@ export function browserTests(name: string, tests: (browser: () => Browser) => vo
 
 export function startBrowser(): Promise<Browser> {
   if (BROWSER === undefined) throw new Error(WITHOUT_BROWSER!)
-  // Chromium has no sandbox for root, which containers often are; it sees nothing here but the gateway of the test.
+  // Chromium has no sandbox for root, and containers often run as root. It opens only pages of the test's gateway.
   return chromium.launch({ executablePath: BROWSER, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
 }
 
-/** A person at a browser, with everything that went wrong while they looked at pages. */
+/** A person at a browser, with all errors since they opened it. */
 export interface Visitor {
   readonly page: Page
   readonly context: BrowserContext
@@ -55,7 +58,7 @@ export interface Visitor {
   open(path: string): Promise<void>
   /** Registers at an invitation or at `/register`, and waits for the overview. */
   join(link: string, email?: string): Promise<void>
-  /** Holds the page as it is against the rules of accessibility, and takes a picture when a folder is set. */
+  /** Checks the page against the rules of accessibility, and takes a picture if a folder is set. */
   check(name: string): Promise<void>
 }
 
@@ -65,10 +68,10 @@ export interface VisitorOptions {
   /** Origin of the dashboard. */
   readonly url: string
   readonly scheme?: 'light' | 'dark'
-  /** Cookies and what the page remembers, of a visitor before. */
+  /** The cookies and stored settings of an earlier visitor. */
   readonly state?: BrowserState
   readonly size?: { readonly width: number; readonly height: number }
-  /** Refusals that a test provokes: Chromium writes a console error for each failed request. */
+  /** Errors that a test provokes: Chromium writes a console error for each failed request. */
   readonly expected?: RegExp
 }
 
@@ -128,7 +131,7 @@ export async function visit(browser: Browser, options: VisitorOptions): Promise<
   }
 }
 
-/** Until nothing is loading: no place says that it is busy, and the page is one that can be read. */
+/** Waits until nothing is loading: the page has a heading, and no part is busy. */
 export async function settled(page: Page): Promise<void> {
   await page.locator('h1').first().waitFor()
   await page.locator('body:not(:has([aria-busy="true"]))').waitFor()

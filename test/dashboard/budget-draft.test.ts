@@ -1,4 +1,4 @@
-/** Budgets on the page: how they are written, and what becomes of what a person types. */
+/** Budgets on the page: their sentences, and the request made from the fields of the form. */
 import { describe, expect, test } from 'vitest'
 import type { BudgetView } from '../../src/api/views.ts'
 import {
@@ -32,7 +32,7 @@ const BUDGET: BudgetView = {
   then: 'small',
 }
 
-describe('a typed budget', () => {
+describe('the fields of a budget', () => {
   test.each<[change: Partial<BudgetDraft>, field: keyof BudgetDraft]>([
     [{ amount: '' }, 'amount'],
     [{ amount: 'much' }, 'amount'],

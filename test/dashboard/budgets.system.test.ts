@@ -1,4 +1,4 @@
-/** Budgets as people see them: what is left, when it resets, and how one is added, changed and removed. */
+/** Budgets as people see them: the remainder, the reset, and how to add, change and remove one. */
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
@@ -29,7 +29,7 @@ describeWith(WITHOUT_BROWSER, 'budgets', () => {
     if (charged !== undefined) await ledger.settle(aSettle({ exchange, amount: parseMoney(charged) }))
   }
 
-  test('a member limits a key, sees the rest, and removes the limit', async () => {
+  test('a member limits a key, sees the remainder, and removes the limit', async () => {
     const { page, open, join, check, problems } = await visit(browser, { url: stage.dashboard })
     await join(await stage.invite('member', null, parseMoney('10')), 'ada@example.com')
     const { store } = stage.running

@@ -1,4 +1,4 @@
-/** The chart's canvas, pixel by pixel: what the page's other tests cannot see. */
+/** The chart's canvas, pixel by pixel, because no role or text describes it. */
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { aHold, aSettle } from '../store/requests.ts'
@@ -62,7 +62,7 @@ async function spend(stage: Stage, accountId: string, model: string, amount: big
   await stage.running.store.ledger.settle(aSettle({ exchange, amount }))
 }
 
-/** How high each bar is in pixels, and how many of the axis's pixels have the colour of the ground. */
+/** The height of each bar in pixels, and how many pixels of the axis have the background colour. */
 function read(page: Page): Promise<{ bars: number[]; gaps: number }> {
   return page.evaluate<{ bars: number[]; gaps: number }>(`(() => {
     const canvas = document.querySelector('.chart canvas')

@@ -1,6 +1,6 @@
 /**
- * The flows of people, in a real browser with a real gateway. One registers, creates a key, uses it with the official SDK,
- * sees the charge, rotates and revokes the key. Another lets a session expire.
+ * People at the page, with a real browser and a real gateway. One registers, creates a key, uses it with the official SDK, sees
+ * the charge, rotates and revokes the key. Another's session expires.
  */
 import OpenAI from 'openai'
 import type { Browser, Page } from 'playwright-core'
@@ -38,7 +38,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
   }
 
-  /** Somewhere on the page is this amount, to the last decimal. */
+  /** This amount on the page, to the last decimal. */
   const shown = (page: Page, dollars: string) =>
     page.getByTitle(exactMoney(dollars)).locator('visible=true').first().waitFor()
 
@@ -66,7 +66,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await page.getByRole('cell', { name: `…${first.slice(-4)}` }).waitFor()
     expect(await page.content()).not.toContain(first)
 
-    // The overview waits for the first request: its charge is there without a reload.
+    // The overview waits for the first request, and shows its charge without a reload.
     await open('/')
     await page.getByRole('heading', { name: 'Make your first request' }).waitFor()
     const { response } = await complete(first)
@@ -89,7 +89,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await open(`/receipts/${response.headers.get('x-request-id')}`)
     await page.getByText('demo-small').first().waitFor()
 
-    // Members see where their credit came from and went, and find a request by its id.
+    // Members see every change of their credit, and find a request by its id.
     await open('/ledger')
     await page.getByRole('rowheader', { name: 'Credit' }).waitFor()
     await page.getByRole('link', { name: 'Charge, demo-small' }).click()
@@ -104,7 +104,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await page.getByRole('table', { name: 'Receipts, the newest first' }).waitFor()
     expect(new URL(page.url()).search).toBe('')
 
-    // A key that was used elsewhere: its dialog says what it has spent by now.
+    // The dialog of a key that was used elsewhere shows what the key has spent.
     await open('/keys')
     await shown(page, cost)
     const again = (await complete(first)).response.headers.get('x-tollgate-cost')!
@@ -115,7 +115,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('button', { name: 'Cancel' }).click()
 
-    // Changed: what it may do is another thing from the next request on, and its secret stays.
+    // Changed: the new permissions apply from the next request on, and the secret stays the same.
     await page.getByRole('button', { name: 'Actions for backend' }).click()
     await page.getByRole('menuitem', { name: 'Change' }).click()
     await dialog.getByRole('radio', { name: 'Only some' }).check()
@@ -134,7 +134,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await open('/keys')
     await page.getByRole('button', { name: 'Actions for backend' }).click()
     await page.getByRole('menuitem', { name: 'Rotate' }).click()
-    // Enter at once gives no new secret.
+    // Pressing Enter at once creates no new secret.
     await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Cancel')
     await page.getByRole('dialog').getByRole('radio', { name: '1 hour' }).check()
     await page.getByRole('button', { name: 'Create a new secret' }).click()
@@ -147,7 +147,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await expect(complete(first)).rejects.toMatchObject({ status: 401, code: 'expired_api_key' })
     await complete(second)
 
-    // The session is older than half an hour: one signs in again and is where one was.
+    // The session is older than half an hour: after signing in again, the same page opens.
     await page.reload()
     await page.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
     await signIn(visitor, 'ada@example.com')
@@ -230,7 +230,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     const [receipt] = store.reads.reports.receipts(accountId, { limit: 1 }).items
     const { id } = receipt!
     const unknown = `${id.slice(0, -1)}${id.endsWith('0') ? '1' : '0'}`
-    // Chromium calls the answer for what is not there an error of the console.
+    // Chromium writes a console error for a 404.
     const visitor = await visit(browser, {
       url: stage.dashboard,
       expected: new RegExp(`status of 404.*(${unknown}|/api/receipts/${id})`),
@@ -251,17 +251,17 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     const address = new URL(page.url())
     expect(address.pathname + address.search).toBe(`/operator/accounts/${accountId}?receipt=${id}`)
     await shown(page, formatMoney(receipt!.charged!))
-    // The way back is the list of all.
+    // Going back shows the full list.
     await page.goBack()
     await page.getByRole('table', { name: 'Accounts by name' }).waitFor()
     expect(new URL(page.url()).search).toBe('')
 
-    // The address that its owner would give them leads there too.
+    // The address of the owner's page leads there too.
     await open(`/receipts/${id}`)
     await page.waitForURL(`**/operator/accounts/${accountId}?receipt=${id}`)
     await page.getByRole('heading', { level: 1, name: 'Receipt for demo-small' }).waitFor()
 
-    // The action may remove the button that opened the dialog: then the heading has the focus.
+    // The action may remove the button that opened the dialog: then the heading gets the focus.
     await store.people.createToken({ name: 'payments', expiresAt: null, createdBy: 'test' })
     await open('/operator/tokens')
     await page.getByRole('button', { name: 'Revoke the token payments' }).click()
@@ -277,7 +277,7 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     const shownTheme = () => page.evaluate<string>('document.documentElement.dataset.theme')
     await open('/register')
     await page.evaluate(`localStorage.setItem('tollgate-theme', 'dark')`)
-    // Without the page's own script only the first one is left.
+    // Without the page's main script, only the one for the theme runs.
     await page.route(/\/assets\/(?!first-)[^/]*\.js$/, route => route.abort())
     await page.reload()
     expect(await page.locator('h1').count()).toBe(0)

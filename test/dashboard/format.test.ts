@@ -1,4 +1,4 @@
-/** Figures and times as the page writes them. */
+/** How the page formats figures and times. */
 import { expect, test } from 'vitest'
 import {
   amountOf,
@@ -32,7 +32,7 @@ test.each([
   ['a dollar sign and spaces', ' $ 2.5 ', '2.500000000'],
   ['thousands', '$1,234,567.89', '1234567.890000000'],
   ['one nano-dollar', '0.000000001', '0.000000001'],
-])('an amount that was typed: %s', (_name, typed, expected) => {
+])('a typed amount: %s', (_name, typed, expected) => {
   expect(amountOf(typed)).toBe(expected)
 })
 
@@ -72,10 +72,10 @@ test.each([
   ['0.000033759', '$0.0000337'],
   ['0.000000019', '$0.000000019'],
   ['9007199254.749999999', '$9,007,199,254.74'],
-  // Below zero, less is further from it.
+  // Below zero, rounding down goes away from zero.
   ['-1.250000001', '\u2212$1.26'],
   ['-0.999999999', '\u2212$1.00'],
-])('what people have: %s is %s, and never more than it is', (value, shown) => {
+])('a balance: %s is %s, and is never rounded up', (value, shown) => {
   expect(moneyAtLeast(value)).toBe(shown)
   const said = nano(shown.replace('\u2212', '-').replace(/[$,]/g, ''))
   expect(said <= nano(value)).toBe(true)
@@ -115,7 +115,7 @@ test.each([
   ['more than all', 6n, 5n, 100],
   ['a third', 1n, 3n, 33.33],
   ['half of what floats cannot hold', 4611686018427387904n, 9223372036854775808n, 50],
-])('a share: %s', (_name, part, whole, expected) => {
+])('a percentage: %s', (_name, part, whole, expected) => {
   expect(percent(part, whole)).toBe(expected)
 })
 

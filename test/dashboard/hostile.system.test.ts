@@ -1,4 +1,4 @@
-/** Hostile answers of a model: in a real browser, the playground shows them as text and links. */
+/** Hostile answers of a model: the playground in a real browser shows them as text and links. */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -89,7 +89,7 @@ describeWith(WITHOUT_BROWSER, 'hostile answers', () => {
     await visitor.page.getByRole('button', { name: 'Ask again' }).waitFor({ timeout: 60_000 })
   }
 
-  /** Nothing ran, nothing was loaded, and what can be clicked leads away, in a window of its own. */
+  /** No script ran, nothing was loaded, and each link leads to another site, in its own window. */
   async function expectHarmless(): Promise<void> {
     const { page } = visitor
     expect(await page.evaluate('window.hurt')).toBeUndefined()
@@ -126,13 +126,13 @@ describeWith(WITHOUT_BROWSER, 'hostile answers', () => {
   test.each([
     ['deep nesting', `${DEEP}${END}`],
     ['a mebibyte of words', `${'word '.repeat(MEBIBYTE / 5)}\n\n${END}`],
-    // As long as the longest answers of models: 15,000 elements.
+    // The length of the longest answers of models: 15,000 elements.
     ['128 KiB of paragraphs and lists', `${'- **a** `b`\n\nc\n\n'.repeat(MEBIBYTE / 8 / 17)}${END}`],
     ['a mebibyte of code', `\`\`\`\n${'let a = 1\n'.repeat(MEBIBYTE / 10)}\`\`\`\n\n${END}`],
     ['a mebibyte without a blank', `${'x'.repeat(MEBIBYTE)} ${END}`],
-  ])('%s while it streams: all of it is shown, and the page goes on', async (_, text) => {
+  ])('%s while it streams: all of it is shown, and the page keeps responding', async (_, text) => {
     await visitor.open('/playground')
-    // The longest time in which the page did nothing else.
+    // The longest time in which the page handled no event.
     await visitor.page.evaluate(`window.longest = 0; window.seen = performance.now(); setInterval(() => {
       window.longest = Math.max(window.longest, performance.now() - window.seen); window.seen = performance.now() }, 20)`)
     answer = text

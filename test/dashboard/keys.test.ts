@@ -13,7 +13,7 @@ test.each([
   ['date', '', 'Choose the last day'],
   ['date', '21.11.2026', 'Choose the last day'],
   ['date', '2026-11-19', 'This day is in the past'],
-])('an end that cannot be: %s %s', (choice, day, words) => {
+])('an invalid expiry: %s %s', (choice, day, words) => {
   expect(expiryOf({ choice, day }, NOW)).toEqual({ error: expect.stringContaining(words) })
 })
 
@@ -66,7 +66,7 @@ test.each([
   ['', { cap: null }],
   ['  ', { cap: null }],
   ['2.50', { cap: '2.500000000' }],
-])('a cap that was typed: %o', (typed, expected) => {
+])('a typed cap: %o', (typed, expected) => {
   expect(capOf(typed)).toEqual(expected)
 })
 
@@ -113,9 +113,9 @@ test.each([
   ['', 'Enter a password'],
   ['7777777', 'at least 8'],
   ['x'.repeat(129), 'at most 128'],
-  // One sign, two units of UTF-16.
+  // One character, two units of UTF-16.
   ['\u{1F511}'.repeat(7), 'this has 7'],
-])('a password that cannot be: %o', (password, words) => {
+])('an invalid password: %o', (password, words) => {
   expect(passwordError(password)).toContain(words)
 })
 
@@ -129,7 +129,7 @@ test('valid passwords and addresses', () => {
     expect(emailError(wrong)).toBeDefined()
 })
 
-test('a snippet quotes any name of a model', () => {
+test('a code sample quotes any model name', () => {
   const parts = { baseUrl: 'http://127.0.0.1:8080/v1', model: `it's "odd" $HOME`, key: 'tg_live_x' }
   expect(curlSnippet(parts)).toContain(`"model":"it'\\''s \\"odd\\" $HOME"`)
   expect(curlSnippet(parts)).toContain("-H 'authorization: Bearer tg_live_x'")

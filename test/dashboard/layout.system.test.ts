@@ -1,6 +1,6 @@
 /**
- * Widths between a phone and a desk, with short names and with the longest. Nothing overflows its card, no word of a table is
- * split, and content wider than its card scrolls inside it.
+ * Window widths between a phone and a desktop, with short names and with the longest. Nothing overflows its card, no word of a
+ * table is split, and content wider than its card scrolls inside it.
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -69,7 +69,7 @@ browserTests('layout', browser => {
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 860 })
         await settled(page)
-        // Charts are drawn again in the frame after they have seen their new width.
+        // A chart is drawn again one frame after its width has changed.
         await page.evaluate(
           'new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))',
         )
@@ -92,7 +92,7 @@ browserTests('layout', browser => {
     await page.getByRole('button', { name: /^Actions for w/ }).click()
     const menu = page.getByRole('menu')
     await menu.waitFor()
-    // The browser says what a click at the end of the last one would hit.
+    // Asks the browser which element a click at the end of the last item would hit.
     const hit = `(() => { const last = document.querySelector('[role=menu]').lastElementChild
       const { left, bottom } = last.getBoundingClientRect()
       return document.elementFromPoint(left + 8, bottom - 8) === last })()`

@@ -1,4 +1,4 @@
-/** Markdown as models write it: what is made of it, and that hostile text stays text and takes no time. */
+/** Markdown as models write it: the elements that it becomes. Hostile text stays text, and is parsed in linear time. */
 import { describe, expect, test } from 'vitest'
 import { type Block, blocks, parcels, pieces } from '../../src/dashboard/lib/markdown.ts'
 import { type Inline, inlines } from '../../src/dashboard/lib/markdown-inline.ts'
@@ -181,7 +181,7 @@ describe('pieces', () => {
   })
 })
 
-/** Each takes another way to the end; doubled length may not take much more than doubled time. */
+/** Each takes another path through the parser. Parsing twice the length may not take much more than twice the time. */
 test.each([
   ['quotes', '>'],
   ['quotes and blanks', '> '],
@@ -223,11 +223,11 @@ test.each([
   for (const piece of pieces(source)) look(blocks(piece), 0)
   inlines(source.slice(0, 20_000))
   expect(deepest).toBeLessThan(12)
-  // A tenth of that is usual. What grows with the square of the length takes minutes.
+  // Usually it takes a tenth of that. Quadratic parsing would take minutes.
   expectWithin(performance.now() - began, 1_000)
 })
 
-/** A label is a text too. Before the address was looked at first, one such text took a second. */
+/** A link's label is parsed too. Parsing it before the address was checked once took a second. */
 test.each([
   ['to nowhere', '[', '](x)'],
   ['to no host', '[', '](http://%)'],
@@ -238,6 +238,6 @@ test.each([
   const source = before.repeat(depth) + behind.repeat(depth)
   const began = performance.now()
   for (let bytes = 0; bytes < 1_048_576; bytes += source.length) inlines(source)
-  // A twentieth of that is usual; it took a minute.
+  // Usually it takes a twentieth of that. It once took a minute.
   expectWithin(performance.now() - began, 1_000)
 })

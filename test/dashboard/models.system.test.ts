@@ -1,11 +1,11 @@
-/** The Models page in a browser: a wildcard with hundreds of models, all prices of one, and what operators alone see. */
+/** The Models page in a browser: a wildcard with hundreds of models, all prices of one, and the parts that only operators see. */
 import { expect, test } from 'vitest'
 import { aHold, aSettle } from '../store/requests.ts'
 import { browserTests, PHONE, visit } from './browser.system.ts'
 import { openStage } from './stage.ts'
 
 const CONFIGURATION = {
-  // Nothing is asked of it.
+  // It gets no request.
   providers: { openai: { dialect: 'openai', base_url: 'http://127.0.0.1:9/v1', profile: 'openai' } },
   models: {
     'openai/*': { targets: [{ provider: 'openai', model: '*' }], price: 'auto' },
@@ -83,7 +83,7 @@ browserTests('models', browser => {
   test.each([
     ['at a desk', {}],
     ['on a phone', { size: PHONE }],
-  ])('an operator sees costs and margins, and in words where the price is below: %s', async (_, way) => {
+  ])('an operator sees costs and margins, and a sentence where the price is below the cost: %s', async (_, way) => {
     await using stage = await openStage(CONFIGURATION)
     const { page, open, join, check, problems } = await visit(browser(), { url: stage.dashboard, ...way })
     await join(await stage.invite('operator'))
@@ -96,7 +96,7 @@ browserTests('models', browser => {
     await expect.poll(() => rows.filter({ hasText: 'secret' }).innerText()).toContain('Not public')
     await page.getByRole('button', { name: 'Details of fast' }).click()
     const dialog = page.getByRole('dialog')
-    // On a phone a row is a block, and no row by its role.
+    // On a phone a row is a block without the role of a row.
     const below = dialog.locator('tbody tr').filter({ hasText: 'above the price' })
     expect(await below.allInnerTexts()).toEqual([
       expect.stringMatching(/^Output\s+\$3\.00\s+\$3\.33 above the price\s+openai\/gpt-5\.4-mini$/),
@@ -120,7 +120,7 @@ browserTests('models', browser => {
       const name = id.endsWith('*') ? `${id} All of these, and later ones` : id
       await page.getByRole('checkbox', { name, exact: true }).check()
     }
-    // The first one is still there, beside those that fit.
+    // The chosen one stays visible, beside those that match.
     expect(await page.getByRole('checkbox', { name: 'fast', exact: true }).isChecked()).toBe(true)
     await check('keys-search')
     await page.getByRole('button', { name: 'Create the key' }).click()

@@ -1,4 +1,4 @@
-/** The computations of the operators' pages: amounts, references, listings, words for health, addresses. */
+/** The computations of the operator pages: amounts, references, listings, texts for health, addresses. */
 import { describe, expect, test } from 'vitest'
 import type { ProblemView, ProviderView, TargetHealthView } from '../../src/api/views.ts'
 import { parseMoney } from '../../src/contract/quantities.ts'

@@ -29,7 +29,7 @@ const WAYS: readonly Omit<VisitorOptions, 'url'>[] = [
 ]
 const wayName = ({ scheme, size }: Omit<VisitorOptions, 'url'>) => `${scheme}, ${size === PHONE ? 'phone' : 'desk'}`
 
-/** Names that would be code in a careless page. */
+/** Names that a careless page would run as code. */
 const PAYLOADS = [
   '<img src=x onerror="window.hurt=1">',
   '"><script>window.hurt=1</script>',
@@ -80,7 +80,7 @@ describeWith(WITHOUT_BROWSER, 'pages', () => {
   const signedIn = ROUTES.filter(({ audience }) => audience !== 'anyone').map(({ path }) => path)
   const pathOf = (path: string) =>
     path.startsWith('/receipts/') ? path.replace(':id', receipts[0]!) : path.replace(':id', accountId)
-  /** And is not sent to sign in. */
+  /** Opens a page that the visitor may see: it does not lead to signing in. */
   const openOwn = async (visitor: Visitor, path: string) => {
     await visitor.open(pathOf(path))
     expect(new URL(visitor.page.url()).pathname).toBe(pathOf(path))
@@ -103,7 +103,7 @@ describeWith(WITHOUT_BROWSER, 'pages', () => {
 
   test('empty pages name the next action', async () => {
     const visitor = await operator({ scheme: 'light' })
-    // Operators' pages are never quite empty: there is always the operator.
+    // Operator pages are never quite empty: they list at least the operator.
     const emptied = signedIn.filter(path => !path.includes(':id') && (full || !path.startsWith('/operator')))
     for (const path of emptied) {
       await openOwn(visitor, path)
@@ -145,7 +145,7 @@ describeWith(WITHOUT_BROWSER, 'pages', () => {
     await visitor.context.close()
   })
 
-  test('a member sees no page of the operators', async () => {
+  test('a member sees no operator page', async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     await visitor.join('/register', 'member@example.com')
     expect(await visitor.page.getByRole('link', { name: 'Providers' }).count()).toBe(0)

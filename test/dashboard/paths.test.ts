@@ -1,4 +1,4 @@
-/** Which page belongs to an address, and where one may be sent after signing in. */
+/** The page for each address, and the allowed addresses after signing in. */
 import { expect, test } from 'vitest'
 import { match, placeAfter } from '../../src/dashboard/lib/paths.ts'
 

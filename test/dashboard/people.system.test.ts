@@ -1,4 +1,4 @@
-/** Operators find one person among many: by page, and by a part of the address that the server looks for. */
+/** Operators find one person among many: page by page, and by a part of the email address. */
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { describeWith } from '../helpers/missing.ts'

@@ -1,6 +1,6 @@
 /**
- * The README's pictures, of a gateway with a month behind it: `TOLLGATE_PICTURES=src/dashboard/pictures npm run test:system -- pictures`.
- * Pictures are not a behaviour, so the file is skipped otherwise.
+ * The README's pictures, of a gateway with a month of requests: `TOLLGATE_PICTURES=src/dashboard/pictures npm run test:system --
+ * pictures`. They test no behaviour, so the file is skipped otherwise.
  */
 import { join } from 'node:path'
 import type { LocalStore } from '../../src/store/local-store.ts'
@@ -13,7 +13,7 @@ import { openStage } from './stage.ts'
 const FOLDER = process.env['TOLLGATE_PICTURES']
 const DAYS = 30
 const HOUR_MS = 3_600_000
-/** By model: how often of ten, tokens of an answer, nano-dollars a token. */
+/** By model: its requests out of ten, the tokens of an answer, and nano-dollars per token. */
 const MODELS = [
   ['chat-small', 6, 400, 600n],
   ['chat-large', 3, 700, 8_000n],

@@ -1,4 +1,4 @@
-/** Prices as the page lists them, against the rules by which the gateway charges. */
+/** The price lines of the page, compared with the charges of the gateway. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -32,7 +32,7 @@ test('the units are those of the gateway, in its order', () => {
   expect(Object.entries(WHOLES)).toEqual(UNIT_NAMES.map(unit => [unit, UNITS[unit].wholes]))
 })
 
-test('a unit has its name of gateway.yaml', () => {
+test('a unit has the name that it has in gateway.yaml', () => {
   for (const unit of UNIT_NAMES) expect(unitName(unit).toLowerCase().replaceAll(' ', '_')).toBe(UNITS[unit].key)
 })
 

@@ -1,17 +1,17 @@
-/** The page stays small: what all of it is together, as a browser gets it, and what it begins with. */
+/** The page stays small: the compressed size of all files, and of those that the first page loads. */
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { build, type Rolldown } from 'vite'
 import { expect, test, vi } from 'vitest'
 
 const CONFIG = fileURLToPath(new URL('../../src/dashboard/vite.config.ts', import.meta.url))
-// 1.6 kB of it reads the events of streamed answers, which the playground alone loads; 2.4 kB are budgets, 1.5 kB alerts.
+// 1.6 kB of it reads the events of streamed answers, which only the playground loads; 2.4 kB are budgets, 1.5 kB alerts.
 const MAX_BYTES = 107_000
-/** Without what only operators need, the playground, and the charts' library, which comes when a chart is shown. */
+/** Without the operator pages, the playground, and the chart library, which is loaded with the first chart. */
 const MAX_AT_FIRST_BYTES = 57_000
 
 test('all files together, and those of the first page', async () => {
-  // Otherwise what is made is for developing; in memory, because the page on disk may be in use.
+  // Otherwise it would be a development build. It is built in memory, because the page on disk may be in use.
   vi.stubEnv('NODE_ENV', 'production')
   const built = await build({ configFile: CONFIG, logLevel: 'silent', mode: 'production', build: { write: false } })
   vi.unstubAllEnvs()
@@ -26,7 +26,7 @@ test('all files together, and those of the first page', async () => {
   expect(sum(files)).toBeLessThan(MAX_BYTES)
   expect(sum(first)).toBeLessThan(MAX_AT_FIRST_BYTES)
   expect(sum(files) - sum(first)).toBeGreaterThan(20_000)
-  // None of them brings the others along.
+  // None of them imports one of the others.
   expect(first.flatMap(({ imports }) => imports).filter(name => /\/(chart|operator|playground)-/.test(name))).toEqual(
     [],
   )

@@ -105,7 +105,7 @@ describe('a stream', () => {
     await fc.assert(
       fc.asyncProperty(lines, ends, fc.array(fc.nat(400), { maxLength: 8 }), async (given, end, cuts) => {
         const blocks = given.map(line => (line.startsWith('{') ? `data: ${line}${end}` : line) + end)
-        // A lone carriage return is only known to end a line by what follows it.
+        // Whether a lone carriage return ends a line shows only in the next character.
         const bytes = new TextEncoder().encode(`${blocks.join('')}${end}: last\n`)
         const places = [0, ...new Set(cuts.filter(cut => cut < bytes.length)), bytes.length].sort((a, b) => a - b)
         const pieces = places.slice(1).map((place, index) => bytes.slice(places[index], place))

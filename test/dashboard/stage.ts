@@ -1,4 +1,4 @@
-/** A whole gateway with its dashboard in the test's process, whose time the test says; and the page, built. */
+/** A whole gateway with its dashboard in the test's process. The test sets its time. The page is built first. */
 import { buildPage } from '../../src/cli/page.ts'
 import { temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
 import { type LocalRunning, serveLocally } from '../helpers/in-process.ts'
@@ -7,9 +7,9 @@ export interface Stage extends AsyncDisposable {
   readonly url: string
   readonly dashboard: string
   readonly running: LocalRunning
-  /** Moves the gateway's clock forward; it runs on from there. */
+  /** Moves the gateway's clock forward; it continues from there. */
   pass(ms: number): void
-  /** A link for a new person; the account that is made with them begins with the credit. */
+  /** A link for a new person. If it creates an account, the account begins with the credit. */
   invite(role: 'member' | 'operator', accountId?: string | null, credit?: bigint): Promise<string>
 }
 

@@ -10,14 +10,14 @@ const PRICE = plainPrice({
   output: 600_000_000n,
 })
 
-/** The receipt of usage at a price; `charged` of it, or all. */
+/** The receipt of a usage at a price. `charged` is a part of the amount; default: all. */
 const spent = (usage: Usage, charged?: string, price: Price = PRICE) => {
   const fields = costFields(cost(usage, price))
   const { rules = null } = priceFields(price)
   return { ...fields, charged: charged ?? fields.cost, overrun: '0.000000000', price: { rules } }
 }
 
-/** A decimal of up to 15 places as an integer, to add up by another way than the code does. */
+/** A decimal of up to 15 places as an integer, so that the test does not add up as the code does. */
 function units(text: string): bigint {
   const [whole, decimals = ''] = text.split('.')
   return BigInt(whole + decimals.padEnd(15, '0'))

@@ -12,7 +12,7 @@ import {
   withEvent,
 } from '../../src/dashboard/lib/talk.ts'
 
-function hear(...events: StreamEvent[]): Answer {
+function answerFrom(...events: StreamEvent[]): Answer {
   return events.reduce((answer, event, index) => withEvent(answer, event, 10 * (index + 1)), newAnswer('small'))
 }
 
@@ -21,7 +21,7 @@ const failure: StreamEvent = { kind: 'error', code: 'upstream_truncated', messag
 
 describe('an answer', () => {
   test('that ends with an error keeps its text, and stays failed', () => {
-    const answer = hear(text('Half an'), failure, { kind: 'done' })
+    const answer = answerFrom(text('Half an'), failure, { kind: 'done' })
     expect(answer).toMatchObject({
       state: 'failed',
       text: 'Half an',
@@ -32,7 +32,7 @@ describe('an answer', () => {
   })
 
   test('that stops without [DONE] is broken, even after a finish reason', () => {
-    const answer = withEnd(hear(text('All'), { kind: 'finish', reason: 'stop' }), 50)
+    const answer = withEnd(answerFrom(text('All'), { kind: 'finish', reason: 'stop' }), 50)
     expect(answer).toMatchObject({ state: 'broken', text: 'All', totalMs: 50, error: { code: 'connection_lost' } })
   })
 
@@ -41,7 +41,7 @@ describe('an answer', () => {
   })
 
   test('is complete with its end, its usage, and the time of its first piece', () => {
-    const answer = hear(
+    const answer = answerFrom(
       { kind: 'thought', text: 'Hm' },
       text('He'),
       text('llo'),
@@ -65,12 +65,9 @@ describe('an answer', () => {
   })
 
   test('is open until it has ended', () => {
-    expect([newAnswer('small'), hear(text('a')), hear(failure), hear({ kind: 'done' })].map(isOpen)).toEqual([
-      true,
-      true,
-      false,
-      false,
-    ])
+    expect(
+      [newAnswer('small'), answerFrom(text('a')), answerFrom(failure), answerFrom({ kind: 'done' })].map(isOpen),
+    ).toEqual([true, true, false, false])
   })
 })
 
@@ -85,7 +82,11 @@ describe('the request', () => {
   })
 
   test('has the conversation so far, without unanswered questions', () => {
-    const turns = [turn('One?', hear(text('1'))), turn('Two?', hear(failure)), turn('Three?', hear(text('3'), failure))]
+    const turns = [
+      turn('One?', answerFrom(text('1'))),
+      turn('Two?', answerFrom(failure)),
+      turn('Three?', answerFrom(text('3'), failure)),
+    ]
     const settings = { model: 'small', free: true, system: 'Be brief.', longest: 9, temperature: 0, effort: 'low' }
     expect(requestOf(turns, 'Four?', settings)).toEqual({
       model: 'small',
@@ -108,11 +109,11 @@ test.each([
   ['insufficient_quota', 'Ask the operator'],
   ['rate_limit_exceeded', 'Wait a little'],
   ['context_length_exceeded', 'new chat'],
-])('%s says what to do', (code, words) => {
+])('the code %s has advice', (code, words) => {
   expect(adviceFor(code)).toContain(words)
 })
 
-test.each(['toString', 'invalid_json', ''])('of "%s" there is nothing more to say', code => {
+test.each(['toString', 'invalid_json', ''])('the code "%s" has no advice', code => {
   expect(adviceFor(code)).toBeNull()
 })
 

@@ -91,11 +91,11 @@ describe('a line of the trail', () => {
       'tags let the request pass.',
       'Shadow mode discarded its actions: set x-tag, rewrote the request. It noted: “seen”.',
     ],
-    // Not run, or not to the end.
+    // Skipped, or stopped early.
     [{ step: 'free-tokens', verdict: 'skipped' }, 'free-tokens did not run: its condition was false.'],
     [{ step: 'tags', verdict: 'off' }, 'tags is switched off.'],
     [{ step: 'tags', verdict: 'late', code: 'plugin_error' }, 'tags timed out; the gateway continued without it.'],
-    // Well.
+    // Passed and answered.
     [{ step: 'cache', verdict: 'answered' }, 'cache answered the request without a model provider.'],
     [{ step: 'api-key', verdict: 'passed' }, 'api-key accepted the key.'],
     [{ step: 'schema', verdict: 'passed' }, 'schema validated the request and its model.'],
@@ -126,7 +126,7 @@ describe('a line of the trail', () => {
     expect(explain({ ...line, why })).not.toEqual(explain(line))
   })
 
-  // As receipts of earlier versions have them: notes were the gateway's sentences too. They are shown, and not read.
+  // Receipts of earlier versions also have sentences of the gateway as notes. They are shown without being interpreted.
   test.each([
     'in the middle of the answer',
     'skipped by onError',
@@ -136,7 +136,7 @@ describe('a line of the trail', () => {
     'would have: set x-tag; watch or edit threw',
     'in_answer',
     'cost $1 and $2;; “x”',
-  ])('the note %j changes nothing but itself', note => {
+  ])('the note %j is only quoted', note => {
     for (const verdict of ['passed', 'refused', 'failed', 'skipped', 'would_refuse'] as const) {
       const line = { step: 'credits', verdict, ...(verdict === 'refused' ? { code: 'forbidden' as const } : {}) }
       expect(explain({ ...line, note })).toEqual({ ...explain(line), more: `It noted: “${note}”.` })
@@ -151,7 +151,7 @@ describe('a line of the trail', () => {
 })
 
 describe('words', () => {
-  test.each(Object.keys(ERRORS))('the reason of %s is words without underscores, and ends no sentence', code => {
+  test.each(Object.keys(ERRORS))('the reason for %s has no underscores, and no full stop', code => {
     expect(reasonOf(code)).toMatch(/^[a-zA-Z][^_]+[^_.]$/)
   })
 

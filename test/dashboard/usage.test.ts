@@ -170,7 +170,7 @@ describe('sumsBy', () => {
     expect(sums[0]).toMatchObject({ promptTokens: 20, cachedTokens: 8, completionTokens: 10 })
   })
 
-  test('rows that were summed over have one sum without a name', () => {
+  test('rows without the grouping field become one sum without a name', () => {
     expect(sumsBy([row('2026-11-01T00:00:00.000Z', { model: null })], 'model').map(({ id }) => id)).toEqual([''])
   })
 })
@@ -188,7 +188,7 @@ describe('ranges', () => {
     expect(chartData([], { ...query, step, from, to }).times).toHaveLength(bars)
   })
 
-  test('a range that begins on the hour has the hour that has just begun', () => {
+  test('a range on the full hour includes the hour that has just begun', () => {
     expect(rangeOf('24h', Date.parse('2026-11-21T10:00:00.000Z')).to).toBe('2026-11-21T11:00:00.000Z')
   })
 
@@ -207,7 +207,7 @@ describe('ranges', () => {
     ['2026-11-01', '2026-11-03', '2026-11-04T00:00:00.000Z', 'hour'],
     ['2026-11-01', '2026-11-04', '2026-11-05T00:00:00.000Z', 'day'],
     ['2025-10-28', '2026-12-01', '2026-12-02T00:00:00.000Z', 'day'],
-  ])('from %s to %s has both days', (first, last, to, step) => {
+  ])('from %s to %s includes both days', (first, last, to, step) => {
     expect(customRange(first, last)).toEqual({ from: `${first}T00:00:00.000Z`, to, step })
   })
 })
@@ -243,7 +243,7 @@ describe('names', () => {
     [30, 10, 10],
     [90, 12, 7],
     [400, 5, 5],
-  ])('of %i days, where %i labels have room, there are %i, and the last has one', (days, most, wanted) => {
+  ])('%i days with room for %i labels have %i, one of them at the last day', (days, most, wanted) => {
     const times = Array.from({ length: days }, (_, index) => index * DAY)
     const labels = tickLabels(times, 'day', most)
     expect(labels).toHaveLength(wanted)
@@ -272,7 +272,7 @@ describe('the grid lines', () => {
     expect(gridOf(most, metric)).toEqual(lines)
   })
 
-  test('none of the bars is higher than the last, and asking for that again changes nothing', () => {
+  test('no bar is higher than the last line, and its value as the maximum gives the same lines', () => {
     const metrics = fc.constantFrom('charged', 'requests', 'tokens')
     fc.assert(
       fc.property(

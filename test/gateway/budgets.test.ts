@@ -69,7 +69,7 @@ const list = async (secret: string, prefix = '') => {
 }
 
 describe('a budget of a plan', () => {
-  test('never caches the answer of its other model as one of the requested model', async () => {
+  test('never caches an answer of its other model as one of the requested model', async () => {
     const { key } = await on('frugal')
     for (let i = 0; i < 2; i++) {
       const answer = await ask(key, 'big', { prefix: '/cached' })
@@ -86,7 +86,7 @@ describe('a budget of a plan', () => {
     expect((await ask(key, 'small')).status).toBe(200)
   })
 
-  test('lets its other model answer, which the answer shows', async () => {
+  test('lets its other model answer, and the answer names it', async () => {
     const { key } = await on('frugal')
     const answer = await ask(key, 'big')
     expect([answer.status, answer.headers.get('x-tollgate-model')]).toEqual([200, 'small'])

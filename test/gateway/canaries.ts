@@ -10,7 +10,7 @@ export type Place = 'log' | 'answers' | 'metrics' | 'files' | 'commands' | 'upst
 export interface Canary {
   readonly name: string
   readonly value: string
-  /** The place where it must be found, because it belongs there; null: nowhere. */
+  /** The place where it must be found; null: it may be nowhere. */
   readonly home: Place | null
   /** Further places where it may appear, because it is secret only to some: a project's name is not secret to the operator. */
   readonly also?: readonly Place[]

@@ -1,6 +1,7 @@
 /**
- * All ways to end a request, repeatedly; then checks what the idle process still holds. Memory after a collection, open files, handles
- * and timers must not grow. Ten seconds in `npm run test:system`, five minutes in full: a leak grows with the number of exchanges.
+ * All ways to end a request, repeatedly; then checks the memory of the idle process after a collection, and its open files,
+ * handles and timers. They must not grow. Ten seconds in `npm run test:system`, five minutes in full: a leak grows with the
+ * number of exchanges.
  */
 import { readdirSync } from 'node:fs'
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
@@ -64,16 +65,16 @@ test(
   `${ROUNDS} rounds of ${ROUND_MS / 1000} s leave nothing behind`,
   async () => {
     const random = seeded(seed)
-    const looks: Look[] = []
+    const measurements: Measurement[] = []
     for (let round = 0; round < ROUNDS; round++) {
       const asked = await churn(random)
       await expect.poll(inflight).toBe(0)
-      looks.push({ asked, files: openFiles(gateway.pid), ...(await resourcesOf(gateway)) })
+      measurements.push({ asked, files: openFiles(gateway.pid), ...(await resourcesOf(gateway)) })
     }
-    console.log(`churn, SEED=${seed}\n${looks.map(line).join('\n')}`)
+    console.log(`churn, SEED=${seed}\n${measurements.map(line).join('\n')}`)
     // The first round fills caches, compiled code and the connection pool.
-    const [, first] = looks
-    const last = looks.at(-1)!
+    const [, first] = measurements
+    const last = measurements.at(-1)!
     expect(last.heap - first!.heap, 'heap').toBeLessThan(4 * MEBIBYTE)
     // Log lines that are still to be written count here too.
     expect(last.buffers - first!.buffers, 'buffers').toBeLessThan(16 * MEBIBYTE)
@@ -88,9 +89,9 @@ test(
   full ? ROUNDS * (ROUND_MS + 15_000) : 30_000,
 )
 
-interface Look extends Resources {
+interface Measurement extends Resources {
   readonly asked: number
-  /** Of the process; 0 if the system does not report it. */
+  /** The open files of the process; 0 if the system does not report them. */
   readonly files: number
 }
 
@@ -150,7 +151,7 @@ function timersOf({ active }: Resources): number {
   return (active['Timeout'] ?? 0) + (active['Immediate'] ?? 0)
 }
 
-function line({ asked, heap, buffers, resident, files, active }: Look): string {
+function line({ asked, heap, buffers, resident, files, active }: Measurement): string {
   const mib = (bytes: number) => `${(bytes / MEBIBYTE).toFixed(1)} MiB`.padStart(10)
   const held = Object.entries(active).map(([kind, count]) => `${kind} ${count}`)
   return `${String(asked).padStart(7)} asked  heap ${mib(heap)}  buffers ${mib(buffers)}  resident ${mib(resident)}  files ${files}  ${held.join(', ')}`

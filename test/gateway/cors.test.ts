@@ -26,7 +26,7 @@ interface Call {
   readonly body?: object
 }
 
-/** Not by fetch, which has its own rules for these headers. */
+/** Not with fetch, which has its own rules for these headers. */
 async function call({ method = 'POST', path = CHAT, headers = {}, body }: Call, of = gateway) {
   const raw = await openRaw(of.url)
   const text = body === undefined ? '' : JSON.stringify(body)

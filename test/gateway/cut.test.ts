@@ -1,5 +1,5 @@
 /**
- * The wire format of answers that fail after their head. A stream of events ends with its error event, and then properly. Any other
+ * The bytes of answers that fail after their head. An event stream sends its error event, and then ends properly. Any other
  * answer breaks off, without anything that a client could take for the body's end. Over HTTP/1.1 and HTTP/1.0.
  */
 import { Readable } from 'node:stream'

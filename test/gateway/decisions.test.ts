@@ -72,7 +72,7 @@ const ASKED: Readonly<Record<string, object>> = {
   '/v1/raw': { anything: true },
 }
 
-interface Sent {
+interface RequestOptions {
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
   readonly method?: string
@@ -81,7 +81,7 @@ interface Sent {
 
 async function decision(
   path: string,
-  { headers = {}, body, method = 'POST', stream }: Sent = {},
+  { headers = {}, body, method = 'POST', stream }: RequestOptions = {},
 ): Promise<string | null> {
   const asked = method === 'POST' ? (body ?? JSON.stringify({ ...ASKED[path], ...(stream ? { stream } : {}) })) : null
   const answer = await fetch(gateway.url + path, {
@@ -92,7 +92,7 @@ async function decision(
   const text = await answer.text()
   const said = answer.headers.get('x-tollgate-decision')
   if (answer.status < 400) expect(said).toBe(null)
-  // A code in the body must be the same.
+  // If the body has a code, the header has the same one.
   const code = /"code":"(\w+)"/.exec(text)?.[1]
   if (said !== null && code !== undefined) expect(said).toContain(`; code=${code}`)
   return said
@@ -101,7 +101,7 @@ async function decision(
 describe.each(Object.keys(ASKED))('%s', path => {
   const isRaw = path === '/v1/raw'
 
-  test.each<[string, Sent, string]>([
+  test.each<[string, RequestOptions, string]>([
     ['a body that is too large', { body: ' '.repeat(70_000) }, 'gateway; code=request_too_large'],
     ['another method', { method: 'DELETE' }, 'gateway; code=method_not_allowed'],
     ['no key', { headers: { authorization: '' } }, 'api-key; code=missing_api_key'],
@@ -114,13 +114,13 @@ describe.each(Object.keys(ASKED))('%s', path => {
           ['no JSON', { body: '{' }, 'schema; code=invalid_json'],
           ['after a whole answer', { headers: { 'x-mood': 'after' } }, 'mine; code=forbidden'],
           ['a stream, before it began', { stream: true, headers: { 'x-mood': 'before' } }, 'mine; code=forbidden'],
-        ] as [string, Sent, string][])),
+        ] as [string, RequestOptions, string][])),
   ])('%s', async (_name, sent, header) => {
     provider.script(exact({ tokens: 3 }))
     expect(await decision(path, sent)).toBe(header)
   })
 
-  test.each(isRaw ? [] : [false, true])('a provider that fails is behind the steps (stream %s)', async stream => {
+  test.each(isRaw ? [] : [false, true])('an error of the provider names the stage `send` (stream %s)', async stream => {
     provider.script(errorAnswer(500))
     expect(await decision(path, { stream })).toBe('send; code=upstream_error')
   })

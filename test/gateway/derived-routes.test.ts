@@ -1,4 +1,5 @@
 /** Derived routes accept the credentials of the routes that they come from: models, receipts, kept responses, counts. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AUDIENCE, createSigner, ISSUER, sign } from '../../plugins/jwt/test-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'

@@ -5,10 +5,10 @@
 import type { ErrorCode } from '#contract'
 
 /** The expected answer for the client, and its charge. */
-export type Expected =
+export type ExpectedResult =
   /** An error before the first byte; free. */
   | { readonly end: 'error'; readonly code: ErrorCode; readonly retry?: Retry }
-  /** An error event after some tokens (null: as many as there is time for). They are charged, with an estimate of the prompt. */
+  /** An error event after some tokens; null if time determines how many. They are charged, with an estimate of the prompt. */
   | { readonly end: 'event'; readonly code: ErrorCode; readonly tokens: number | null }
   /** The fault is harmless: the answer is complete. Its price may depend on the maximum of its prompt. */
   | { readonly end: 'answer'; readonly nano: (promptMost: number) => number; readonly content: string | null }
@@ -19,16 +19,19 @@ interface Retry {
   readonly should: string | null
 }
 
-type Row = readonly [whole: Expected, stream: Expected]
+type Row = readonly [whole: ExpectedResult, stream: ExpectedResult]
 
-const error = (code: ErrorCode, retry?: Retry): Expected => ({ end: 'error', code, ...(retry ? { retry } : {}) })
-const event = (code: ErrorCode, tokens: number | null): Expected => ({ end: 'event', code, tokens })
-const answer = (nano: number | ((promptMost: number) => number), content: string | null = 't0 t1 t2'): Expected => ({
+const error = (code: ErrorCode, retry?: Retry): ExpectedResult => ({ end: 'error', code, ...(retry ? { retry } : {}) })
+const event = (code: ErrorCode, tokens: number | null): ExpectedResult => ({ end: 'event', code, tokens })
+const answer = (
+  nano: number | ((promptMost: number) => number),
+  content: string | null = 't0 t1 t2',
+): ExpectedResult => ({
   end: 'answer',
   nano: typeof nano === 'number' ? () => nano : nano,
   content,
 })
-const both = (expected: Expected): Row => [expected, expected]
+const both = (expected: ExpectedResult): Row => [expected, expected]
 /** Both modes fail; the stream after its role and two tokens. */
 const middle = (whole: ErrorCode, stream: ErrorCode): Row => [error(whole), event(stream, 2)]
 const limited = (after: string | null, should: string | null = null): Row =>
@@ -38,7 +41,7 @@ const limited = (after: string | null, should: string | null = null): Row =>
 export const CAP = 100
 /** 10 prompt tokens and one for each of t0, t1, t2, at 1,000 and 2,000 nano-dollars. */
 const REPORTED = 10_000 + 3 * 2_000
-/** The prompt "Hello" is estimated as 6 tokens. Of a whole answer a quarter of the bytes count, of a stream the pieces. */
+/** The prompt "Hello" is estimated as 6 tokens. A whole answer counts a quarter of its bytes, a stream its pieces. */
 const COUNTED: Row = [answer(6_000 + 2 * 2_000), answer(6_000 + 3 * 2_000)]
 /** Absurd figures are lowered to the ceilings: the body's bytes plus 16 for the prompt, the cap for the answer. */
 const CEILING = both(answer(most => most * 1_000 + CAP * 2_000))
@@ -62,7 +65,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F12 silence in the middle': middle('upstream_timeout', 'upstream_timeout'),
   'F13 invalid JSON': both(error('upstream_invalid')),
   'F13 JSON of another kind': both(error('upstream_invalid')),
-  // Nothing of the stream is missing: it had sent [DONE].
+  // The stream is complete: it had sent [DONE].
   'F14 shorter than its content-length': [error('upstream_truncated'), answer(REPORTED)],
   'F15 bad JSON in an event': middle('upstream_invalid', 'upstream_invalid'),
   'F15 lines that are no fields': [error('upstream_invalid'), answer(REPORTED)],
@@ -136,7 +139,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
   'F30 a NUL without its escape': [error('upstream_invalid'), event('upstream_invalid', 1)],
 }
 
-/** The statuses, repeated here: an error in the table of errors must not pass. */
+/** The statuses, repeated here so that a mistake in the table of errors fails the test. */
 export const STATUS: Partial<Record<ErrorCode, number>> = {
   upstream_unreachable: 502,
   upstream_invalid: 502,

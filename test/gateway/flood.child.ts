@@ -9,18 +9,18 @@ export type FloodKind = 'tiny chunks' | 'large bodies' | 'pipelined' | 'unread a
 const CHAT = 'POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n'
 const BODY = '{"model":"large","messages":[{"role":"user","content":"hi"}]}'
 
-interface Manner {
+interface ClientBehaviour {
   readonly head: string
   /** Sent repeatedly after the head. */
   readonly rest: Buffer
-  /** Bytes per second over all connections; left out: no limit. */
+  /** Bytes per second over all connections; without it, as fast as possible. */
   readonly rate?: number
   readonly reads: boolean
   /** Sends `head` again after each answer. */
   readonly again?: boolean
 }
 
-function mannerOf(kind: FloodKind, key: string): Manner {
+function behaviourOf(kind: FloodKind, key: string): ClientBehaviour {
   const auth = key === '' ? '' : `Authorization: Bearer ${key}\r\n`
   switch (kind) {
     case 'tiny chunks':
@@ -55,7 +55,7 @@ function mannerOf(kind: FloodKind, key: string): Manner {
   }
 }
 
-function posting(auth: string, body: string): Manner {
+function posting(auth: string, body: string): ClientBehaviour {
   const head = `${CHAT}${auth}Content-Length: ${body.length}\r\n\r\n${body}`
   return { head, rest: Buffer.alloc(0), reads: true, again: true }
 }
@@ -66,35 +66,35 @@ const LOOK_EVERY_MS = 1000
 
 let hasBegun = false
 
-function flood(port: number, manner: Manner, connections: number): void {
+function flood(port: number, behaviour: ClientBehaviour, connections: number): void {
   const socket: Socket = connect({ port, host: '127.0.0.1' })
   socket.on('error', () => {})
-  if (manner.again) socket.on('data', () => socket.write(manner.head))
-  else if (manner.reads) socket.resume()
+  if (behaviour.again) socket.on('data', () => socket.write(behaviour.head))
+  else if (behaviour.reads) socket.resume()
   else socket.pause()
-  const pauseMs = manner.rate === undefined ? 0 : (manner.rest.length * connections * 1000) / manner.rate
+  const pauseMs = behaviour.rate === undefined ? 0 : (behaviour.rest.length * connections * 1000) / behaviour.rate
   const send = () => {
-    if (socket.destroyed || manner.rest.length === 0) return
-    const goesOn = socket.write(manner.rest)
-    if (pauseMs > 0) setTimeout(send, goesOn ? pauseMs : pauseMs + PAUSE_MS)
-    else if (goesOn) setImmediate(send)
+    if (socket.destroyed || behaviour.rest.length === 0) return
+    const isDrained = socket.write(behaviour.rest)
+    if (pauseMs > 0) setTimeout(send, isDrained ? pauseMs : pauseMs + PAUSE_MS)
+    else if (isDrained) setImmediate(send)
     else socket.once('drain', send)
   }
   socket.once('connect', () => {
     if (!hasBegun) process.stdout.write('begun\n')
     hasBegun = true
-    socket.write(manner.head)
+    socket.write(behaviour.head)
     send()
   })
-  socket.once('close', () => setTimeout(flood, REOPEN_MS, port, manner, connections))
+  socket.once('close', () => setTimeout(flood, REOPEN_MS, port, behaviour, connections))
 }
 
 if (process.argv[1] === import.meta.filename) {
   const [, , url, kind, connections, key = ''] = process.argv
-  // The next process on the port is not its target.
+  // If the gateway has ended, the next process on its port must not be attacked.
   const parent = process.ppid
   setInterval(() => process.ppid === parent || process.exit(), LOOK_EVERY_MS)
   for (let at = 0; at < Number(connections); at++) {
-    flood(Number(new URL(url!).port), mannerOf(kind as FloodKind, key), Number(connections))
+    flood(Number(new URL(url!).port), behaviourOf(kind as FloodKind, key), Number(connections))
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Floods during ordinary requests of another account: each of those is answered completely. The process survives and answers /livez, and
+ * Floods during ordinary requests of another account, which are all answered completely. The process survives and answers /livez;
  * its memory stays bounded and shrinks again. The attacker has its own process.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -26,7 +26,7 @@ const MORE_MIB = 256
 /** The memory that may be left in objects and buffers. */
 const LEFT_MIB = 32
 /**
- * Five times the second within which /livez answers, as CPU time in which nothing else could run. The time of an answer also depends on
+ * Five times the second within which /livez must answer, as CPU time of the blocked loop. The time of an answer also depends on
  * other work of the machine.
  */
 const BUSY_MS = 5_000

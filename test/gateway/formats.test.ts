@@ -7,7 +7,7 @@ import { mock } from '../helpers/own-answer.ts'
 
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 
-/** Reads the request for the model. */
+/** A step that reads the request. */
 const curious = definePlugin({
   name: 'curious',
   settings: NO_SETTINGS,

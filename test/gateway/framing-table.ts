@@ -5,7 +5,7 @@
 import type { ErrorCode } from '#contract'
 
 /** A request as bytes and its only acceptable result. */
-export interface Framing {
+export interface FramingCase {
   readonly name: string
   /** The bytes, as Latin-1. */
   readonly bytes: (key: string) => string
@@ -23,9 +23,9 @@ const CHUNKED = `${HEX}\r\n${CHAT_BODY}\r\n0\r\n\r\n`
 
 const START = 'POST /v1/chat/completions HTTP/1.1'
 
-/** A chat with these lines in its head, between the key and the type, and this body. */
-/** The line with the length of the body, which contains the key. */
+/** Becomes the length of a body that contains the key. */
 const WHOLE = 'Content-Length'
+/** A chat with these lines in its head, between the key and the type, and this body. */
 const chat =
   (lines: readonly string[], body = CHAT_BODY, start = START) =>
   (key: string) => {
@@ -39,7 +39,7 @@ const list =
   (key: string) =>
     `${[start, 'Host: gateway', `Authorization: Bearer ${key}`, ...lines].join('\r\n')}\r\n\r\n`
 
-const rows = (becomes: Framing['becomes'], cases: Readonly<Record<string, Framing['bytes']>>): Framing[] =>
+const rows = (becomes: FramingCase['becomes'], cases: Readonly<Record<string, FramingCase['bytes']>>): FramingCase[] =>
   Object.entries(cases).map(([name, bytes]) => ({ name, bytes, becomes }))
 
 /** A chat in place of another one's body, which would be charged if it were found there. */
@@ -244,7 +244,7 @@ const READ_AS_LIST = rows('list', {
   'a carriage return before it': key => `\r${list()(key)}`,
 })
 
-export const FRAMINGS: readonly Framing[] = [
+export const FRAMINGS: readonly FramingCase[] = [
   ...LINES,
   ...HEADERS,
   ...LENGTHS,

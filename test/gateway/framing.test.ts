@@ -7,14 +7,14 @@ import type { ErrorCode } from '#contract'
 import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw, type RawClient, type RawResponse } from '../helpers/raw-client.ts'
-import { CHAT_BODY, FRAMINGS, type Framing } from './framing-table.ts'
+import { CHAT_BODY, FRAMINGS, type FramingCase } from './framing-table.ts'
 import { BAD_BODIES, MALFORMED, ODD_BUT_GOOD } from './malformed-table.ts'
 import { expectRefusal } from './refusal.ts'
 
 /** The rows of the other table, with a key if possible. */
 const withKey = (bytes: string) => (key: string) =>
   /authorization/i.test(bytes) ? bytes : bytes.replace(/\r\nHost:[^\r\n]*\r\n/, `$&Authorization: Bearer ${key}\r\n`)
-const PAYLOADS: readonly Framing[] = [
+const PAYLOADS: readonly FramingCase[] = [
   ...FRAMINGS,
   ...[...MALFORMED, ...BAD_BODIES].map(({ name, bytes, code }) => ({ name, bytes: withKey(bytes), becomes: code })),
   ...ODD_BUT_GOOD.map(({ name, bytes }) => ({ name, bytes, becomes: 'list' as const })),
@@ -55,13 +55,13 @@ async function expectGood(from: RawClient): Promise<void> {
   expect(JSON.parse(answer.text())).toMatchObject({ id: 'm', object: 'model' })
 }
 
-async function expectAnswer(answer: RawResponse, becomes: Framing['becomes']): Promise<void> {
+async function expectAnswer(answer: RawResponse, becomes: FramingCase['becomes']): Promise<void> {
   if (becomes !== 'chat' && becomes !== 'list') return void (await expectRefusal(answer, becomes as ErrorCode))
   expect(answer.status).toBe(200)
   expect(JSON.parse(answer.text()).object).toBe(becomes === 'chat' ? 'chat.completion' : 'list')
 }
 
-/** Nothing more arrives if the answer announces it; otherwise the connection is usable. */
+/** If the answer announces the end, nothing more arrives; otherwise the connection stays usable. */
 async function expectRest(from: RawClient, answer: RawResponse, next: string): Promise<string> {
   if (answer.header('connection') === 'close') {
     expect((await from.readToEnd()).toString('latin1')).toBe('')
@@ -69,10 +69,10 @@ async function expectRest(from: RawClient, answer: RawResponse, next: string): P
   }
   if (next) await from.send(next)
   await expectGood(from)
-  return 'goes on'
+  return 'open'
 }
 
-const WAYS: Readonly<Record<string, (from: RawClient, payload: Framing) => Promise<string>>> = {
+const WAYS: Readonly<Record<string, (from: RawClient, payload: FramingCase) => Promise<string>>> = {
   async alone(from, { bytes, becomes }) {
     await from.send(bytes(gateway.key))
     const answer = await from.readResponse()

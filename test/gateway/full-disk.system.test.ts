@@ -13,7 +13,6 @@ const STREAMS = 6
 /** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
 const CHARGE = 16_000n
 const CREDIT = '1'
-/** Readiness must change within 5 s. */
 
 /** The disks that are available here: the first one, and all in the full run. */
 const DISKS = [tmpfsDisk, limitedDisk, ext4Disk]
@@ -31,7 +30,7 @@ beforeAll(async () => {
   provider = await startFakeProvider({ script: gated({ tokens: 3 }) })
 })
 afterEach(async () => {
-  // Here instead of in the test, so that a slow one leaves no file system behind either.
+  // Here and not in the test, so that a timeout leaves no file system either.
   await gateway?.kill9()
   gateway = null
   mounted?.remove()
@@ -182,7 +181,7 @@ describe.each(DISKS)('a full disk: $name', ({ make }) => {
     on(make, async (disk, running) => {
       const streams = await openStreams(running)
       disk.refuse(running.pid)
-      // Delivered, but without a certain charge: no stream looks finished.
+      // Delivered, but the charge is uncertain: no stream looks complete.
       const codes = Array<string>(STREAMS).fill('store_unavailable')
       expect(await finish(streams)).toEqual({ done: 0, codes })
       expect(await metric(running, 'tollgate_settles_waiting')).toBe(STREAMS)

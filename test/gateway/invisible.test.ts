@@ -1,10 +1,10 @@
-/** Texts of clients, providers and plugins cannot act on a terminal: in answers, in the log, in the trail. */
+/** Texts of clients, providers and plugins cannot control a terminal: in answers, in the log, in the trail. */
 import { expect, test } from 'vitest'
 import { definePlugin, type ErrorEnvelope, refuse, visible } from '#contract'
 import { errorAnswer, errorBody, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
-/** Reverses text, colours it in one character, begins a line, hides behind a word joiner. */
+/** A right-to-left override, a colour sequence, a line separator, a bell, and invisible characters. */
 const EVIL = 'a\u202eb\u009b31mc\u2028d\u0007e\u2066f\u2060g\u061ch'
 const SEEN = 'a\\u202eb\\u009b31mc d\\u0007e\\u2066f\\u2060g\\u061ch'
 
@@ -18,7 +18,7 @@ const talker = definePlugin({
   },
 })
 
-test('no acting character comes through, whatever its source', async () => {
+test('no control character reaches a terminal, whatever its source', async () => {
   await using provider = await startFakeProvider({
     script: errorAnswer(400, errorBody(400, `Bad request: ${EVIL}`)),
   })

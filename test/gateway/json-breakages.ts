@@ -175,10 +175,10 @@ const BAD_TEXTS = [
   [0xf0, 0x9f, 0x98],
 ]
 
-export type Breaking = (chance: Chance, good: string) => Buffer | string
+export type Breakage = (chance: Chance, good: string) => Buffer | string
 
 /** Each makes an invalid body from a valid one. */
-export const BREAKINGS: Readonly<Record<string, Breaking>> = {
+export const BREAKINGS: Readonly<Record<string, Breakage>> = {
   'cut off': (chance, good) => Buffer.from(good).subarray(0, chance.below(Buffer.byteLength(good))),
   'something behind it': (chance, good) =>
     good + chance.pick(['x', '}', ']', ',', ' {}', 'null', '\0', '\u00a0', '\ufeff', '//', good]),
@@ -207,7 +207,7 @@ export const BREAKINGS: Readonly<Record<string, Breaking>> = {
 }
 
 /** The same, but expensive to create and send: used rarely. */
-export const tooWide: Breaking = chance => {
+export const tooWide: Breakage = chance => {
   const many = 50_001 + chance.below(20_000)
   return `${FIRST},"logit_bias":{${Array.from({ length: many / 2 }, (_, at) => `"${chance.pick(['', 'k', '__proto'])}${at}":1`).join()}}}`
 }

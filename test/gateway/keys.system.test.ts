@@ -1,6 +1,6 @@
 /**
- * Keys in operation: the commands change them, and the running gateway applies it from the next request on. A killed gateway forgets
- * nothing, and a key's secret appears only in the answer that created it.
+ * Keys in operation: commands change them, and the running gateway applies the change from the next request on. A killed gateway
+ * forgets nothing, and only the answer that creates a key has its secret.
  */
 import { chmod, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'
@@ -128,7 +128,7 @@ describe('a running gateway applies', () => {
     expect(json).not.toContain(token.slice(-5))
   })
 
-  test('rotated: both secrets work; rotated again at once: refused, and both work on', async () => {
+  test('rotated: both secrets work; a second rotation at once is refused, and both still work', async () => {
     const { id, token: first } = await customer()
     const { out } = await run('key', 'rotate', id, '--grace', '1h', '--json')
     const second = TOKEN.exec(out)![0]
@@ -188,7 +188,7 @@ describe('a running gateway applies', () => {
     expect((await run('key', 'list')).out).toMatch(new RegExp(`${id}.*expired`))
   })
 
-  test('a list of models: others do not exist for it, by any name', async () => {
+  test('a list of models: others do not exist for the key, by any name', async () => {
     await run('account', 'create', 'narrow')
     const { out } = await run('key', 'create', '--account', 'narrow', '--models', 'small')
     const token = TOKEN.exec(out)![0]

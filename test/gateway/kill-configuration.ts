@@ -1,7 +1,7 @@
 /** The gateway that kill.test.ts kills: its models, their prices, and the cost of their answers. */
 import { formatMoney } from '#contract'
 
-// Nano-dollars per million tokens that no count divides evenly: the charge shows the rounding.
+// Nano-dollars per million tokens that no token count divides evenly, so that the charge shows the rounding.
 const PRICES = {
   m: { input: 123_456_789n, output: 1_987_654_321n },
   large: { input: 123_457n, output: 1_987_655n },

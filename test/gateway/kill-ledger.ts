@@ -11,7 +11,7 @@ export interface Exchange {
   readonly serial: string
   readonly account: string
   readonly held: bigint
-  /** Null: the hold is open. */
+  /** Null while the hold is open. */
   readonly charged: bigint | null
   readonly source: string | null
   readonly outcome: string | null
@@ -62,7 +62,7 @@ export function readLedger(path: string): Ledger {
   }
 }
 
-/** The settles in the spool; the first of an exchange counts. A torn line counts for nothing. */
+/** The settles in the spool, of which the first of an exchange counts. A torn line is ignored. */
 function readSpool(path: string): ReadonlyMap<string, SettleRequest> {
   const settles = createSpool(`${path}.spool`)
     .read()

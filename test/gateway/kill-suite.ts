@@ -31,7 +31,7 @@ import { type Exchange, expectBooks, expectRecovered, type Ledger, lookInto, rea
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
 let kills = 1
 const CLIENTS = 40
-/** Accounts that request quick answers only, so that something always continues. */
+/** Accounts that request only quick answers, so that some answer always ends. */
 const QUICK_CLIENTS = 12
 /** Accounts that request much and stop reading. */
 const STALLED_CLIENTS = 2
@@ -45,7 +45,7 @@ const CREDITS = ['100', '0.004']
 /** Its further credits, in dollars. */
 const MORE_CREDIT = '0.0005'
 const TOKEN = ' tok'
-/** Beyond the buffers of two sockets, so that the gateway waits for a client that does not read. */
+/** More than the buffers of two sockets, so that the gateway waits for a client that does not read. */
 const LARGE = { tokens: 60, token: 'x'.repeat(128 * 1024), most: 2_000_000 }
 /** Long ones, and those with false usage, have their own tests. */
 const UPSTREAM_FAULTS = FAULTS.filter(
@@ -57,12 +57,12 @@ interface Plan {
   readonly serial: string
   readonly kind: 'quick' | 'slow' | 'error' | 'fault' | 'large'
   readonly tokens: number
-  /** Of `UPSTREAM_FAULTS`. */
+  /** An index in `UPSTREAM_FAULTS`. */
   readonly fault: number
 }
 
-/** One run of a gateway, with everything around it. */
-interface Life {
+/** One run of a gateway, with its provider and its proxy. */
+interface GatewayRun {
   readonly random: () => number
   readonly gateway: Gateway
   readonly provider: FakeProvider
@@ -87,17 +87,17 @@ export function testKills(count: number): void {
   test(`kill -9 under load, ${count} times (TOLLGATE_SEED=${SEED})`, async () => {
     console.log(`kill -9 of the gateway: TOLLGATE_SEED=${SEED}`)
     const startedAt = performance.now()
-    let life = await begin(0)
-    accounts = await Promise.all(CREDITS.map(credit => createAccount(life.gateway, { credit })))
+    let run = await begin(0)
+    accounts = await Promise.all(CREDITS.map(credit => createAccount(run.gateway, { credit })))
     for (const [index, { accountId }] of accounts.entries()) grant(accountId, CREDITS[index]!)
     for (let kill = 0; kill < kills; kill++) {
-      life = await oneKill(life, kill).catch((error: Error) => {
+      run = await oneKill(run, kill).catch((error: Error) => {
         error.message = `kill ${kill}, which is the first one of TOLLGATE_SEED=${SEED + kill}: ${error.message}`
         throw error
       })
     }
-    expect(await life.gateway.stop()).toBe(0)
-    await leave(life)
+    expect(await run.gateway.stop()).toBe(0)
+    await leave(run)
     const counted = [...endings].map(([word, times]) => `${times} ${word}`).join(', ')
     console.log(
       `${kills} kills in ${((performance.now() - startedAt) / 1000).toFixed(0)} s: ${plans.size} requests (${counted}); ` +
@@ -113,26 +113,26 @@ export function testKills(count: number): void {
 }
 
 /** Load, the moment, the kill, the next run, and all conditions that must hold then. */
-async function oneKill(life: Life, kill: number): Promise<Life> {
-  const { gateway, provider } = life
+async function oneKill(run: GatewayRun, kill: number): Promise<GatewayRun> {
+  const { gateway, provider } = run
   const load = startLoad({
     url: gateway.url,
     clients: CLIENTS,
-    choose: client => choose(life, client),
-    onEnded: () => stepOne(life),
+    choose: client => choose(run, client),
+    onEnded: () => stepOne(run),
   })
-  await momentToKill(life, load)
+  await momentToKill(run, load)
   const broken = load.asked.filter(({ ending }) => ending === 'broken')
   await gateway.kill9()
   await load.over
-  await Promise.all(life.slow.map(request => provider.waitForClose(request)))
+  await Promise.all(run.slow.map(request => provider.waitForClose(request)))
 
   const before = readLedger(storePath())
   // After a broken stream its connection ends. A request that is sent on it too late never reaches the gateway.
   const begun = broken.filter(({ question }) => before.bySerial.has(question.serial))
   expect(begun, 'broken before the kill').toEqual([])
-  expectPromises(life, load, before)
-  await leave(life)
+  expectPromises(run, load, before)
+  await leave(run)
   const next = await begin(kill + 1)
   const after = readLedger(storePath())
   const recovery = expectRecovered(before, after)
@@ -155,14 +155,14 @@ async function oneKill(life: Life, kill: number): Promise<Life> {
 }
 
 /** A new provider, a new proxy in front of it, and a gateway on the same directory. */
-async function begin(kill: number): Promise<Life> {
+async function begin(kill: number): Promise<GatewayRun> {
   const seed = SEED + kill
   const random = seeded(seed)
   // Of five rounds at least two have a bad disk: one kills at a checkpoint, one with charges in the spool.
   const badDisk = kill < kills && (seed % 5 < 2 || random() < 0.3)
   // On a good disk a checkpoint takes five seconds, so few rounds wait for one there.
   const moment = badDisk && seed % 5 === 0 ? 'spool' : badDisk || seed % 40 === 39 ? 'checkpoint' : 'any'
-  const provider = await startFakeProvider({ script: request => behave(life, request) })
+  const provider = await startFakeProvider({ script: request => behave(run, request) })
   const proxy = await startFaultProxy({ target: provider.url, faults: () => faultsOf(random) })
   const direct = { dialect: 'openai', base_url: provider.baseUrl }
   const gateway = await startGateway({
@@ -172,8 +172,8 @@ async function begin(kill: number): Promise<Life> {
     ...(badDisk ? { entry: BAD_DISK, env: diskOf(random) } : {}),
   })
   dir = gateway.dir
-  const life: Life = { random, gateway, provider, proxy, slow: [], moment, badDisk }
-  return life
+  const run: GatewayRun = { random, gateway, provider, proxy, slow: [], moment, badDisk }
+  return run
 }
 
 function diskOf(random: () => number): Record<string, string> {
@@ -183,7 +183,7 @@ function diskOf(random: () => number): Record<string, string> {
   }
 }
 
-/** Of a connection between the gateway and the provider. */
+/** The faults of a connection between the gateway and the provider. */
 function faultsOf(random: () => number) {
   const chance = random()
   const afterBytes = 200 + Math.floor(random() * 20_000)
@@ -193,25 +193,25 @@ function faultsOf(random: () => number) {
   return chance < 0.7 ? { down: { sliceBytes: 1 + Math.floor(random() * 50) } } : {}
 }
 
-async function leave({ provider, proxy }: Life): Promise<void> {
+async function leave({ provider, proxy }: GatewayRun): Promise<void> {
   await proxy.close()
   await provider.close()
 }
 
 /** Chooses the provider's answer to a request. */
-function behave(life: Life, request: ProviderRequest) {
+function behave(run: GatewayRun, request: ProviderRequest) {
   const { kind, tokens, fault } = planOf(request)
   if (kind === 'error') return errorAnswer(500)
   if (kind === 'fault') return UPSTREAM_FAULTS[fault]!.make(request.body?.['stream'] ? 'stream' : 'whole')
   if (kind === 'large') return stream({ tokens: Array<string>(tokens).fill(LARGE.token), promptTokens: PROMPT_TOKENS })
   const options = { tokens: Array<string>(tokens).fill(TOKEN), promptTokens: PROMPT_TOKENS }
   if (kind === 'quick') return exact(options)
-  life.slow.push(request)
+  run.slow.push(request)
   return gated(options)
 }
 
 /** Chooses the next request of a client. */
-function choose({ random }: Life, client: number): Question {
+function choose({ random }: GatewayRun, client: number): Question {
   const serial = `serial-${plans.size}`
   const { key } = accounts[random() < 0.2 ? 1 : 0]!
   const stalls = client >= CLIENTS - STALLED_CLIENTS
@@ -247,13 +247,13 @@ function planFor(serial: string, client: number, random: () => number): Plan {
 }
 
 /** Each answer that ends releases an event of a held answer: slow streams, without a clock. */
-function stepOne(life: Life): void {
-  life.slow = life.slow.filter(request => request.ending === null)
-  void life.slow[Math.floor(life.random() * life.slow.length)]?.step()
+function stepOne(run: GatewayRun): void {
+  run.slow = run.slow.filter(request => request.ending === null)
+  void run.slow[Math.floor(run.random() * run.slow.length)]?.step()
 }
 
 /** After some answers, while some streams are open; and sometimes only when some have a checkpoint, or a spooled settle. */
-async function momentToKill({ random, moment, gateway }: Life, load: Load): Promise<void> {
+async function momentToKill({ random, moment, gateway }: GatewayRun, load: Load): Promise<void> {
   const answers = Math.floor(random() * 120)
   const streams = 1 + Math.floor(random() * 10)
   await load.until(() => load.ended >= answers && load.open().filter(({ arrived }) => arrived).length >= streams)
@@ -271,8 +271,8 @@ async function momentToKill({ random, moment, gateway }: Life, load: Load): Prom
   look.close()
 }
 
-/** Before recovery, the disk has every promise of the killed process. */
-function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
+/** Before recovery, the disk has every charge that the killed process had promised. */
+function expectPromises({ provider }: GatewayRun, load: Load, ledger: Ledger): void {
   const sent = new Set(load.asked.map(({ question }) => question.serial))
   // I7: every request at the provider has its hold.
   for (const request of provider.requests) {
@@ -349,7 +349,7 @@ function expectBounded(provider: FakeProvider, load: Load, { bySerial }: Ledger)
 }
 
 /** The commands agree with the files, and give the poor account more credit. */
-async function expectCommands({ gateway }: Life, ledger: Ledger): Promise<void> {
+async function expectCommands({ gateway }: GatewayRun, ledger: Ledger): Promise<void> {
   const poor = accounts.at(-1)!.accountId
   const audit = await answerOf(['ledger', 'verify'], gateway)
   expect(audit).toMatchObject({ accounts: CREDITS.length, open_holds: 0, violations: [] })
@@ -370,7 +370,7 @@ function grant(accountId: string, dollars: string): void {
 }
 
 /** The receipts of the last requests, or of all before a single kill, as their owners read them, match the ledger. */
-async function expectReceipts({ gateway }: Life, load: Load, ledger: Ledger): Promise<void> {
+async function expectReceipts({ gateway }: GatewayRun, load: Load, ledger: Ledger): Promise<void> {
   for (const one of load.asked.slice(kills === 1 ? 0 : -CLIENTS)) {
     const exchange = ledger.bySerial.get(one.question.serial)
     if (!exchange) continue

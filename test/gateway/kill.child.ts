@@ -1,5 +1,6 @@
 /**
- * `tollgate serve` on a bad disk, to be killed. Commits are slow, and from SIGUSR2 on all of them fail, so that charges go to the spool. Its clock is ten times as fast, so that checkpoints and disk timeouts take half a second.
+ * `tollgate serve` on a bad disk, to be killed. Commits are slow, and from SIGUSR2 on all of them fail, so that charges go to the
+ * spool. Its clock is ten times as fast, so that checkpoints and disk timeouts take half a second.
  *
  *     node kill.child.ts serve --config FILE      (TEST_COMMIT_MS, TEST_COMMIT_FAILS in its environment)
  */

@@ -118,7 +118,7 @@ test.each(WAYS)(
   },
 )
 
-test('an answer without room: the client should retry, and the gateway does not', async () => {
+test('an answer without room in the gateway: the client should retry, and the gateway does not', async () => {
   await using crowded = await startInProcess({
     provider: provider.baseUrl,
     credit: '1000',

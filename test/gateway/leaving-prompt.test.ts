@@ -73,7 +73,7 @@ afterAll(async () => {
   await provider.close()
 })
 
-interface Leaving {
+interface Disconnect {
   readonly stream?: boolean
   readonly policy?: string
   /** The request at the provider that the test waits for, counted from the next one. */
@@ -85,7 +85,10 @@ interface Leaving {
 }
 
 /** Sends a request, disconnects when the provider has it, and returns the receipt. */
-async function leave(script: Behaviour | Behaviour[], { stream = true, policy, nth = 0, before, after }: Leaving = {}) {
+async function leave(
+  script: Behaviour | Behaviour[],
+  { stream = true, policy, nth = 0, before, after }: Disconnect = {},
+) {
   provider.script(script)
   noticed = Promise.withResolvers()
   const [since, index] = [gateway.log.length, provider.requests.length]
@@ -149,17 +152,17 @@ test('many simultaneous disconnects: every prompt is charged', async () => {
   expect(gateway.balance().held).toBe(0n)
 })
 
-type Expected = Partial<Receipt> & { readonly source: ChargeSource }
-const PROMPT: Expected = {
+type ExpectedReceipt = Partial<Receipt> & { readonly source: ChargeSource }
+const PROMPT: ExpectedReceipt = {
   charged: ESTIMATE,
   source: 'prompt_estimated',
   outcome: 'client_left',
   usage: { input: TOKENS },
 }
-const NOTHING: Expected = { charged: 0n, source: 'released', outcome: 'client_left', usage: {} }
+const NOTHING: ExpectedReceipt = { charged: 0n, source: 'released', outcome: 'client_left', usage: {} }
 const step = () => provider.step()
 
-test.each<[name: string, script: Behaviour | Behaviour[], leaving: Leaving, expected: Expected]>([
+test.each<[name: string, script: Behaviour | Behaviour[], leaving: Disconnect, expected: ExpectedReceipt]>([
   ['before the head of a stream', silent, {}, PROMPT],
   ['before the head of a whole answer', silent, { stream: false }, PROMPT],
   ['after the head, before the first token', begins(role), { before: step }, PROMPT],

@@ -135,7 +135,7 @@ test('a key for a pattern reaches the public models that match it, and nothing e
   expect(hidden.message).toMatch(/or this key may not use it\.$/)
 })
 
-test('answers of a model with an end state its day and its successor', async () => {
+test('answers of a model with an end date state that date and its successor', async () => {
   for (const stream of [false, true]) {
     const answer = await chat('old', gateway.key, { stream })
     await answer.text()

@@ -9,7 +9,7 @@ const LONG = 'x'.repeat(600 * 1024)
 test.each<[name: string, body: string, code: ErrorCode]>([
   ['that breaks off', `{"model":"m","messages":[{"role":"user","content":"${LONG}"}]`, 'invalid_json'],
   ['that is nested too deeply', `{"model":"${LONG}","messages":${'['.repeat(500)}`, 'request_too_complex'],
-])('one %s is refused once: every step gets the same refusal', async (_name, body, code) => {
+])('a body %s is refused once: every step gets the same refusal', async (_name, body, code) => {
   const refusals: unknown[] = []
   const asks = definePlugin({
     name: 'asks',

@@ -82,7 +82,7 @@ if (process.argv[1] === import.meta.filename) {
     spent = used
   }, RESOLUTION_MS).unref()
   process.on('SIGUSR2', () => {
-    // The timer's next turn sees a block that has just ended.
+    // Waits one turn of the timer, which notices a block that has just ended.
     setTimeout(() => {
       const now = members()
       start ??= now

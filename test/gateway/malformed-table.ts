@@ -5,7 +5,7 @@
 import type { ErrorCode } from '#contract'
 import { CHAT_BODY as BODY } from './framing-table.ts'
 
-export interface Malformed {
+export interface MalformedRequest {
   readonly name: string
   /** The bytes, as Latin-1. */
   readonly bytes: string
@@ -23,14 +23,14 @@ const get = (lines: readonly string[] = [], start = 'GET /v1/models HTTP/1.1') =
   `${[start, 'Host: gateway', ...lines].join('\r\n')}\r\n\r\n`
 const CHUNKED = `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`
 
-const row = (name: string, bytes: string, says?: RegExp, code: ErrorCode = 'bad_request'): Malformed => ({
+const row = (name: string, bytes: string, says?: RegExp, code: ErrorCode = 'bad_request'): MalformedRequest => ({
   name,
   bytes,
   code,
   ...(says ? { says } : {}),
 })
 
-export const MALFORMED: readonly Malformed[] = [
+export const MALFORMED: readonly MalformedRequest[] = [
   // The request line.
   row('garbage', 'hello there\r\n\r\n'),
   row('another protocol', 'SSH-2.0-OpenSSH_9.9\r\n\r\n'),
@@ -108,7 +108,7 @@ export const MALFORMED: readonly Malformed[] = [
 ]
 
 /** Bodies that break off or have a wrong length. They are read after the head, so they reach the exchange, but no step. */
-export const BAD_BODIES: readonly Malformed[] = [
+export const BAD_BODIES: readonly MalformedRequest[] = [
   row('a chunk without a size', post(['Transfer-Encoding: chunked'], 'zz\r\n{}\r\n0\r\n\r\n')),
   row('a chunk of a size below nothing', post(['Transfer-Encoding: chunked'], '-1\r\n{}\r\n0\r\n\r\n')),
   row('a chunk of a size beyond 64 bits', post(['Transfer-Encoding: chunked'], `${'f'.repeat(17)}\r\n{}\r\n`)),
@@ -116,7 +116,7 @@ export const BAD_BODIES: readonly Malformed[] = [
   row('chunks that end in line feeds', post(['Transfer-Encoding: chunked'], '2\n{}\n0\n\n')),
 ]
 
-/** Odd forms that are valid HTTP: each is answered like a plain request. */
+/** Unusual forms of valid HTTP: each is answered like a plain request. */
 export const ODD_BUT_GOOD: readonly { readonly name: string; readonly bytes: (key: string) => string }[] = [
   { name: 'blank lines before it', bytes: key => `\r\n\r\n${get([`Authorization: Bearer ${key}`])}` },
   { name: 'a length of nothing', bytes: key => get([`Authorization: Bearer ${key}`, 'Content-Length: 0']) },

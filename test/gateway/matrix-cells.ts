@@ -47,7 +47,10 @@ export function sampleCells(): Cell[] {
   })
 }
 
-/** With or without a second provider, and those with the same deadline together, because they wait at the same time. */
+/**
+ * Groups cells by whether they have a second provider. Those with the same deadline come together, because they wait at the same
+ * time.
+ */
 export function batchesOf(all: readonly Cell[]): Cell[][] {
   const groups = [true, false].flatMap(isSpared => [
     all

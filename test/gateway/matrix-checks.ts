@@ -4,19 +4,19 @@ import { ERRORS, type ErrorCode } from '#contract'
 import { expectWithin } from '../helpers/promised.ts'
 import { chunksOf, contentOf, parseSse } from '../helpers/sse.ts'
 import { CAP } from './fault-table.ts'
-import { type BatchSeen, CANARY, type Cell, type CellSeen, isLate } from './matrix-run.ts'
-import { chargeBrokenOff, fallsBack, type MatrixExpected, STATUSES } from './matrix-table.ts'
+import { type BatchResult, CANARY, type Cell, type CellResult, isLate } from './matrix-run.ts'
+import { chargeBrokenOff, fallsBack, type MatrixResult, STATUSES } from './matrix-table.ts'
 
 /** Texts of a provider that a client must never see. */
 const LEAKS =
   /canary|hunter2|provider\.in|10\.0\.0\.7|127\.0\.0\.1|localhost|upstream-model|amazon|nginx|overheated|node:|\.js:|\.ts:|\bat [A-Z]/
 
-type Answer = Extract<MatrixExpected, { end: 'answer' }>
+type Answer = Extract<MatrixResult, { end: 'answer' }>
 
 /** The second target's answer: one token, and 10 of the prompt. */
 const FINE: Answer = { end: 'answer', nano: () => 12_000, content: 'fine' }
 
-export function checkCell(cell: Cell, seen: CellSeen): void {
+export function checkCell(cell: Cell, seen: CellResult): void {
   const { expected, spare } = cell
   if (!expected) throw new Error(`no row of the table is called "${cell.title}"`)
   expect(seen.cut, 'the body ends as its last event says').toBe(null)
@@ -32,8 +32,8 @@ export function checkCell(cell: Cell, seen: CellSeen): void {
   checkNext(seen)
 }
 
-/** The second target's answer, by its own count: nothing of the first attempt is charged or estimated. */
-function checkSpared(cell: Cell, seen: CellSeen) {
+/** The second target's answer and charge: the first attempt adds nothing. */
+function checkSpared(cell: Cell, seen: CellResult) {
   checkAnswer(cell, seen, FINE)
   expect(seen.receipt).toMatchObject({ source: 'reported', usage: { input: 10, output: 1 } })
 }
@@ -41,7 +41,7 @@ function checkSpared(cell: Cell, seen: CellSeen) {
 /** Each target was called at most once, and the receipt shows it. */
 function checkAttempts(
   { fault, expected, voice }: Cell,
-  { asked, spareAsked, how, receipt, keyShown }: CellSeen,
+  { asked, spareAsked, how, receipt, keyShown }: CellResult,
   isSpared: boolean,
 ) {
   expect([asked, spareAsked]).toEqual([fault.make ? 1 : 0, isSpared ? 1 : 0])
@@ -57,17 +57,17 @@ function checkAttempts(
   }
 }
 
-/** A provider that has recovered answers the next request. A connection on which an answer broke off is not reused. */
-function checkNext({ next, how, isSameConnection }: CellSeen) {
+/** After a failure the provider answers the next request. A connection on which an answer broke off is not reused. */
+function checkNext({ next, how, isSameConnection }: CellResult) {
   if (next === null) return
   expect(next).toBe('again')
   if (how !== 'answered') expect(isSameConnection).toBe(false)
 }
 
-/** An error before the first byte: status, envelope, headers, nothing of the provider, and no charge. */
+/** An error before the first byte: its status, envelope and headers. It has no text of the provider, and no charge. */
 function checkError(
-  { status, headers, text, client, receipt }: CellSeen,
-  expected: Extract<MatrixExpected, { end: 'error' }>,
+  { status, headers, text, client, receipt }: CellResult,
+  expected: Extract<MatrixResult, { end: 'error' }>,
 ) {
   const { code } = expected
   expect(status).toBe(STATUSES[code])
@@ -79,7 +79,7 @@ function checkError(
   expect(receipt).toMatchObject({ charged: 0n, outcome: 'failed', code, source: 'released' })
 }
 
-/** Some clients retry these too, unlike the official ones. */
+/** Statuses that the official libraries never retry; some other clients do. */
 const NEVER_RETRIED = [401, 402, 403, 404]
 
 /** A client library must not retry a permanent failure, and must wait if there is a limit. */
@@ -98,8 +98,8 @@ function checkRetryHeaders(headers: Headers, code: ErrorCode, said?: { after: st
 /** One error event and nothing after it: no finish reason, no `[DONE]`. */
 function checkEvent(
   { voice }: Cell,
-  { status, text, client, receipt }: CellSeen,
-  { code, tokens, isCounted }: Extract<MatrixExpected, { end: 'event' }>,
+  { status, text, client, receipt }: CellResult,
+  { code, tokens, isCounted }: Extract<MatrixResult, { end: 'event' }>,
 ) {
   expect(status).toBe(200)
   const stream = parseSse(text)
@@ -124,7 +124,7 @@ function checkEvent(
 /** A complete answer, as sent and as charged. */
 function checkAnswer(
   { mode }: Cell,
-  { status, text, client, receipt, promptMost }: CellSeen,
+  { status, text, client, receipt, promptMost }: CellResult,
   { nano, content }: Answer,
 ) {
   expect(status).toBe(200)
@@ -141,7 +141,7 @@ function checkAnswer(
 }
 
 /** One hold and one settle per request; nothing held, negative or open, and nothing in the log. */
-export function checkBooks({ cells, requests, credit, balance, verify, log, exitCode }: BatchSeen): void {
+export function checkBooks({ cells, requests, credit, balance, verify, log, exitCode }: BatchResult): void {
   const charged = [...cells.values()].reduce(
     // The next answer has a token, and 10 of the prompt.
     (sum, { receipt, next }) => sum + (receipt?.charged ?? 0n) + (next === null ? 0n : 12_000n),

@@ -18,7 +18,7 @@ import { NO_MODEL, TOO_LONG, type Voice } from '../helpers/voices/index.ts'
 
 /** A row of the matrix: a provider that cannot be reached, or one that fails in some way. */
 export interface MatrixFault {
-  /** With its id in front, as in the tables. */
+  /** Begins with its id, as in the tables. */
   readonly title: string
   readonly open?: () => Promise<Unreachable>
   readonly make?: Fault['make']
@@ -44,10 +44,10 @@ const errorFirst = (title: string, status: number): Fault =>
   })
 
 /**
- * One event is damaged: a bit is turned over at that place from its end (or, below 0, from its begin). Nine from the end it is a letter
- * of the padding, so that nothing but the sum is wrong.
+ * Changes one bit of an event, at this place from the end, or from the beginning if negative. Nine from the end is a letter of
+ * the padding, so only the checksum is wrong.
  */
-const turnedBit = (title: string, at: number): Fault =>
+const changedBit = (title: string, at: number): Fault =>
   fault(
     'F15',
     title,
@@ -89,8 +89,8 @@ const MORE: readonly Fault[] = [
     await call.write(mode === 'whole' ? '{' : prelude(call, voice))
     await call.closed
   }),
-  turnedBit('a frame with a wrong check sum', 9),
-  turnedBit('a frame whose length is wrong', -3),
+  changedBit('a frame with a wrong check sum', 9),
+  changedBit('a frame whose length is wrong', -3),
   fault('F18', 'an error before the first token', (call, mode, voice) => {
     if (mode === 'whole') return answerWith(call, mode, voice, JSON.stringify(insideOf(voice, 500)))
     return answerWith(call, mode, voice, Buffer.concat([prelude(call, voice), voice.errorEvent(500)]))

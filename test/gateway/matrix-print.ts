@@ -1,7 +1,7 @@
 /** Prints the matrix as a table: a line per fault with its outcomes; dialects with other outcomes are listed separately. */
-import type { Cell, CellSeen } from './matrix-run.ts'
+import type { Cell, CellResult } from './matrix-run.ts'
 
-/** Short words for the outcomes; an event in the middle of a stream has a `~` in front. */
+/** Short names of the outcomes. An error in the middle of a stream has a `~` in front. */
 const SHORT: Readonly<Record<string, string>> = {
   upstream_unreachable: 'unreachable',
   upstream_timeout: 'late',
@@ -26,7 +26,7 @@ interface Outcome {
 }
 
 export interface Matrix {
-  add(cell: Cell, seen: CellSeen): void
+  add(cell: Cell, seen: CellResult): void
   /** Each cell on a line, with charge and time. */
   lines(): string
   /** One fault per line: whole, then streamed. */
@@ -73,13 +73,13 @@ function wordOf({ alone = '-', spared = alone }: Outcome): string {
   return alone === spared ? alone : `${alone}>${spared}`
 }
 
-function lineOf({ title, voice, mode, spare }: Cell, seen: CellSeen): string {
+function lineOf({ title, voice, mode, spare }: Cell, seen: CellResult): string {
   const who = spare ? `${voice.dialect} (${spare.dialect})` : voice.dialect
   const columns = [title.slice(0, 54).padEnd(56), who.padEnd(36), mode.padEnd(6), outcomeOf(seen).padEnd(12)]
   return [...columns, `${seen.receipt?.charged} n$`.padStart(12), `${seen.ms.toFixed(0)} ms`.padStart(8)].join('  ')
 }
 
-function outcomeOf({ status, text }: CellSeen): string {
+function outcomeOf({ status, text }: CellResult): string {
   const code = /"code":"(\w+)"\}\}\s*$/.exec(text)?.[1]
   if (code === undefined) return status === 200 ? 'ok' : String(status)
   return (status === 200 ? '~' : '') + (SHORT[code] ?? code)

@@ -16,7 +16,7 @@ import { until } from '../helpers/until.ts'
 import type { Voice } from '../helpers/voices/index.ts'
 import { CAP } from './fault-table.ts'
 import type { MatrixFault } from './matrix-faults.ts'
-import type { MatrixExpected } from './matrix-table.ts'
+import type { MatrixResult } from './matrix-table.ts'
 import type { ChatClient, ClientResult, Wire } from './plain-client.ts'
 
 export interface Cell {
@@ -24,22 +24,22 @@ export interface Cell {
   readonly fault: MatrixFault
   readonly mode: FaultMode
   readonly voice: Voice
-  /** The dialect of the second target; null: only one target. */
+  /** The dialect of the second target; null if there is only one target. */
   readonly spare: Voice | null
-  readonly expected: MatrixExpected | null
+  readonly expected: MatrixResult | null
 }
 
 /** The key of the providers. */
 export const CANARY = 'sk-provider-canary-0123456789abcdef'
 
-export interface CellSeen extends Wire {
+export interface CellResult extends Wire {
   readonly ms: number
   /** The most tokens that the gateway may count for the prompt. */
   readonly promptMost: number
   /** The answer as the client understood it. */
   readonly client: ClientResult
   readonly receipt: Receipt | undefined
-  /** How the provider saw the request end, and the number of its requests. */
+  /** How the request ended at the provider, and the number of requests there. */
   readonly how: string | null
   readonly asked: number
   /** Content of the next answer of the same provider; null if it cannot be called again. */
@@ -52,8 +52,8 @@ export interface CellSeen extends Wire {
 }
 
 /** The facts about a batch after all of its cells. */
-export interface BatchSeen {
-  readonly cells: ReadonlyMap<Cell, CellSeen>
+export interface BatchResult {
+  readonly cells: ReadonlyMap<Cell, CellResult>
   readonly requests: number
   readonly credit: bigint
   readonly balance: { readonly posted: bigint; readonly held: bigint }
@@ -65,7 +65,7 @@ export interface BatchSeen {
 /** Instead of a free port, which could be assigned to a listener here, one that the kernel assigns to no process. */
 const REFUSED_URL = 'http://127.0.0.1:1'
 const LATE = { connect: '500ms', first_byte: '1s', idle: '1s' }
-/** If no deadline is tested, a busy machine must not reach one. */
+/** Where no deadline is tested, a busy machine must not reach one. */
 const PATIENT = { first_byte: '60s', idle: '60s', total: '60s' }
 /** Faults that only the deadline for the whole answer ends. */
 const UNTIL_TOTAL = /^F11|^F29/
@@ -89,7 +89,7 @@ interface ProviderConnection {
 }
 
 /** All cells of a batch have a spare target, or none has. */
-export async function runBatch(cells: readonly Cell[], client: ChatClient): Promise<BatchSeen> {
+export async function runBatch(cells: readonly Cell[], client: ChatClient): Promise<BatchResult> {
   const providerConnections = await Promise.all(cells.map(open))
   const attempts = cells[0]!.spare ? 2 : 1
   const steps = FIVE_STEPS.map(step =>
@@ -97,16 +97,16 @@ export async function runBatch(cells: readonly Cell[], client: ChatClient): Prom
   )
   const gateway = await startInProcess({ credit: '100', steps, yaml: await configuration(providerConnections) })
   const credit = gateway.balance().posted
-  const seen = new Map<Cell, CellSeen>()
-  const meetAll = (some: ProviderConnection[]) =>
+  const seen = new Map<Cell, CellResult>()
+  const runCells = (some: ProviderConnection[]) =>
     forAll(
       some,
       async providerConnection =>
-        void seen.set(providerConnection.cell, await meet(gateway, providerConnection, client)),
+        void seen.set(providerConnection.cell, await runCell(gateway, providerConnection, client)),
     )
-  // Deadlines are tested apart: creating a gzip bomb must not delay the clock.
-  await meetAll(providerConnections.filter(({ cell }) => isLate(cell)))
-  await meetAll(providerConnections.filter(({ cell }) => !isLate(cell)))
+  // Cells with deadlines run separately: creating a gzip bomb must not delay their clock.
+  await runCells(providerConnections.filter(({ cell }) => isLate(cell)))
+  await runCells(providerConnections.filter(({ cell }) => !isLate(cell)))
   const { store } = gateway.running
   const result = { balance: gateway.balance(), verify: store.reads.verify(), log: JSON.stringify(gateway.log) }
   const exitCode = await gateway.stop()
@@ -146,7 +146,7 @@ async function configuration(providerConnections: readonly ProviderConnection[])
   const key = `\${file:${keyFile}}`
   const provider = ({ dialect }: Voice, url: string, timeouts: object) => ({
     dialect,
-    // The API of a server begins at its root, and the gateway knows that of Ollama's.
+    // Ollama has its API at the root of the server.
     base_url: dialect === 'ollama' ? url : `${url}/v1`,
     allow_insecure: true,
     // A key pair signs each request; other methods send the key itself.
@@ -179,11 +179,11 @@ async function configuration(providerConnections: readonly ProviderConnection[])
 }
 
 /** Sends one request, and if no other target could answer, a second one. */
-async function meet(
+async function runCell(
   gateway: InProcess,
   { cell, name, provider, spare }: ProviderConnection,
   client: ChatClient,
-): Promise<CellSeen> {
+): Promise<CellResult> {
   const startedAt = performance.now()
   let wire: Wire | undefined
   const result = await client(gateway, name, cell.mode, seen => {

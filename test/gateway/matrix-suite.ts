@@ -6,7 +6,7 @@ import { batchesOf, MATRIX_VOICES, nameOf } from './matrix-cells.ts'
 import { checkBooks, checkCell } from './matrix-checks.ts'
 import { MATRIX_FAULTS } from './matrix-faults.ts'
 import { matrix } from './matrix-print.ts'
-import { type BatchSeen, type Cell, runBatch } from './matrix-run.ts'
+import { type BatchResult, type Cell, runBatch } from './matrix-run.ts'
 import { TITLES } from './matrix-table.ts'
 import type { ChatClient } from './plain-client.ts'
 
@@ -37,7 +37,7 @@ export function testMatrix(cells: readonly Cell[], client: ChatClient, isAll = f
 
   for (const [index, batch] of batchesOf(cells).entries()) {
     describe(`batch ${index}`, () => {
-      let running: Promise<BatchSeen> | null = null
+      let running: Promise<BatchResult> | null = null
       const seen = () => {
         running ??= runBatch(batch, client)
         return running
@@ -51,7 +51,7 @@ export function testMatrix(cells: readonly Cell[], client: ChatClient, isAll = f
         })
       }
 
-      test('the ledger is right, and no connection is left open', async () => {
+      test('the ledger is correct, and no connection stays open', async () => {
         checkBooks(await seen())
         running = null
       })

@@ -5,22 +5,25 @@
 import type { ErrorCode } from '#contract'
 import type { FaultMode } from '../helpers/fake-provider.ts'
 import type { Voice } from '../helpers/voices/index.ts'
-import { type Expected, STATUS, TABLE } from './fault-table.ts'
+import { type ExpectedResult, STATUS, TABLE } from './fault-table.ts'
 
-type Row = readonly [whole: Expected, stream: Expected]
+type Row = readonly [whole: ExpectedResult, stream: ExpectedResult]
 
-const error = (code: ErrorCode, retry?: { after: string | null; should: string | null }): Expected => ({
+const error = (code: ErrorCode, retry?: { after: string | null; should: string | null }): ExpectedResult => ({
   end: 'error',
   code,
   ...(retry ? { retry } : {}),
 })
-const event = (code: ErrorCode, tokens: number | null): Expected => ({ end: 'event', code, tokens })
-const answer = (nano: number | ((promptMost: number) => number), content: string | null = 't0 t1 t2'): Expected => ({
+const event = (code: ErrorCode, tokens: number | null): ExpectedResult => ({ end: 'event', code, tokens })
+const answer = (
+  nano: number | ((promptMost: number) => number),
+  content: string | null = 't0 t1 t2',
+): ExpectedResult => ({
   end: 'answer',
   nano: typeof nano === 'number' ? () => nano : nano,
   content,
 })
-const both = (expected: Expected): Row => [expected, expected]
+const both = (expected: ExpectedResult): Row => [expected, expected]
 const free = (code: ErrorCode): Row => both(error(code))
 
 /** 10 prompt tokens and three of the answer. */
@@ -51,8 +54,8 @@ const MORE: Readonly<Record<string, Row>> = {
 }
 
 /** Outcomes that the table of OpenAI's format cannot express. */
-export type MatrixExpected = Expected & {
-  /** The usage had been sent before it broke off. */
+export type MatrixResult = ExpectedResult & {
+  /** The provider had reported its usage before the answer broke off. */
   readonly isCounted?: true
 }
 
@@ -61,14 +64,14 @@ interface Rule {
   /** Left out: both. */
   readonly mode?: FaultMode
   fits(voice: Voice): boolean
-  readonly expected: MatrixExpected
+  readonly expected: MatrixResult
 }
 
 const rule = (
   title: string,
   mode: FaultMode | null,
   fits: ((voice: Voice) => boolean) | readonly string[],
-  expected: MatrixExpected,
+  expected: MatrixResult,
 ): Rule => ({
   title,
   ...(mode === null ? {} : { mode }),
@@ -77,14 +80,14 @@ const rule = (
 })
 
 const isFramed = ({ framing }: Voice) => framing === 'frames'
-/** The Messages API, with any framing: the prompt's tokens come first, those of the answer at its end. */
+/** The Messages API, with any framing: it sends the prompt tokens first and the output tokens at the end. */
 const isMessages = ({ early }: Voice) => early === 'prompt'
 const GOOGLE = ['gemini', 'vertex']
 const CHAT = ['openai', 'azure', 'mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai']
 const isTranslated = ({ dialect }: Voice) => !CHAT.includes(dialect)
-/** The end is only known when the body ends. */
+/** Streams whose end is known only when the body ends. */
 const BY_BODY = [...GOOGLE, 'perplexity']
-/** A half of a usage is used as it is. */
+/** Dialects whose usage counts even if one of its two figures is missing. */
 const takesHalves = (voice: Voice) => isMessages(voice) || [...GOOGLE, 'cohere', 'ollama'].includes(voice.dialect)
 
 /** Differences of dialects from OpenAI's format; the first matching rule counts. */
@@ -96,12 +99,13 @@ const RULES: readonly Rule[] = [
     ({ framing }) => framing !== 'sse',
     event('upstream_truncated', 2),
   ),
-  // Their message does not mention a key.
+  // Their error message does not mention a key.
   rule('F20 403 with JSON', null, ['openai', 'deepseek', 'groq', 'together', 'zai'], error('upstream_forbidden')),
   // If the format makes the reason part of the answer, an answer without it is invalid.
   rule('F10 no reason for the end', 'whole', [...GOOGLE, 'bedrock'], error('upstream_invalid')),
   rule('F10 no reason for the end', 'whole', CHAT, error('upstream_truncated')),
-  // The stream's own last word counts. Without the event that counts the answer, the prompt is known and the rest counted.
+  // The stream's end event counts. Without the event with the output tokens, the prompt tokens are known and the output is
+  // counted.
   rule('F10 no reason for the end', 'stream', isMessages, answer(REPORTED)),
   rule('F10 no reason for the end', 'stream', ['cohere'], answer(REPORTED)),
   rule('F10 no reason for the end', 'stream', ['openai', 'azure', 'vertex'], {
@@ -109,7 +113,7 @@ const RULES: readonly Rule[] = [
     isCounted: true,
   }),
   rule('F10 no word for the end', 'stream', isMessages, event('upstream_truncated', 3)),
-  // Its last event is the usage.
+  // Its last event has the usage.
   rule('F10 no word for the end', 'stream', ['bedrock'], answer(COUNTED)),
   rule('F14 shorter than its content-length', 'stream', BY_BODY, {
     ...event('upstream_truncated', 3),
@@ -123,32 +127,32 @@ const RULES: readonly Rule[] = [
   rule('F18 an error after two tokens', 'whole', isFramed, answer(REPORTED)),
   rule('F18 a rate limit in place of an answer', 'whole', isFramed, error('upstream_invalid')),
   rule('F18 an overload in place of an answer', 'whole', isFramed, error('upstream_invalid')),
-  // Cohere's have only a message.
+  // Cohere's errors have only a message.
   rule('F18 a rate limit in place of an answer', null, ['cohere'], error('upstream_error')),
   rule('F18 an overload in place of an answer', null, ['cohere'], error('upstream_error')),
   rule('F18 an overload after two tokens', 'stream', ['cohere'], event('upstream_error', 2)),
   // A line of a stream is a valid body too.
   rule('F18 an event named error', 'whole', ['ollama'], error('upstream_error')),
   rule('F18 an overload after two tokens', 'whole', ['ollama'], error('upstream_overloaded')),
-  // Sent with the first event.
+  // The usage comes with the first event.
   rule('F24 usage: NaN', 'stream', ({ early }) => early !== 'nothing', error('upstream_invalid')),
   // An invalid count is ignored.
   ...['infinite', '1e308', 'fractions'].flatMap(usage => [
     rule(`F24 usage: ${usage}`, 'whole', isTranslated, answer(6_000 + 2 * 2_000)),
     rule(`F24 usage: ${usage}`, 'stream', isTranslated, answer(COUNTED)),
   ]),
-  // If one of its two figures is missing, the other one may be there.
+  // A usage with one valid figure: some dialects keep that figure.
   rule('F24 usage: text', null, ['openai'], answer(12_000 + 34 * 2_000)),
   rule('F24 usage: prompt only', null, ['cohere'], answer(14_000)),
   rule('F24 usage: prompt only', 'whole', takesHalves, answer(12_000 + 2 * 2_000)),
   rule('F24 usage: prompt only', 'stream', takesHalves, answer(12_000 + 3 * 2_000)),
-  // The second one comes after the end, or before the last one, which counts.
+  // The second usage comes after the end, or before a last one, which counts.
   rule('F24 usage: twice, with different values', 'stream', [...BY_BODY, 'cohere', 'ollama'], answer(REPORTED)),
-  // Theirs is in the last event only.
+  // Their usage is only in the last event.
   rule('F24 usage: before the content', 'stream', ['cohere', 'ollama'], answer(COUNTED)),
-  // Each chunk states how it would end there, so later ones continue it.
+  // Each chunk has a finish reason, so later chunks continue the answer.
   rule('F25 more after the end', 'stream', GOOGLE, answer(REPORTED, 't0 t1 t2t0 t1 t2')),
-  // Its candidates have indexes, its calls have not; an unrequested one is not read.
+  // Candidates have indexes, tool calls have none. A candidate that was not requested is ignored.
   ...['1e9', '-1', 'out of order'].map(index =>
     rule(`F26 tool call index ${index}`, 'stream', GOOGLE, error('upstream_truncated')),
   ),
@@ -156,8 +160,8 @@ const RULES: readonly Rule[] = [
   rule('F30 a byte order mark', 'stream', ({ framing }) => framing !== 'sse', error('upstream_invalid')),
 ]
 
-/** Null: not defined yet. */
-export function expectedOf(title: string, mode: FaultMode, voice: Voice): MatrixExpected | null {
+/** Null if no table has the fault. */
+export function expectedOf(title: string, mode: FaultMode, voice: Voice): MatrixResult | null {
   const own = RULES.find(each => each.title === title && (each.mode ?? mode) === mode && each.fits(voice))
   return own?.expected ?? (MORE[title] ?? TABLE[title])?.[mode === 'whole' ? 0 : 1] ?? null
 }
@@ -165,7 +169,7 @@ export function expectedOf(title: string, mode: FaultMode, voice: Voice): Matrix
 /** All titles in the tables. */
 export const TITLES: readonly string[] = [...new Set([...Object.keys(TABLE), ...Object.keys(MORE)])]
 
-/** The statuses, repeated here: an error in the table of errors must not pass. */
+/** The statuses, repeated here so that a mistake in the table of errors fails the test. */
 export const STATUSES: Partial<Record<ErrorCode, number>> = {
   ...STATUS,
   upstream_auth: 502,
@@ -178,7 +182,7 @@ export const STATUSES: Partial<Record<ErrorCode, number>> = {
   request_too_large: 413,
 }
 
-/** Failures after which another target is tried: a mistake of the client is one everywhere. */
+/** Failures after which another target is tried. A mistake of the client would fail at every target. */
 const ONLY_HERE: ReadonlySet<ErrorCode> = new Set([
   'upstream_unreachable',
   'upstream_timeout',
@@ -194,7 +198,7 @@ const ONLY_HERE: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** Whether another target is tried: only before anything was sent, and only if another one may succeed. */
-export function fallsBack(expected: MatrixExpected): boolean {
+export function fallsBack(expected: MatrixResult): boolean {
   return expected.end === 'error' && ONLY_HERE.has(expected.code)
 }
 

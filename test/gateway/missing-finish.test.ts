@@ -1,4 +1,4 @@
-/** A provider that ends properly without a finish reason: an error, or filled in if its entry says so. */
+/** Answers that end properly without a finish reason: an error, unless the provider's `missing_finish` adds one. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Delta } from '#contract'
 import { type Behaviour, type FakeProvider, sendStreamHead, sse, startFakeProvider } from '../helpers/fake-provider.ts'

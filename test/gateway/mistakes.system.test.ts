@@ -1,4 +1,4 @@
-/** Errors of others in a gateway with its own process: unawaited promises of a plugin, and a provider that echoes its key. */
+/** Errors of plugins and providers in a gateway with its own process: unawaited promises, and a provider that echoes its key. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'

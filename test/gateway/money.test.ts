@@ -1,4 +1,4 @@
-/** One balance, many callers: only as many requests succeed as it covers, and it is never negative. */
+/** One balance, many simultaneous requests: only as many succeed as it covers, and it is never negative. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { formatMoney } from '#contract'
 import { countsOf } from '../helpers/counts.ts'

@@ -66,7 +66,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     expect((await asked).status).toBe(200)
   })
 
-  test('without its database refuses paid requests in time, and serves again when it is back', async () => {
+  test('without its database refuses paid requests in time, and serves again with it', async () => {
     const { gateway, database } = await start()
     await (await gateway.chat(body)).text()
     await database.allow(false)

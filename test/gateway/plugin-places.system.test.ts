@@ -31,7 +31,7 @@ export default definePlugin<Settings>({
 const CREATE = 'create: () => (_ctx, next) => next(),'
 const THROW = `throw new Error('boom')`
 
-/** Each with the file that throws, if it is another one. */
+/** Each with the file that throws, if it is not the plugin itself. */
 const MISTAKES: [name: string, text: string, thrownIn?: string][] = [
   ['at-import', plugin('at-import', CREATE, `const most: number = 3\nif (most > 2) ${THROW}`)],
   ['at-check', plugin('at-check', `check(): never { ${THROW} },\n  ${CREATE}`)],

@@ -81,8 +81,8 @@ async function askedAt(gateway: Gateway, key: string): Promise<RequestResult> {
   return { status: answer.status, ms: performance.now() - began }
 }
 
-/** A way to lose the database, and to get it back. */
-interface Loss {
+/** A way to lose the database and to get it back. */
+interface Outage {
   readonly url: string
   away(): Promise<unknown> | unknown
   back(): Promise<unknown> | unknown
@@ -93,19 +93,20 @@ const own =
     away: (server: Awaited<ReturnType<typeof ownServer>>) => unknown,
     back: (server: Awaited<ReturnType<typeof ownServer>>) => unknown,
   ) =>
-  async (): Promise<Loss> => {
+  async (): Promise<Outage> => {
     const server = await ownServer()
     return { url: server.url, away: () => away(server), back: () => back(server) }
   }
 
 const within =
-  (away: (database: TestDatabase) => unknown, back: (database: TestDatabase) => unknown) => async (): Promise<Loss> => {
+  (away: (database: TestDatabase) => unknown, back: (database: TestDatabase) => unknown) =>
+  async (): Promise<Outage> => {
     const database = await testDatabase()
     return { url: database.url, away: () => away(database), back: () => back(database) }
   }
 
 /** Delays the server's answers. */
-async function slow(ms: number): Promise<Loss> {
+async function slow(ms: number): Promise<Outage> {
   const { url } = await testDatabase()
   const place = new URL(url)
   const [port, state] = [Number(place.port), { ms: 0 }]
@@ -145,8 +146,8 @@ const FULL = `
   BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
   CREATE TRIGGER no_room BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION no_room();`
 
-/** The first four are of different kinds. The full run shows that the kind does not matter. */
-const LOSSES: readonly (readonly [name: string, ms: number, make: () => Promise<Loss>])[] = [
+/** The first four are of different kinds. The full run has all of them. */
+const OUTAGES: readonly (readonly [name: string, ms: number, make: () => Promise<Outage>])[] = [
   [
     'killed, and started again',
     AWAY_MS,
@@ -215,7 +216,7 @@ const readiness = async (gateway: Gateway) => {
 }
 
 describeWith(WITHOUT_POSTGRES, 'a database that is', () => {
-  test.each(LOSSES.slice(0, counts(4, LOSSES.length)))(
+  test.each(OUTAGES.slice(0, counts(4, OUTAGES.length)))(
     '%s: paid requests are refused in time, streams end completely, and each is charged once',
     async (_, ms, make) => {
       const loss = await make()
@@ -328,7 +329,7 @@ describeWith(WITHOUT_POSTGRES, 'a database that is', () => {
     await expect.poll(() => moneyOf(gateway, accountId)).toEqual({ posted: 1000 - paid, held: 0 })
   })
 
-  test('50 ms late: nothing is refused', async () => {
+  test('answering 50 ms late: nothing is refused', async () => {
     const loss = await slow(50)
     const gateway = await start(loss.url)
     const { key, accountId } = await createAccount(gateway, { credit: 1000 })

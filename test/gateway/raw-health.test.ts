@@ -75,7 +75,7 @@ async function seen(): Promise<ProviderView> {
   return items.find(({ name }) => name === 'p')!
 }
 
-/** Answers like this under the first credential, and properly under the other. */
+/** This behaviour under the first credential, and a proper answer under the other. */
 const underFirst = (behaviour: Behaviour) =>
   provider.script(({ headers }: ProviderRequest) =>
     headers['authorization'] === `Bearer ${KEYS[0]}` ? behaviour : FINE,
@@ -101,7 +101,7 @@ test('operators see a failing provider as an ejected target', async () => {
   expect(line).toMatchObject({ target: 'p', for_ms: 15_000 })
 })
 
-test.each([403, 404, 405, 409])('%i is about the request: nothing is held against the provider', async status => {
+test.each([403, 404, 405, 409])('%i concerns the request: the provider stays healthy', async status => {
   provider.script(errorAnswer(status))
   await askTimes(5)
   expect(await seen()).toMatchObject({

@@ -399,7 +399,7 @@ test('moderations are free here', async () => {
 describe('pictures', () => {
   const usage = { input_tokens: 9, output_tokens: 1056, total_tokens: 1065 }
 
-  test('made', async () => {
+  test('created', async () => {
     provider.script(json({ created: 1, data: [{ b64_json: 'aGk=' }], usage }))
     const asked = nextRequest()
     const cost = await charged(async () => {
@@ -410,7 +410,7 @@ describe('pictures', () => {
     expect(cost).toBe(CENT)
   })
 
-  test('changed: the form is sent byte for byte', async () => {
+  test('edited: the form is sent byte for byte', async () => {
     provider.script(json({ created: 1, data: [{ b64_json: 'aGk=' }], usage }))
     const asked = nextRequest()
     const picture = randomBytes(300_000)
@@ -552,7 +552,7 @@ describe('sound', () => {
 describe('files', () => {
   const file = { id: 'file-1', object: 'file', bytes: 3, created_at: 1, filename: 'a.jsonl', purpose: 'batch' }
 
-  test('made, listed, read and deleted', async () => {
+  test('created, listed, read and deleted', async () => {
     provider.script(request => {
       const at = `${request.method} ${request.path}`
       if (at === 'GET /v1/files?limit=1&purpose=batch') return json({ object: 'list', data: [file], has_more: false })

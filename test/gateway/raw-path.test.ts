@@ -134,7 +134,7 @@ describe('a part of the path', () => {
     '/v1/threads/../runs',
     '/v1/threads//runs',
     '/v1/threads/a%2f/runs',
-    // Letters that need no encoding: the provider would read another path than the router.
+    // Encoded letters that need no encoding: the provider would read another path than the router.
     '/v1/files/%61',
     '/v1/files/a%2Db',
     '/v1/images/%67enerations',
@@ -168,7 +168,7 @@ describe('a part of the path', () => {
     expect(provider.requests.length).toBe(asked)
   })
 
-  test.each(['.', '%20', ';'])('fifteen thousand of %s are looked at once', async text => {
+  test.each(['.', '%20', ';'])('fifteen thousand of %s are scanned once', async text => {
     const path = `/v1/files/${text.repeat(15_000 / text.length)}x`
     const startedMs = performance.now()
     await get(path)
@@ -222,7 +222,7 @@ describe('a part of the path', () => {
     expect(provider.requests.length).toBe(asked)
   })
 
-  /** Sent as it is: fetch would normalize the path. */
+  /** Sends the path unchanged: fetch would normalize it. */
   async function get(path: string, method = 'GET') {
     const raw = await openRaw(gateway.url)
     try {

@@ -108,7 +108,7 @@ test('a form is read once', async () => {
   const searches = indexOf.mock.calls.filter(([value]) => value === '--once')
   indexOf.mockRestore()
   expect(answer.status).toBe(200)
-  // That it begins with a delimiter, the next one, and the end of the form.
+  // For the first delimiter, the next one, and the end of the form.
   expect(searches).toHaveLength(3)
 })
 

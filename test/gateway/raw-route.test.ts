@@ -536,7 +536,7 @@ describe('passing data', () => {
     expect(gateway.balance()).toMatchObject({ posted: before - 50n * 3_000n, held: 0n })
   })
 
-  test('without a key and unmetered, if the route says both', async () => {
+  test('without a key and unmetered, if the route has both settings', async () => {
     await using open = await startInProcess({
       steps: [{ use: 'rate-limit', with: { per: 'address', requests: '2 per hour' } }],
       yaml: {

@@ -5,15 +5,15 @@ import type { RawResponse } from '../helpers/raw-client.ts'
 
 export const REQUEST_ID = /^req_[0-9A-HJKMNP-TV-Z]{26}$/
 
-/** Content that must never be in a client's message: a stack, a path, an accidental value. */
+/** Content that must never be in a message for clients: a stack, a path, an accidental value. */
 const INSIDE = /node:|file:|\.ts\b|\bat \S+:\d+|\[object|undefined|NaN|127\.0\.0\.1/
 
 /** An answer, from fetch or from the wire. */
 export type AnyAnswer = Response | RawResponse
 
 /**
- * Asserts a refusal: the status and the type of its code, JSON with exactly the four keys, an id of its own, not stored.
- * @returns the error, for what else a test wants of it
+ * Asserts a refusal: the status and the type of its code, JSON with exactly the four keys, a request id, and `no-store`.
+ * @returns the error, for further assertions
  */
 export async function expectRefusal(answer: AnyAnswer, code: ErrorCode): Promise<ErrorEnvelope['error']> {
   const text = await answer.text()
@@ -32,7 +32,7 @@ export async function expectRefusal(answer: AnyAnswer, code: ErrorCode): Promise
   return body.error
 }
 
-/** A header of either kind of answer; undefined when it is not there. */
+/** A header of either kind of answer; undefined if it is missing. */
 export function headerOf(answer: AnyAnswer, name: string): string | undefined {
   return 'header' in answer ? answer.header(name) : (answer.headers.get(name) ?? undefined)
 }

@@ -1,6 +1,6 @@
 /**
- * Several targets, and failing attempts. Another target is tried before anything of an answer was sent, never after, and never without
- * limits. All attempts of an exchange are one charge.
+ * Several targets, and failing attempts. Another target is tried only before anything of an answer was sent, and within limits.
+ * All attempts of an exchange are one charge.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { errorAnswer, exact, type FakeProvider, gated, sse, startFakeProvider } from '../helpers/fake-provider.ts'
@@ -122,7 +122,7 @@ describe('an attempt that fails before anything of its answer was sent', () => {
     expect(await ask(gateway, true)).toMatchObject({ status: 200, asked: [1, 1], attempts: 2, charged: CHARGE })
   })
 
-  test('a role, and then the end: nothing of it is sent', async () => {
+  test('a role, and then the end: nothing of that attempt is sent', async () => {
     const gateway = await start()
     first.script({
       name: 'a role only',

@@ -53,8 +53,8 @@ const WRONG = ['x-api-key', 'bearer', 'query', 'beta', 'version', 'cookie', 'bod
   make(`a client's mistake: ${name}`, null, name === 'x-api-key' ? 'sk-ant-api03-' : ''),
 )
 
-/** A provider's configuration, and its secrets. */
-interface RoutePath {
+/** A provider of the configuration, and its secrets. */
+interface ProviderEntry {
   readonly name: string
   readonly voice: Voice
   /** Follows the provider's address. */
@@ -65,20 +65,20 @@ interface RoutePath {
 }
 
 const env: Record<string, string> = {}
-const DOORS: readonly RoutePath[] = [
+const ENTRIES: readonly ProviderEntry[] = [
   ...Object.keys(VOICES).map(dialect =>
-    door(dialect, dialect, dialect === 'azure' ? { api_version: '2024-10-21' } : {}),
+    entry(dialect, dialect, dialect === 'azure' ? { api_version: '2024-10-21' } : {}),
   ),
-  door('azure', 'azure-v1', { auth: 'bearer' }),
-  door('bedrock', 'bedrock-keys', { aws: {} }),
-  door('bedrock-invoke', 'invoke-keys', { aws: {} }),
+  entry('azure', 'azure-v1', { auth: 'bearer' }),
+  entry('bedrock', 'bedrock-keys', { aws: {} }),
+  entry('bedrock-invoke', 'invoke-keys', { aws: {} }),
 ]
 
-function door(
+function entry(
   dialect: string,
   name: string,
   own: { readonly auth?: string; readonly api_version?: string; readonly aws?: object } = {},
-): RoutePath {
+): ProviderEntry {
   const variable = (canary: Canary, what: string) => {
     const id = `${name}_${what}`.toUpperCase().replaceAll('-', '_')
     env[id] = canary.value
@@ -90,7 +90,7 @@ function door(
   const shown = { headers: { 'x-team': header } }
   if (own.aws) {
     const id = make(`access key of ${name}`, 'upstream', 'ASIA', 16, UPPER)
-    // It signs, and is never sent.
+    // The secret signs requests, and is never sent.
     const secret = make(`secret key of ${name}`, null, '', 40, BASE64)
     const token = make(`session token of ${name}`, 'upstream', 'IQoJb3JpZ2luX2Vj', 300, BASE64)
     const aws = {
@@ -186,7 +186,7 @@ const HELD = 'held'
 /** A record of the spool. */
 const SPOOLED = /^[0-9a-f]{16} \{.*"exchange"/m
 
-/** Such a request tries all keys of a provider, one after the other. */
+/** A request to this route tries all keys of a provider, one after the other. */
 const AGAIN = '/again/v1/chat/completions'
 const FRONTS = ['/v1/chat/completions', AGAIN, '/v1/messages', '/v1/responses', '/raw/', '/form/'] as const
 type Front = (typeof FRONTS)[number]
@@ -216,7 +216,7 @@ describe('every dialect', () => {
           raw: { steps: [{ use: 'api-key' }, { use: 'credits' }] },
         },
       }),
-      // The lowest level: the others only leave lines out.
+      // The lowest level: higher ones only omit lines.
       env: { ...env, LOG_LEVEL: LOG_LEVELS[0]! },
       signals: false,
       stdout: text => {
@@ -248,7 +248,7 @@ describe('every dialect', () => {
     const host: Canary = { name: 'address of the provider', value: new URL(provider.url).host, home: 'upstream' }
     const signatures = signaturesOf(provider)
     const canaries = [
-      ...DOORS.flatMap(each => each.canaries),
+      ...ENTRIES.flatMap(each => each.canaries),
       ...[...PLACES, ...PROMPTS, ...WRONG, ...signatures, token],
       { ...host, also: ['log', 'files'] } satisfies Canary,
     ]
@@ -275,7 +275,7 @@ describe('every dialect', () => {
 
   /** Every behaviour at every provider, each in one of the request formats; in a full run in all of them. */
   async function askAll(): Promise<void> {
-    const asks = DOORS.flatMap((each, place) =>
+    const asks = ENTRIES.flatMap((each, place) =>
       WISHES.flatMap((_, wish) => {
         if (!full && (wish + place) % SHARE !== seed % SHARE) return []
         const { status } = WISHES[wish]!
@@ -284,16 +284,16 @@ describe('every dialect', () => {
         const stream = Math.floor((wish + place) / FRONTS.length) % 2 === 0
         return ways
           .filter(front => isOurs(front, each, wish, stream))
-          .map(front => ({ door: each, wish, front, stream }))
+          .map(front => ({ entry: each, wish, front, stream }))
       }),
     )
     const work = async () => {
-      for (let one = asks.pop(); one; one = asks.pop()) await ask(one.door, one.front, one.stream, one.wish)
+      for (let one = asks.pop(); one; one = asks.pop()) await ask(one.entry, one.front, one.stream, one.wish)
     }
     await Promise.all(Array.from({ length: AT_ONCE }, work))
   }
 
-  async function ask({ name }: RoutePath, front: Front, stream: boolean, wish: number | string): Promise<void> {
+  async function ask({ name }: ProviderEntry, front: Front, stream: boolean, wish: number | string): Promise<void> {
     const prompt = PROMPTS[(typeof wish === 'number' ? wish : 0) % PROMPTS.length]!.value
     const words = `${prompt} wish-${wish}-${stream ? 'stream' : 'whole'}`
     const answer = await send(
@@ -308,7 +308,7 @@ describe('every dialect', () => {
   /** The disk during answers, with charges in the spool that could not be written. */
   async function filesOfADeadProcess(): Promise<string> {
     const before = provider.requests.length
-    const held = DOORS.slice(0, 4).map(each => ask(each, '/v1/chat/completions', true, HELD))
+    const held = ENTRIES.slice(0, 4).map(each => ask(each, '/v1/chat/completions', true, HELD))
     await provider.waitForRequest(before + held.length - 1)
     if (full) faults.before = 1_000_000
     let files = filesOf(dir)
@@ -373,7 +373,7 @@ describe('every dialect', () => {
 })
 
 /** A raw route passes status 200 unchanged, except for events that OpenAI's or Anthropic's clients read as an error. */
-function isOurs(front: Front, { voice }: RoutePath, wish: number, stream: boolean): boolean {
+function isOurs(front: Front, { voice }: ProviderEntry, wish: number, stream: boolean): boolean {
   if (ASKS_MODEL.includes(front) || WISHES[wish]!.how !== 'inside') return true
   return stream && voice.framing === 'sse' && 'error' in voice.error(500).body
 }
@@ -411,11 +411,11 @@ function signaturesOf({ requests }: FakeProvider): Canary[] {
 /** The behaviour that the message requests. */
 function behaviourOf(request: ProviderRequest): Behaviour {
   const name = /^\/([^/]+)/.exec(request.path)![1]!
-  const { voice } = DOORS.find(each => each.name === name)!
+  const { voice } = ENTRIES.find(each => each.name === name)!
   const [, wish, mode] = /wish-(\w+)-(stream|whole)/.exec(request.raw.toString('utf8')) ?? []
   if (wish === undefined) return speak(voice, 'whole')
   if (wish === HELD) return heldBehind(speak(voice, 'stream'))
-  return blab(WISHES[Number(wish)]!, voice, mode as FaultMode)
+  return leak(WISHES[Number(wish)]!, voice, mode as FaultMode)
 }
 
 function heldBehind(then: Behaviour): Behaviour {
@@ -425,7 +425,7 @@ function heldBehind(then: Behaviour): Behaviour {
   }
 }
 
-function blab({ says, how, status }: { says: string; how: Way[0]; status: number }, voice: Voice, mode: FaultMode) {
+function leak({ says, how, status }: { says: string; how: Way[0]; status: number }, voice: Voice, mode: FaultMode) {
   return {
     name: `blabs with ${status}`,
     async run(call: Call) {
@@ -491,20 +491,20 @@ function configuration(url: string): object {
     admin: '127.0.0.1:0',
     store: `sqlite:${join('.', 'data', 'tollgate.db')}`,
     providers: Object.fromEntries(
-      DOORS.map(({ name, voice, base, who }) => [
+      ENTRIES.map(({ name, voice, base, who }) => [
         name,
         { dialect: voice.dialect, base_url: `${url}/${name}${base}`, ...who },
       ]),
     ),
     models: Object.fromEntries(
-      DOORS.map(({ name }) => [
+      ENTRIES.map(({ name }) => [
         name,
         { targets: [{ provider: name, model: 'claude-upstream-model' }], price: PRICE, context: 8192, max_output: 64 },
       ]),
     ),
     routes: [
       ...ASKS_MODEL.map(path => ({ path, policy: path === AGAIN ? 'again' : 'test' })),
-      ...DOORS.flatMap(({ name }) =>
+      ...ENTRIES.flatMap(({ name }) =>
         ['raw', 'form'].map(kind => ({ ...raw, path: `/${kind}/${name}/{id}`, provider: name })),
       ),
     ],

@@ -1,6 +1,7 @@
 /**
- * Forty secrets through every way in which a request can fail. Then all output is searched: the log, the clients' data, /metrics, the
- * files beside the database, the output of commands, the providers' data. Each secret is found in its only place, and in no other.
+ * Forty secrets, and every way in which a request can fail. Then all output is searched: the log, the clients' data, /metrics,
+ * the files beside the database, the output of commands, the providers' data. Each secret is found in its only place, and in no
+ * other.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
@@ -29,7 +30,7 @@ console.log(`secrets: SEED=${seed}`)
 const make = createCanaries(seed)
 const several = (count: number, of: (index: number) => Canary) => Array.from({ length: count }, (_, index) => of(index))
 
-/** Keys in the formats of providers, with and without a recognizable prefix. */
+/** The prefixes of keys of providers; some have none. */
 const LOOKS = ['sk-', 'sk-proj-', 'gsk_', 'xai-', 'AIzaSy', '', '', 'hf_']
 const PROVIDER_KEYS = several(8, index => make(`key of provider ${index}`, 'upstream', LOOKS[index]))
 const HEADERS = several(4, index => make(`header of provider ${index}`, 'upstream', '', 24))
@@ -53,7 +54,7 @@ const FAULT_TIMEOUTS = { connect: '500ms', first_byte: '400ms', idle: '400ms', t
 const AT_ONCE = 16
 const COMMANDS = [['account', 'list'], ['account', 'show', 'test'], ['key', 'list', '--account', 'test'], ['check']]
 
-// A level only leaves lines out, so the lowest has all lines of the others.
+// A higher level only omits lines, so the lowest has the lines of all.
 describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', level => {
   let provider: FakeProvider
   let running: Running
@@ -133,7 +134,7 @@ describe.each(full ? LOG_LEVELS : (['info'] as const))('with the log level %s', 
   async function askAll(): Promise<void> {
     const wishes = [
       ...FAULTS.map((_, index) => `fault ${index}`),
-      ...BLABBING.map((_, index) => `blab ${index}`),
+      ...LEAKS.map((_, index) => `leak ${index}`),
       ...Array.from(PROVIDER_KEYS, () => 'fine 0'),
     ]
     const asks = wishes.flatMap((wish, index) =>
@@ -224,11 +225,11 @@ function behaviourOf(request: ProviderRequest): Behaviour {
   const [kind, index] = String(request.body?.['user']).split(' ')
   const mode: FaultMode = request.body?.['stream'] === true ? 'stream' : 'whole'
   if (kind === 'fault') return FAULTS[Number(index)]!.make(mode)
-  if (kind === 'blab') return blab(BLABBING[Number(index)]!, mode)
+  if (kind === 'leak') return leak(LEAKS[Number(index)]!, mode)
   return exact({ tokens: CONTENT.map(({ value }) => `${value} `) })
 }
 
-interface Blabbing {
+interface Leak {
   readonly status: number
   /** Its text; `KEY` and `HEADER` are replaced by what it received. */
   readonly says: string
@@ -241,11 +242,11 @@ const SENTENCES = [
   `upstream https://admin:${SAID[0]!.value}@10.1.2.3:8000/v1?key=${SAID[1]!.value} failed`,
   `could not connect with token=${SAID[2]!.value} password=${SAID[3]!.value}`,
 ]
-const BLABBING: readonly Blabbing[] = [200, 400, 401, 403, 404, 413, 422, 429, 500, 503].flatMap(status =>
+const LEAKS: readonly Leak[] = [200, 400, 401, 403, 404, 413, 422, 429, 500, 503].flatMap(status =>
   SENTENCES.map(says => ({ status, says })),
 )
 
-function blab({ status, says }: Blabbing, mode: FaultMode): Behaviour {
+function leak({ status, says }: Leak, mode: FaultMode): Behaviour {
   return {
     name: `blabs with ${status}`,
     async run(call) {

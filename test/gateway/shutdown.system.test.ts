@@ -129,7 +129,7 @@ describe('operators', () => {
     }
   })
 
-  test.each(['/', '/metric', '/v1/chat/completions'])('%s is nothing on the operators’ listener', async path => {
+  test.each(['/', '/metric', '/v1/chat/completions'])('%s is a 404 on the operators’ listener', async path => {
     const { status, headers, json } = await get(gateway.adminUrl + path)
     expect(status).toBe(404)
     expect(headers.get('content-type')).toMatch(/^application\/json/)
@@ -141,7 +141,7 @@ describe('operators', () => {
     expect((await get(`${gateway.url}/metrics`)).status).toBe(404)
   })
 
-  test('metrics count exchanges by their outcome, and what was charged to the nano-dollar', async () => {
+  test('metrics count exchanges by their outcome, and charges to the nano-dollar', async () => {
     provider.script(exact({ tokens: TOKENS }))
     for (const stream of [false, true]) {
       const { client } = await ask({ stream })
@@ -211,7 +211,7 @@ test('SIGTERM: no new work; answers in progress are completed, even for slow rea
   const idle = await openRaw(gateway.url)
   const early = await openRaw(gateway.url)
   await early.send('GET /v1/receipts/req_1 HTTP/1.1\r\nhost: x\r\n')
-  // Answered on the same listener after those two: the gateway has then accepted them, and read their requests.
+  // These are answered on the same listener after those two: by then the gateway has accepted both and read their requests.
   for (let round = 0; round < 3; round++) expect((await get(`${gateway.url}/livez`)).status).toBe(200)
   expect((await get(`${gateway.adminUrl}/readyz`)).status).toBe(200)
 
@@ -238,7 +238,7 @@ test('SIGTERM: no new work; answers in progress are completed, even for slow rea
   expect(streamed.done).toBe(true)
   const answered = await whole.client.readResponse()
   expect(answered).toMatchObject({ status: 200, end: 'length' })
-  // Otherwise the next request would come on the same connection.
+  // Without this header the client would send its next request on the same connection.
   expect(answered.header('connection')).toBe('close')
   slowWhole.client.resume()
   slowStream.client.resume()
@@ -404,7 +404,7 @@ describe(`SIGTERM with ${STREAMS} streams open`, () => {
     await expectAllSettled(events, 'finished', startedAt, freedAt)
   })
 
-  test('past the drain each gets one error event and is charged as delivered', async () => {
+  test('after the drain time each gets one error event and is charged as delivered', async () => {
     await start('1s')
     const { clients, upstreams, events } = await openStreams()
     const startedAt = performance.now()

@@ -77,7 +77,7 @@ const ofAll = (values: readonly number[]) =>
 const after = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms))
 
 /** The times of a quick client alone, and during a crowd. */
-async function expectUnimpressed(name: string, alone: readonly number[], beside: readonly number[]): Promise<void> {
+async function expectUndelayed(name: string, alone: readonly number[], beside: readonly number[]): Promise<void> {
   console.log(`${name}: a quick client alone ${ofAll(alone)}; beside them ${ofAll(beside)}`)
   expect(beside.length).toBeGreaterThan(5)
   // The crowd runs in the process of the quick client, so much of its own time is included.
@@ -115,13 +115,13 @@ test(`${SLOW} slow clients are cut at their deadlines, and a quick one is not de
     const refused = ones.filter(({ status }) => status === 408).length
     expect(least, kind).toBeGreaterThanOrEqual(deadline - 0.05)
     expect(most, kind).toBeLessThanOrEqual(deadline + LOOKS_EVERY_S + SLACK_S)
-    // A client whose answer is due gets the reason; a reset may overtake it if bytes were still in transit.
+    // A client that waits for an answer gets the reason; a reset may arrive first if bytes were still in transit.
     expect(refused, kind).toBeGreaterThan(0)
     return `${String(ones.length).padStart(5)} × ${kind}: cut after ${least.toFixed(2)} to ${most.toFixed(2)} s (allowed: ${deadline} s), ${refused} got 408`
   })
   expect(crowd.ones.filter(({ status }) => status !== 408 && status !== null)).toEqual([])
   console.log(`slow clients, a byte each ${DRIP.everyMs} ms:\n${rows.join('\n')}`)
-  await expectUnimpressed(`${SLOW} slow clients`, alone, beside)
+  await expectUndelayed(`${SLOW} slow clients`, alone, beside)
 
   // None of them has closed its end.
   await expect.poll(sockets).toBeLessThanOrEqual(before)
@@ -175,7 +175,7 @@ describe('floods of headers', () => {
         .map(each => each.join(' '))
         .join(', ')}`,
     )
-    await expectUnimpressed(`${FLOODS} floods`, alone, beside)
+    await expectUndelayed(`${FLOODS} floods`, alone, beside)
     await expect.poll(sockets).toBeLessThanOrEqual(before)
   })
 })
@@ -211,7 +211,7 @@ describe('idle clients', () => {
       half.push(client)
     }
     await Promise.all(half.map(({ closed }) => closed))
-    // At its deadline each would have got an error.
+    // At its deadline each would have received an error.
     expect(half.filter(client => client.received().includes(' 408 '))).toEqual([])
     await expect.poll(sockets).toBeLessThanOrEqual(before)
   })

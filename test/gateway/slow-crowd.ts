@@ -35,7 +35,7 @@ export const DRIP = { everyMs: 400, turnMs: 10 }
 const HEAD = 'POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n'
 const BODY = '{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 
-interface Manner {
+interface ClientBehaviour {
   /** Sent at once, before the slow request. */
   readonly good?: (key: string) => string
   /** The slow request's first bytes. */
@@ -45,7 +45,7 @@ interface Manner {
 }
 
 const keyed = (key: string) => `${HEAD}Authorization: Bearer ${key}\r\n`
-const MANNERS: Readonly<Record<SlowKind, Manner>> = {
+const BEHAVIOURS: Readonly<Record<SlowKind, ClientBehaviour>> = {
   'nothing at all': { begin: () => '', drip: '' },
   'a head without an end': { begin: () => HEAD, drip: '' },
   'a head by the byte': { begin: () => `${HEAD}x: `, drip: 'y' },
@@ -75,7 +75,7 @@ export async function startSlow(options: {
   let goodRequests = 0
 
   async function join(kind: SlowKind): Promise<void> {
-    const { good, begin, drip } = MANNERS[kind]
+    const { good, begin, drip } = BEHAVIOURS[kind]
     const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true, noDelay: true })
     sockets.push(socket)
     let text = ''

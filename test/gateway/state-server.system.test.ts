@@ -57,7 +57,7 @@ describeWith(WITHOUT_REDIS, 'gateways with one state server', () => {
     expect(await metric(gateways[0]!, 'tollgate_state_lost')).toBe('0')
   })
 
-  test('and two processes with two serving threads each are no different', async () => {
+  test('two processes with two serving threads each share them too', async () => {
     await using redis = await startRedis()
     const yaml = { ...FIRST, ...YAML, threads: 2, store: 'sqlite:./store.db', state: redis.url }
     const route = { path: '/v1/chat/completions', policy: 'main', public: true }
@@ -82,7 +82,7 @@ describeWith(WITHOUT_REDIS, 'gateways with one state server', () => {
     expect(said).toEqual(['200 miss', ...Array(7).fill('200 hit'), ...Array(4).fill('429 null')])
   })
 
-  test.each(['kill', 'stop'] as const)('go on when it is lost: %s', async how => {
+  test.each(['kill', 'stop'] as const)('continue when it is lost: %s', async how => {
     await using redis = await startRedis()
     const gateway = await started(redis.url, [
       { use: 'rate-limit', with: { per: 'key', requests: '1M per minute', tokens: '1G per minute' } },

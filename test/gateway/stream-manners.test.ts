@@ -1,6 +1,6 @@
 /**
- * The behaviour of streamed answers: content and order, and the cost of silence and slow clients. An answer that could not be charged
- * never looks finished.
+ * Streamed answers: content and order, and the cost of silence and slow clients. An answer that could not be charged never looks
+ * complete.
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -82,13 +82,13 @@ const openWith =
     const store: LocalStore = await openStore(options)
     return { ...store, ledger: { ...store.ledger, ...change(store.ledger) } }
   }
-const diskIsGone = (written: StoreUnavailable['written'] = 'not_written') =>
+const diskError = (written: StoreUnavailable['written'] = 'not_written') =>
   new StoreUnavailable(written, new Error('the disk failed'))
 
 describe('an answer that cannot be charged', () => {
-  const broken = openWith(() => ({ settle: () => Promise.reject(diskIsGone()) }))
+  const broken = openWith(() => ({ settle: () => Promise.reject(diskError()) }))
 
-  test('but is spooled is sent completely, and is charged as soon as the ledger is back', async () => {
+  test('is sent completely if the charge is in the spool, and is charged as soon as the ledger works', async () => {
     const dir = await temporaryDirectory()
     await using spooling = await startInProcess({
       provider: provider.baseUrl,
@@ -109,7 +109,7 @@ describe('an answer that cannot be charged', () => {
     await until(async () => expect((await readFile(`${dir}/tollgate.db.spool`, 'utf8')).trim()).toBe(''))
   })
 
-  test('or spooled does not look finished, and is charged as soon as the ledger is back', async () => {
+  test('does not look complete without a spool, and is charged as soon as the ledger works', async () => {
     // A store in memory has no spool.
     await using waiting = await startInProcess({ provider: provider.baseUrl, open: broken })
     const { posted } = waiting.balance()
@@ -134,7 +134,7 @@ describe('an answer that cannot be charged', () => {
     { tries: 'before anything was written', after: false },
     { tries: 'although it was written', after: true },
   ])(
-    'at the first two attempts ($tries), but at the third: the client notices nothing, and it is charged once',
+    'is charged once and sent normally if the third attempt succeeds, and the first two fail $tries',
     async ({ after }) => {
       const tried = new Map<string, number>()
       const open = openWith(ledger => ({
@@ -143,7 +143,7 @@ describe('an answer that cannot be charged', () => {
           tried.set(request.exchange, count)
           if (count > 2) return ledger.settle(request)
           if (after) await ledger.settle(request)
-          throw diskIsGone(after ? 'unknown' : 'not_written')
+          throw diskError(after ? 'unknown' : 'not_written')
         },
       }))
       await using flaky = await startInProcess({ provider: provider.baseUrl, open })
@@ -169,7 +169,7 @@ describe('a hold that fails', () => {
     const open = openWith(ledger => ({
       async hold(request) {
         if (written) await ledger.hold(request)
-        throw diskIsGone(written ? 'unknown' : 'not_written')
+        throw diskError(written ? 'unknown' : 'not_written')
       },
     }))
     await using failing = await startInProcess({ provider: provider.baseUrl, open })
@@ -297,7 +297,7 @@ describe('a provider that fails', () => {
     provider.script(exact({ tokens: 3 }))
   })
 
-  test('after a comment is reported by an event: the comment has committed the status', async () => {
+  test('that fails after a comment is reported by an event, because the status has been sent', async () => {
     provider.script(withhold(errorAnswer(500)))
     const index = provider.requests.length
     const [events, nano] = await charged(async () => {
@@ -313,7 +313,7 @@ describe('a provider that fails', () => {
     provider.script(exact({ tokens: 3 }))
   })
 
-  test('comments are sent during silence, which are not part of the answer', async () => {
+  test('comments are sent during silence, and are not part of the answer', async () => {
     provider.script(withhold(exact({ tokens: 3 })))
     const index = provider.requests.length
     const client = await openRaw(gateway.url)

@@ -123,8 +123,8 @@ describe('readers that stall', () => {
       ].join('\n'),
     )
     if (full) expect(most).toBeLessThanOrEqual(600 * MEBIBYTE)
-    // Whatever the kernel buffers, the gateway itself must not keep unread data. V8 also keeps unused buffers until it collects, whatever
-    // the number of readers. buffers that are over until it collects, which has nothing to do with the number of readers.
+    // Whatever the kernel buffers, the gateway itself must not keep unread data. V8 also keeps unused buffers until it collects,
+    // whatever the number of readers.
     expect(most - empty).toBeLessThan(128 * MEBIBYTE + (READERS * MEBIBYTE) / 4)
 
     for (const reader of readers) reader.reset()

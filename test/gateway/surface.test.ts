@@ -68,17 +68,17 @@ async function expectGood(client: RawClient): Promise<void> {
 }
 
 /** After a refusal the next request on the connection is answered correctly, or the connection is closed. */
-async function expectGoodOrEnd(client: RawClient, refused: RawResponse): Promise<'closed' | 'goes on'> {
+async function expectGoodOrEnd(client: RawClient, refused: RawResponse): Promise<'closed' | 'open'> {
   if (refused.header('connection') !== 'close') {
     await expectGood(client)
-    return 'goes on'
+    return 'open'
   }
   expect((await client.readToEnd()).toString()).toBe('')
   return 'closed'
 }
 
 /** Sends the bytes followed by a valid request. */
-async function refusedInPipeline(bytes: string, code: ErrorCode): Promise<'closed' | 'goes on'> {
+async function refusedInPipeline(bytes: string, code: ErrorCode): Promise<'closed' | 'open'> {
   const client = await connect()
   await client.send(bytes + good())
   const refused = await client.readResponse()
@@ -243,7 +243,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
     })
   })
 
-  describe('missing routes', () => {
+  describe('unknown routes', () => {
     test.each<[method: string, path: string, code?: 'not_supported' | 'unknown_url']>([
       ['PUT', '/'],
       ['GET', '/v1'],
@@ -600,8 +600,8 @@ describe('at the limit', () => {
     const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x'.repeat(100_000) }] })
     let refused = await post(body, {}, small)
     while (refused.status !== 503) {
-      // The gateway may not have read all of the slow one yet; or the slow one came last, and was refused. A reset may have lost its
-      // refusal. have taken its refusal along.
+      // The gateway may not have read all of the slow one yet; or the slow one came last, and was refused. A reset may have lost
+      // its refusal.
       if (slow.received().length > 0 || slow.socket.destroyed) slow = await begin()
       refused = await post(body, {}, small)
     }

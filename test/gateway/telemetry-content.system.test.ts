@@ -179,7 +179,7 @@ describe('failures', () => {
     expect(output).toEqual(said(heard.choices[0]!.message.content, 'stop'))
   })
 
-  test.each([true, false])('a long prompt and a long answer (stream: %s) are cut, and say so', async stream => {
+  test.each([true, false])('a long prompt and a long answer (stream: %s) are cut and marked', async stream => {
     provider.script(exact({ tokens: Array.from({ length: 900 }, () => 'x'.repeat(100)) }))
     const gateway = await start()
     const answer = await chat(gateway, { stream, messages: [{ role: 'user', content: 'y'.repeat(50_000) }] })

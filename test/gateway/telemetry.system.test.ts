@@ -35,7 +35,7 @@ afterEach(async () => {
   await provider.close()
 })
 
-/** A model `m` whose first target is dead, one `own` without it, and a raw route. */
+/** A model `m` whose first target fails, a model `own` without that target, and a raw route. */
 async function start(telemetry: object | null, options: InProcessOptions = {}): Promise<InProcess> {
   const remote = { dialect: 'openai', api_key: '${PROVIDER_KEY}' }
   const model = (targets: readonly object[]) => ({ targets, price: PRICE, context: 8192, max_output: 1000 })
@@ -90,7 +90,7 @@ const chat = (gateway: InProcess, body: object = {}, headers: Record<string, str
   )
 
 const serverSpan = () => receiver.spans.find(({ kind }) => kind === 2)!
-/** In the order of their start. */
+/** The spans for clients, in the order of their start. */
 const clientSpans = (): ReceivedSpan[] =>
   receiver.spans.filter(({ kind }) => kind === 3).sort((a, b) => Number(a.start - b.start))
 const points = (metric: string) => receiver.points.filter(each => each.metric === metric)
@@ -217,12 +217,12 @@ const WAYS = [
 ] as const
 const straight = WAYS.filter(({ collector }) => !collector)
 
-describe.each(straight)('$protocol', ({ protocol }) => tellsAll(protocol, async () => receiver.url))
+describe.each(straight)('$protocol', ({ protocol }) => testExport(protocol, async () => receiver.url))
 
 const byCollector = WAYS.filter(({ collector }) => collector)
 describeWith(WITHOUT_COLLECTOR, 'to a real collector', () => {
   describe.each(byCollector)('$protocol', ({ protocol }) =>
-    tellsAll(protocol, async () => {
+    testExport(protocol, async () => {
       const collector = await startCollector(receiver.url)
       onTestFinished(() => collector[Symbol.asyncDispose]())
       return collector.url
@@ -230,7 +230,7 @@ describeWith(WITHOUT_COLLECTOR, 'to a real collector', () => {
   )
 })
 
-function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
+function testExport(protocol: string, endpointOf: () => Promise<string>): void {
   test('a stream with a fallback: one trace, a span for the client and one for each attempt', async () => {
     const endpoint = await endpointOf()
     provider.script(stream({ tokens: 5, promptTokens: 11 }))
@@ -294,7 +294,7 @@ function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
       'gen_ai.usage.input_tokens': line['prompt_tokens'],
       'gen_ai.usage.output_tokens': line['completion_tokens'],
     })
-    // Each is within the enclosing one.
+    // Each span is within its parent.
     const until = BigInt(Date.now()) * 1_000_000n
     expect(server.start).toBeGreaterThanOrEqual(from)
     expect(server.end).toBeLessThanOrEqual(until)

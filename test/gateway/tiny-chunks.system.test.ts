@@ -17,7 +17,7 @@ const MIB = 1024 * 1024
 const BYTES = counts(0.8 * MIB, 4.2 * MIB)
 /** Events of a chat stream are refused beyond 1 MiB. */
 const LARGE_EVENT = MIB - 4096
-/** For all answers below: garbage, the answer, its copies, and code that runs for the first time. 20 MiB were measured. */
+/** The growth over all answers below: garbage, the answer, its copies, and newly compiled code. 20 MiB were measured. */
 const MAX_GROWN = 200 * MIB
 
 const SLOW_CLIENTS = counts(4, 16)

@@ -44,11 +44,11 @@ const start = shareGateways(() => ({
   plugins: [step('acts', (ctx, next) => act(ctx, next))],
 }))
 
-describe('a silent client takes no room', () => {
+describe('a silent client does not use up a limit', () => {
   const HEAD = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n`
   const keyed = (key: string) => `Authorization: Bearer ${key}\r\n`
 
-  /** This many connections, each with a request whose body does not arrive. */
+  /** Opens this many connections, each with a request whose body does not arrive. */
   async function openSilent(to: Account, count: number, rest: string): Promise<RawClient[]> {
     const silent = []
     for (let at = 0; at < count; at++) {
@@ -59,7 +59,7 @@ describe('a silent client takes no room', () => {
     return silent
   }
 
-  test('by its declared length', async () => {
+  test('of the bytes of bodies, by a declared length', async () => {
     await using small = await startInProcess({
       provider: provider.baseUrl,
       yaml: { limits: { bodies_in_flight: '1MiB', body: '1MiB' } },
@@ -68,7 +68,7 @@ describe('a silent client takes no room', () => {
     for (let round = 0; round < 10; round++) expect((await small.chat()).status).toBe(200)
   })
 
-  test('by its presence: of too many the slowest is refused', async () => {
+  test('of simultaneous requests: beyond it the slowest is refused', async () => {
     await using small = await startInProcess({ provider: provider.baseUrl, yaml: { limits: { max_inflight: 3 } } })
     const rest = `${keyed(small.key)}Content-Length: 10\r\n\r\n{`
     const silent = await openSilent(small, 3, rest)
@@ -84,7 +84,7 @@ describe('a silent client takes no room', () => {
     expect((await small.chat({ stream: true })).status).toBe(200)
   })
 
-  test('by its presence: the refused one is of the client with the most', async () => {
+  test('of simultaneous requests: one of the client with the most is refused', async () => {
     await using small = await startInProcess({ provider: provider.baseUrl, yaml: { limits: { max_inflight: 3 } } })
     const other = await small.account()
     const rest = 'Content-Length: 10\r\n\r\n{'
@@ -111,7 +111,7 @@ describe('a key is looked up from the head', () => {
     }
   })
 
-  test('a small body that came with the head leaves the connection as it is', async () => {
+  test('after a small body that came with the head the connection stays open', async () => {
     const gateway = await start()
     const client = await connect(gateway)
     for (let round = 0; round < 3; round++) {
@@ -122,7 +122,7 @@ describe('a key is looked up from the head', () => {
     }
   })
 
-  test('a client that waits for 100 Continue sends no body in vain', async () => {
+  test('a client that waits for 100 Continue sends no body if it is refused', async () => {
     const gateway = await start()
     const body = JSON.stringify({ model: 'm', messages: MESSAGES })
     const rest = `Content-Length: ${body.length}\r\nExpect: 100-continue\r\n`
@@ -196,7 +196,7 @@ describe('a key is looked up from the head', () => {
   })
 })
 
-describe('bodies have their shares', () => {
+describe('shares of the room for bodies', () => {
   const YAML = { limits: { bodies_in_flight: '1MiB', body: '256KiB' } }
   const HALF = 200 * 1024
 

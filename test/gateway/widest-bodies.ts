@@ -21,7 +21,7 @@ const row = (name: string, body: string | Buffer, status = 200, type = JSON_TYPE
 })
 const chat = (more: string, content = '"hi"') =>
   `{"model":"m","messages":[{"role":"user","content":${content}}]${more === '' ? '' : `,${more}`}}`
-/** The caller's schema: the place where the format accepts anything. */
+/** A schema of the caller, in which the format accepts anything. */
 const schema = (inner: string) =>
   chat(`"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"x":${inner}}}}`)
 const list = (count: number, item: (at: number) => string) => Array.from({ length: count }, (_, at) => item(at)).join()

@@ -1,4 +1,4 @@
-/** The owners of exchanges' work, and which of them wait. */
+/** The accounts that own the work of exchanges, and which of them wait. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { THREAD_QUEUE } from '../../src/request/http/owners.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
@@ -33,11 +33,11 @@ test('a declared length above the limit costs as much as the limit', async () =>
   client.socket.destroy()
 })
 
-test('while others have work, an account with a long slice waits for the end of its rest, and the others do not', async () => {
+test('while others have work, an account with a long slice pauses, and the others do not', async () => {
   const [heavy, light] = [await gateway.account(), await gateway.account()]
   expect((await light.chat()).status).toBe(200)
   const owner = owners.account(heavy.accountId)
-  // Not measured: the thread has not had the processor for so long.
+  // Set instead of measured, because the thread may not have had the processor for so long.
   slices.spend(owner, 250, 0)
   expect(slices.isBehind(owner)).toBe(true)
   expect(slices.isBehind(owners.account(light.accountId))).toBe(false)

@@ -117,7 +117,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway does not start on', () => {
     expect(await database.run(tables)).toEqual(before)
   })
 
-  testWith(WITHOUT_PGBOUNCER, 'a pooler that keeps no sessions; one that does is as good as the server', async () => {
+  testWith(WITHOUT_PGBOUNCER, 'a pooler without sessions; one with sessions works like the server', async () => {
     const database = await testDatabase()
     const pooled = await startPgbouncer(database, 'transaction')
     const { code, said } = await serve(pooled)
@@ -141,7 +141,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway does not start on', () => {
     await store.close()
   })
 
-  testWith(WITHOUT_PGBOUNCER, 'such a pooler, in whatever order it hands out its connections', async () => {
+  testWith(WITHOUT_PGBOUNCER, 'a pooler without sessions, in any order of its connections', async () => {
     const database = await testDatabase()
     const inTurn = await startPgbouncer(database, 'transaction', ['server_round_robin = 1'])
     // It has two connections to the server.

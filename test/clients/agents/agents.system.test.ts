@@ -8,7 +8,7 @@ import { onlyFull } from '../../helpers/counts.ts'
 import { describeWith } from '../../helpers/missing.ts'
 import { untilTruthy } from '../../helpers/until.ts'
 import { npmPackage, pipPackage } from '../polyglot/toolchains.ts'
-import { PROGRAMS, type Program, type Ready } from './programs.ts'
+import { type InstalledProgram, PROGRAMS, type Program } from './programs.ts'
 import { DIALECTS, type Dialect } from './provider.ts'
 import { type AgentRig, ANSWER, CREDIT, startAgentRig } from './rig.ts'
 import { newHome, prefixBreaks, start } from './session.ts'
@@ -25,7 +25,7 @@ const ran = new Map<string, Set<Dialect>>()
 describeWith(onlyFull('clients'), 'agents', () => {
   describe.each(Object.entries(PROGRAMS))('%s', (name, program) => {
     let missing: string | null = null
-    let ready: Ready
+    let ready: InstalledProgram
 
     beforeAll(async () => {
       await PACKAGES[program.from](program.name, program.version, program.bin).then(
@@ -40,7 +40,7 @@ describeWith(onlyFull('clients'), 'agents', () => {
       ran.set(name, (ran.get(name) ?? new Set()).add(dialect))
     })
 
-    test('its row of the page', context => {
+    test('its row in the documentation page', context => {
       if (missing !== null) return context.skip(missing)
       if (UPDATE) return
       const [version, dialects] = readRows('programs').get(name)!
@@ -68,7 +68,7 @@ describeWith(onlyFull('clients'), 'agents', () => {
   })
 })
 
-async function session(program: Program, ready: Ready, dialect: Dialect): Promise<void> {
+async function session(program: Program, ready: InstalledProgram, dialect: Dialect): Promise<void> {
   using home = newHome()
   await using rig = await startAgentRig(dialect, program)
   const run = async (prompt: string, resume: boolean) =>
@@ -112,7 +112,7 @@ async function session(program: Program, ready: Ready, dialect: Dialect): Promis
   expect(warnings(rig)).toEqual([])
 }
 
-async function interrupt(program: Program, ready: Ready, dialect: Dialect): Promise<void> {
+async function interrupt(program: Program, ready: InstalledProgram, dialect: Dialect): Promise<void> {
   using home = newHome()
   await using rig = await startAgentRig(dialect, program)
   rig.plan.hangs = true

@@ -1,4 +1,4 @@
-/** The Python samples of src/request/AGENTS-AND-APPS.md, run as the page has them, except for address and key. */
+/** The Python samples of src/request/AGENTS-AND-APPS.md, unchanged except for address and key. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -12,7 +12,7 @@ import { cleanEnvironment, pipPackage } from '../polyglot/toolchains.ts'
 import { newHome } from './session.ts'
 import { PAGE, readRows, UPDATE, writeRows } from './table.ts'
 
-/** The package, its version, and what the sample imports. */
+/** The package, its version, and the module that the sample imports. */
 const LIBRARIES: Readonly<Record<string, readonly [name: string, version: string, module: string]>> = {
   LangChain: ['langchain-openai', '1.7.4', 'langchain_openai'],
   LlamaIndex: ['llama-index-llms-openai-like', '0.8.1', 'llama_index'],

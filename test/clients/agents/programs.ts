@@ -43,7 +43,7 @@ export interface Program {
 }
 
 /** A program that is installed. */
-export interface Ready {
+export interface InstalledProgram {
   readonly command: string
 }
 

@@ -20,7 +20,7 @@ export interface ToolCall {
 
 type Json = Record<string, unknown>
 
-interface Speech {
+interface DialectFormat {
   /** The tools that a request declares, by name. */
   tools(body: Json): string[]
   /** The parts before the messages (tools, system), and each message. A provider's cache reads them in this order. */
@@ -42,7 +42,7 @@ const namesOf = (tools: unknown, inner?: string): string[] =>
     return typeof name === 'string' ? [name] : []
   })
 
-const openai: Speech = {
+const openai: DialectFormat = {
   tools: body => [...namesOf(body['tools'], 'function'), ...namesOf(body['tools'], 'custom')],
   prompt: body => [body['tools']],
   messages: body => listOf(body['messages']),
@@ -87,7 +87,7 @@ const openai: Speech = {
   }),
 }
 
-const anthropic: Speech = {
+const anthropic: DialectFormat = {
   tools: body => namesOf(body['tools']),
   prompt: body => [body['tools'], body['system']],
   messages: body => listOf(body['messages']),
@@ -127,7 +127,7 @@ const anthropic: Speech = {
   }),
 }
 
-const gemini: Speech = {
+const gemini: DialectFormat = {
   tools: body => listOf(body['tools']).flatMap(tool => namesOf(tool['functionDeclarations'])),
   prompt: body => [body['tools'], body['systemInstruction']],
   messages: body => listOf(body['contents']),
@@ -142,7 +142,7 @@ const gemini: Speech = {
   }),
 }
 
-const bedrock: Speech = {
+const bedrock: DialectFormat = {
   tools: body => namesOf((body['toolConfig'] as Json | undefined)?.['tools'], 'toolSpec'),
   prompt: body => [body['toolConfig'], body['system']],
   messages: body => listOf(body['messages']),
@@ -182,14 +182,14 @@ export function isCustom(body: Json, tool: string): boolean {
   return namesOf(body['tools'], 'custom').includes(tool)
 }
 
-export const SPEECH: Readonly<Record<Dialect, Speech>> = { openai, anthropic, gemini, bedrock }
+export const FORMATS: Readonly<Record<Dialect, DialectFormat>> = { openai, anthropic, gemini, bedrock }
 
 /** Answers whole or as a stream, as requested. */
-export function say(dialect: Dialect, answer: Answer): Behaviour {
+export function answerWith(dialect: Dialect, answer: Answer): Behaviour {
   return {
     name: 'says',
     async run(call) {
-      const speech = SPEECH[dialect]
+      const speech = FORMATS[dialect]
       const model = modelOf(call.request)
       if (!isStream(dialect, call.request)) {
         const text = JSON.stringify(speech.whole(answer, model))
@@ -204,12 +204,12 @@ export function say(dialect: Dialect, answer: Answer): Behaviour {
 }
 
 /** Sends the first token and then nothing until the other side disconnects. */
-export function sayNoMore(dialect: Dialect, answer: Answer): Behaviour {
+export function hangAfterFirstToken(dialect: Dialect, answer: Answer): Behaviour {
   return {
     name: 'says no more',
     async run(call) {
       streamHead(dialect, call)
-      await call.write(SPEECH[dialect].stream(answer, modelOf(call.request))[0]!)
+      await call.write(FORMATS[dialect].stream(answer, modelOf(call.request))[0]!)
       await call.step(async () => {})
     },
   }
@@ -220,7 +220,7 @@ export function overflow(dialect: Dialect): Behaviour {
   return {
     name: 'overflow',
     async run(call) {
-      const text = JSON.stringify(SPEECH[dialect].overflow())
+      const text = JSON.stringify(FORMATS[dialect].overflow())
       sendJsonHead(call, 400, text, dialect === 'bedrock' ? { 'x-amzn-errortype': 'ValidationException' } : {})
       await call.end(text)
     },

@@ -5,7 +5,7 @@ import { answerOf, createAccount, type Gateway, startGateway } from '../../helpe
 import { PRICE } from '../../helpers/in-process.ts'
 import { untilTruthy } from '../../helpers/until.ts'
 import type { Program } from './programs.ts'
-import { type Answer, type Dialect, isCustom, overflow, SPEECH, say, sayNoMore } from './provider.ts'
+import { type Answer, answerWith, type Dialect, FORMATS, hangAfterFirstToken, isCustom, overflow } from './provider.ts'
 import { type Recorder, startRecorder } from './recorder.ts'
 
 /** The provider's answers to the next requests that declare the program's tool. */
@@ -57,7 +57,7 @@ export async function startAgentRig(
   let called = 0
   let hanging: ProviderRequest | null = null
   const next = ({ body }: ProviderRequest): Answer => {
-    const declared = SPEECH[dialect].tools(body!)
+    const declared = FORMATS[dialect].tools(body!)
     const tool = tools.find(([name]) => declared.includes(name))
     if (!tool || plan.calls === 0) return { text: ANSWER }
     plan.calls--
@@ -66,17 +66,17 @@ export async function startAgentRig(
   }
   const provider = await startFakeProvider({
     script(request) {
-      const isMain = tools.length === 0 || SPEECH[dialect].tools(request.body!).length > 0
+      const isMain = tools.length === 0 || FORMATS[dialect].tools(request.body!).length > 0
       if (isMain && plan.hangs) {
         plan.hangs = false
         hanging = request
-        return sayNoMore(dialect, { text: ANSWER })
+        return hangAfterFirstToken(dialect, { text: ANSWER })
       }
       if (isMain && plan.overflows > 0) {
         plan.overflows--
         return overflow(dialect)
       }
-      return say(dialect, next(request))
+      return answerWith(dialect, next(request))
     },
   })
   const access =

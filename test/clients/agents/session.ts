@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { ProviderRequest } from '../../helpers/fake-provider.ts'
 import { cleanEnvironment } from '../polyglot/toolchains.ts'
-import type { Launch, Program, Ready } from './programs.ts'
-import { SPEECH } from './provider.ts'
+import type { InstalledProgram, Launch, Program } from './programs.ts'
+import { FORMATS } from './provider.ts'
 import type { AgentRig } from './rig.ts'
 
 export interface Home extends Disposable {
@@ -48,7 +48,7 @@ function endProcessesOf(home: string): void {
 /** Starts a program with one prompt; `interrupt` sends it the signal of Ctrl-C. */
 export async function start(
   program: Program,
-  { command }: Ready,
+  { command }: InstalledProgram,
   rig: AgentRig,
   { folder }: Home,
   turn: Pick<Launch, 'prompt' | 'resume'>,
@@ -92,7 +92,7 @@ function endOf(child: ChildProcess, home: string): Promise<ProgramResult> {
 }
 
 /** The place where a request breaks the prefix of the previous one that a provider has in its cache. */
-export interface Break {
+export interface PrefixBreak {
   /** The index of the later request, and of the first message that differs; -1 for the parts before the messages. */
   readonly request: number
   readonly message: number
@@ -102,8 +102,8 @@ export interface Break {
  * Compares each request of the conversation with the previous one. Cache marks move with the conversation and do not belong to
  * its prefix. Programs that change earlier messages themselves (Copilot after a resume) have no prefix to keep.
  */
-export function prefixBreaks(rig: AgentRig): Break[] {
-  const speech = SPEECH[rig.dialect]
+export function prefixBreaks(rig: AgentRig): PrefixBreak[] {
+  const speech = FORMATS[rig.dialect]
   const asked = rig.recorder.requests.filter(
     ({ method, path }) => method === 'POST' && /\/(chat\/completions|messages|responses)(\?|$)/.test(path),
   )
@@ -120,12 +120,12 @@ export function prefixBreaks(rig: AgentRig): Break[] {
   })
 }
 
-/** The same of a request in any of the three client formats. */
+/** The same parts of a request in any of the three client formats. */
 function ownParts({ tools, system, instructions, messages, input }: Record<string, unknown>): unknown[] {
   return [[tools, system, instructions], ...((messages ?? input) as unknown[])]
 }
 
-/** The index of the first part that the later request lacks at its place; -1 if it has all. */
+/** The index of the first part that differs in the later request, or is missing there; -1 if none does. */
 function firstChange(before: readonly unknown[], now: readonly unknown[]): number {
   return before.findIndex((part, index) => withoutMarks(part) !== withoutMarks(now[index]))
 }

@@ -19,7 +19,7 @@ export interface Line {
   /** The library's message, and the HTTP status if its error has one. */
   readonly error?: string
   readonly status?: number | null
-  /** After a refusal it waits as long as demanded, which is longer than the test. */
+  /** After a refusal the library waits as demanded, which is longer than the test. */
   readonly waits?: boolean
   /** The table's cell if the library lacks the feature. */
   readonly lacks?: string

@@ -98,7 +98,7 @@ function afterCall({ body }: ProviderRequest): Behaviour | null {
   return exact({ tokens: ['The weather', ` is ${/clear over Paris/.exec(text)?.[0] ?? text}`] })
 }
 
-/** A call of the first known tool; without one, an answer that says so. */
+/** A call of the first known tool; if none is known, a text that says so. */
 function callOf({ body }: ProviderRequest, calls: Readonly<Record<string, object>>): Behaviour {
   const name = toolsOf(body).find(tool => Object.hasOwn(calls, tool.name))?.name
   if (name === undefined) return exact({ tokens: ['no tool'] })

@@ -114,7 +114,7 @@ export function emptyHome(): string {
   return home
 }
 
-/** Looks on the path and in the usual places. */
+/** Searches the PATH and the usual folders. */
 function found(name: string, folders: readonly string[] = []): string {
   const path = [...(process.env['PATH'] ?? '').split(delimiter), ...folders]
   const folder = path.find(each => each !== '' && existsSync(join(each, name)))
