@@ -302,7 +302,7 @@ export class Gateway {
   /** Always sends an error: a client without one would hang. Returns what was sent. */
   #sendError(exchange: LiveExchange, error: unknown): SentError {
     const stage = ['opening', 'receiving', 'closing'].includes(exchange.phase) ? 'gateway' : 'send'
-    exchange.broke(error)
+    exchange.recordFailure(error)
     if (!isRefusal(error)) this.#parts.reportBug(exchange.id, error)
     const refusal = isRefusal(error) ? exchange.inClientTerms(error) : refuse('internal_error', { cause: error })
     const decider = decidedBy(exchange.trail, refusal, stage)

@@ -11,7 +11,7 @@ import { promisify } from 'node:util'
 import { refuse } from '#contract'
 
 /** The client that needs a hash. */
-export interface Whose {
+export interface HashClient {
   /** The person and the address: each has at most two hashes that run or wait. */
   readonly by: readonly string[]
   readonly isStranger: boolean
@@ -19,7 +19,7 @@ export interface Whose {
 
 export interface Passwords {
   /** The text to store. */
-  hash(password: string, whose?: Whose): Promise<string>
+  hash(password: string, client?: HashClient): Promise<string>
   /**
    * Whether the password matches the stored text. Undefined (no such person): the same work, and no match. `better` is a new text
    * to store, if the old one has outdated parameters.
@@ -27,7 +27,7 @@ export interface Passwords {
   verify(
     stored: string | undefined,
     password: string,
-    whose?: Whose,
+    client?: HashClient,
   ): Promise<{ readonly right: boolean; readonly better?: string }>
 }
 
@@ -42,7 +42,7 @@ const MAX_AT_ONCE = 2
 const MAX_OF_STRANGERS_AT_ONCE = 1
 const MAX_WAITING = 32
 const MAX_OF_ONE = 2
-const OWN: Whose = { by: [], isStranger: false }
+const OWN: HashClient = { by: [], isStranger: false }
 
 /** Runs on a thread of Node's pool. */
 export const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
@@ -53,25 +53,25 @@ export function createPasswords(derive: Derive = argon2id): Passwords {
   // Compared for people who do not exist: 32 random bytes that no password matches.
   const unknown = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
-  const make = ({ settings, salt, tag }: PasswordDigest, password: string, { by, isStranger }: Whose) =>
+  const make = ({ settings, salt, tag }: PasswordDigest, password: string, { by, isStranger }: HashClient) =>
     (isStranger ? runForStranger : run)(by, () => {
       // Systems send the same text in different forms of Unicode.
       const message = Buffer.from(password.normalize('NFC'))
       return derive({ ...settings, nonce: salt, tagLength: tag.length, message })
     })
 
-  async function hash(password: string, whose = OWN): Promise<string> {
+  async function hash(password: string, client = OWN): Promise<string> {
     const salt = randomBytes(SALT_BYTES)
     const empty = { settings: TODAY, salt, tag: new Uint8Array(HASH_BYTES) }
-    return format(TODAY, salt, await make(empty, password, whose))
+    return format(TODAY, salt, await make(empty, password, client))
   }
 
   return {
     hash,
-    async verify(stored, password, whose = OWN) {
+    async verify(stored, password, client = OWN) {
       const known = parse(stored ?? unknown)
-      const right = timingSafeEqual(await make(known, password, whose), known.tag)
-      return right && !isToday(known.settings) ? { right, better: await hash(password, whose) } : { right }
+      const right = timingSafeEqual(await make(known, password, client), known.tag)
+      return right && !isToday(known.settings) ? { right, better: await hash(password, client) } : { right }
     },
   }
 }

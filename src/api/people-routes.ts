@@ -14,7 +14,7 @@ import { shape } from './schema.ts'
 import { refuseMixedScripts } from './scripts.ts'
 import { MAX_MS } from './sessions.ts'
 import { showAccount, showPerson, showTime } from './show.ts'
-import { checkPassword, familiar, placesOf, signInTrial } from './trial.ts'
+import { checkPassword, knownClient, placesOf, signInTrial } from './trial.ts'
 import { isEmail } from './validate.ts'
 import type { AboutView, LinkPurposeView, SessionView } from './views.ts'
 
@@ -83,7 +83,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     handle: async call => {
       const { personId, email } = await findLink(call, call.body.token, 'reset')
       refuseGuessable(call.body.password, email ?? '', 'password')
-      const password = await call.guard.passwords.hash(call.body.password, familiar(call, personId ?? ''))
+      const password = await call.guard.passwords.hash(call.body.password, knownClient(call, personId ?? ''))
       const person = await call.parts.store.people.reset(call.body.token, password)
       return afterWriting('The password is set, but you are not signed in. Sign in with it.', () =>
         startSession(call, person, password),
@@ -199,7 +199,7 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   const takeBack = await takeAll(asks, parts.store.replicas)
   await checkFree(call, email)
   takeBack()
-  const password = await guard.passwords.hash(body.password, familiar(call, email))
+  const password = await guard.passwords.hash(body.password, knownClient(call, email))
   const person = await parts.store.people.join(body.token, { email, password })
   return afterWriting('You have joined, but you are not signed in. Sign in.', () =>
     startSession(call, person, password),
@@ -245,7 +245,7 @@ async function changePassword(call: Call<object, object, { current: string; new:
   const known = await people.findByEmail(person.email)
   const { right } = await checkPassword(call, known, {
     password: body.current,
-    whose: familiar(call, person.email),
+    client: knownClient(call, person.email),
     // Counted by session, not by address: other clients could use up the attempts of the owner.
     wrong: [[guard.changesBySession, hash('sha256', session, 'base64')]],
     all: [[guard.hashesByEmail, person.email]],
@@ -253,7 +253,7 @@ async function changePassword(call: Call<object, object, { current: string; new:
   if (!known || !right) {
     throw refuse('wrong_credentials', { message: 'The current password is wrong.', param: 'current' })
   }
-  const password = await guard.passwords.hash(body.new, familiar(call, person.email))
+  const password = await guard.passwords.hash(body.new, knownClient(call, person.email))
   // Only if the password is still the one that was checked: of two changes at once, one fails.
   await people.setPassword(person.id, password, known.password)
   return afterWriting('The password is changed, but you are not signed in. Sign in with the new one.', () =>

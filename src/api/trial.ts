@@ -4,12 +4,12 @@ import { addressGroup } from '#contract'
 import type { Replicas } from '../store/engine/replicas.ts'
 import type { Person, PersonWithPassword } from '../store/people/people.ts'
 import { type Try, takeAll } from './attempts.ts'
-import type { Whose } from './password.ts'
+import type { HashClient } from './password.ts'
 import type { Call } from './route.ts'
 
 export interface Trial {
   readonly password: string
-  readonly whose: Whose
+  readonly client: HashClient
   /** The limits of a wrong attempt, and those of each attempt. */
   readonly wrong: readonly Try[]
   readonly all: readonly Try[]
@@ -29,14 +29,14 @@ export async function signInTrial(
   const all: Try[] = [[guard.hashesByEmail, email]]
   const owner = `person ${email}`
   if (by && 'browser' in by) {
-    return { whose: { by: [owner], isStranger: false }, all, wrong: [[guard.signInsByBrowser, by.browser]] }
+    return { client: { by: [owner], isStranger: false }, all, wrong: [[guard.signInsByBrowser, by.browser]] }
   }
   const address = addressGroup(caller.address)
   const place: Try = [guard.signInsByPlace, `${address} ${email}`]
-  const whose = { by: [owner, `address ${address}`], isStranger: by === null }
-  if (by) return { whose, all, wrong: [place] }
+  const client = { by: [owner, `address ${address}`], isStranger: by === null }
+  if (by) return { client, all, wrong: [place] }
   return {
-    whose,
+    client,
     all: [[guard.hashesOfStrangers, 'all'], [guard.hashesByAddress, address], ...all],
     wrong: [[guard.signInsByAddress, address], place, [guard.signInsByEmail, email]],
   }
@@ -46,7 +46,7 @@ export async function signInTrial(
 export async function checkPassword(call: Call, known: PersonWithPassword | undefined, trial: Trial) {
   const { takeBackWrong, takeBackAll } = await take(trial, call.parts.store.replicas)
   try {
-    const verdict = await call.guard.passwords.verify(known?.password, trial.password, trial.whose)
+    const verdict = await call.guard.passwords.verify(known?.password, trial.password, trial.client)
     if (verdict.right) takeBackWrong()
     return verdict
   } catch (error) {
@@ -77,6 +77,6 @@ export function placesOf({ caller }: Call, whom: string): string[] {
 }
 
 /** The owner of a hash for a client with a valid link or session. */
-export function familiar(call: Call, whom: string): Whose {
+export function knownClient(call: Call, whom: string): HashClient {
   return { by: placesOf(call, whom), isStranger: false }
 }

@@ -56,7 +56,7 @@ export interface ServingFigures {
 }
 
 /** The figures of a thread that serves no clients. */
-export const NOBODY_SERVED: ServingFigures = { isOverloaded: false, held: 0n, targets: [], credentialsOut: [] }
+export const NOT_SERVING: ServingFigures = { isOverloaded: false, held: 0n, targets: [], credentialsOut: [] }
 
 type Limited = HistogramValues & { readonly limits: readonly number[] }
 

@@ -24,16 +24,16 @@ export interface ShadowRefusals {
   /** `answered`: the step would have answered itself. */
   readonly code: string
   readonly count: number
-  readonly accounts: Touched
-  readonly keys: Touched
+  readonly accounts: AffectedOwners
+  readonly keys: AffectedOwners
   /** The latest exchanges, newest first. */
   readonly examples: readonly { readonly id: string; readonly at: string }[]
 }
 
 /** The affected accounts or keys, the most frequent first. */
-export interface Touched {
+export interface AffectedOwners {
   readonly distinct: number
-  /** Whether there were more than `mostTouched`. Then `distinct` and `top` cover only the first ones. */
+  /** Whether there were more than `mostOwners`. Then `distinct` and `top` cover only the first ones. */
   readonly more: boolean
   readonly top: readonly (Named & { readonly count: number })[]
 }
@@ -59,7 +59,7 @@ export interface ShadowFigures {
 /** Maximum number of counted steps; each reload may add some. */
 const MAX_STEPS = 500
 const MAX_CODES = 50
-const MAX_TOUCHED = 1000
+const MAX_OWNERS = 1000
 const TOP = 10
 const EXAMPLES = 5
 
@@ -69,8 +69,8 @@ export function shadowRun({ verdict, code }: Pick<TrailEntry, 'verdict' | 'code'
   return verdict === 'would_refuse' ? (code ?? 'answered') : null
 }
 
-/** @param mostTouched maximum number of accounts, and of keys, that are counted separately for each step and code */
-export function createShadowFigures(mostTouched = MAX_TOUCHED): ShadowFigures {
+/** @param mostOwners maximum number of accounts, and of keys, that are counted separately for each step and code */
+export function createShadowFigures(mostOwners = MAX_OWNERS): ShadowFigures {
   const steps = new Map<string, StepFigures>()
   const figuresOf = (policy: string, step: string, at: number): StepFigures | undefined => {
     const name = `${policy}\n${step}`
@@ -85,7 +85,7 @@ export function createShadowFigures(mostTouched = MAX_TOUCHED): ShadowFigures {
       const figures = figuresOf(exchange.policy, step, exchange.at)
       if (!figures) return
       figures.ran++
-      if (code !== null) countRefusal(figures, code, exchange, mostTouched)
+      if (code !== null) countRefusal(figures, code, exchange, mostOwners)
     },
     steps: () => [...steps.values()].map(shown).sort(byName),
   }
@@ -145,8 +145,8 @@ function shown({ policy, step, since, ran, codes }: StepFigures): ShadowStep {
     .map(([code, { count, accounts, keys, examples }]) => ({
       code,
       count,
-      accounts: touched(accounts),
-      keys: touched(keys),
+      accounts: affectedOwners(accounts),
+      keys: affectedOwners(keys),
       examples: examples.map(({ id, at }) => ({ id, at: timeText(at) })),
     }))
     .sort((a, b) => b.count - a.count)
@@ -158,7 +158,7 @@ function timeText(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-function touched({ each, more }: OwnerCounts): Touched {
+function affectedOwners({ each, more }: OwnerCounts): AffectedOwners {
   const top = [...each]
     .map(([id, { name, count }]) => ({ id, name, count }))
     .sort((a, b) => b.count - a.count)

@@ -165,7 +165,7 @@ export class World {
     if (route.waitMs > 0) this.#endWaitAfter(route.waitMs, run, exchange)
     const error = await exchange.play({ reportStep() {}, stepGraceMs: GRACE_MS })
     const refusal = error === null || isRefusal(error) ? error : refuse('internal_error', { cause: error })
-    if (refusal !== null) exchange.broke(refusal)
+    if (refusal !== null) exchange.recordFailure(refusal)
     return verdictOf(run, exchange, refusal)
   }
 

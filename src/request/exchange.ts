@@ -249,7 +249,7 @@ export abstract class Exchange {
   }
 
   /** Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment, is not content. */
-  broke(error: unknown): void {
+  recordFailure(error: unknown): void {
     const hasReceived = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
     this.end({ error, hasReceived: this.outcome === 'answered' && hasReceived() })
   }

@@ -5,7 +5,7 @@ import type { AlertRounds } from '../alerts/alert-rounds.ts'
 import { type DeadlineClock, ROUND_MS } from '../common/clock.ts'
 import { VERSION } from '../common/version.ts'
 import { targetsOf } from '../config/target-entries.ts'
-import { type MainSources, NO_ALERTS, NOBODY_SERVED, type OwnSources, type ServingFigures } from '../observe/metrics.ts'
+import { type MainSources, NO_ALERTS, NOT_SERVING, type OwnSources, type ServingFigures } from '../observe/metrics.ts'
 import type { Generation } from '../request/generation.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
 import type { State } from '../state/state.ts'
@@ -49,7 +49,7 @@ export interface OwnParts {
 /** The sources of each thread. */
 export function ownSources({ store, thread, deadlineClock, serving }: OwnParts): OwnSources {
   return {
-    serving: () => serving() ?? NOBODY_SERVED,
+    serving: () => serving() ?? NOT_SERVING,
     unwritten: store.unwritten,
     writing: store.writing,
     node: { thread, watch: deadlineClock.watch, roundMs: ROUND_MS },

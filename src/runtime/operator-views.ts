@@ -14,7 +14,7 @@ import type { LiveExchange } from '../request/send/live-exchange.ts'
 
 /** An exchange in progress. */
 export function exchangeView(exchange: LiveExchange): ExchangeView {
-  const { key, account, chat, model, attempts, live, asking } = exchange
+  const { key, account, chat, model, attempts, live, currentTarget } = exchange
   return {
     id: exchange.id,
     started_at: timeView(exchange.startedAt),
@@ -25,8 +25,8 @@ export function exchangeView(exchange: LiveExchange): ExchangeView {
     key_id: key?.id ?? null,
     model: model?.id ?? null,
     stream: chat?.stream ?? null,
-    target: asking ?? attempts.at(-1)?.target ?? null,
-    attempts: attempts.length + (asking === null ? 0 : 1),
+    target: currentTarget ?? attempts.at(-1)?.target ?? null,
+    attempts: attempts.length + (currentTarget === null ? 0 : 1),
     tokens: exchange.meter.countedTokens,
     address: exchange.address,
     replica: null,

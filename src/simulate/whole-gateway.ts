@@ -295,8 +295,8 @@ async function inTime(work: Promise<unknown>, complaint: string): Promise<void> 
 }
 
 /** Whether the exchange is between two attempts at a provider: nothing happens until time passes. */
-function isPausing({ phase, asking, attempts }: LiveExchange): boolean {
-  return phase === 'sending' && asking === null && attempts.at(-1)?.code != null
+function isPausing({ phase, currentTarget, attempts }: LiveExchange): boolean {
+  return phase === 'sending' && currentTarget === null && attempts.at(-1)?.code != null
 }
 
 function logInto(log: LogEntry[], step: string | null): Log {

@@ -5,7 +5,7 @@
 import { statSync } from 'node:fs'
 import { visible } from '#contract'
 import type { PastExchangeView } from '../../api/views.ts'
-import type { ShadowStep, Touched } from '../../observe/shadow.ts'
+import type { AffectedOwners, ShadowStep } from '../../observe/shadow.ts'
 import { logFile } from '../commands.ts'
 import { count, json as jsonText, pairs, showMoney, showTime, table } from '../format.ts'
 import { operate } from '../operate.ts'
@@ -218,12 +218,12 @@ function clientsText({ accounts, keys, examples }: ShadowStep['refusals'][number
   return lines.map(line => `${wrapped(line, '  ')}\n`).join('')
 }
 
-function topText({ top, distinct: all }: Touched): string {
+function topText({ top, distinct: all }: AffectedOwners): string {
   const shown = top.map(({ id, name, count: times }) => `${visible(name)} (${visible(id)}) ${times}`).join(', ')
   return all > top.length ? `${shown}, and ${all - top.length} more` : shown
 }
 
-function distinct({ distinct: all, more }: Touched): string {
+function distinct({ distinct: all, more }: AffectedOwners): string {
   return more ? `${all}+` : String(all)
 }
 
@@ -245,7 +245,7 @@ interface ShadowLog {
 }
 
 /** The most accounts and keys to count for each refusal. A running gateway counts fewer, to save memory. */
-const MAX_TOUCHED = 100_000
+const MAX_OWNERS = 100_000
 
 /**
  * Reads a usage log. The log does not record which steps were in shadow mode, so the result has only steps that would have
@@ -259,7 +259,7 @@ async function readShadowLog(terminal: Terminal, file: string): Promise<ShadowLo
   ])
   const path = logFile(terminal, file)
   const size = path === '-' ? 0 : statSync(path).size
-  const figures = createShadowFigures(MAX_TOUCHED)
+  const figures = createShadowFigures(MAX_OWNERS)
   const span: { first: string | null; last: string | null } = { first: null, last: null }
   let exchanges = 0
   let skipped: { lines: number; first: string } | null = null

@@ -82,7 +82,7 @@ export class StepCall implements Outer {
     // Without this, a step that does not await `next()` would cause an unhandled rejection. The microtask waits until `#inner` is assigned.
     queueMicrotask(() => this.#inner?.catch(ignore))
     // Recorded before the step continues, because it may write the receipt.
-    this.#run.exchange.broke(error)
+    this.#run.exchange.recordFailure(error)
     this.#resumed()
   }
 

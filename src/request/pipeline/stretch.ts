@@ -63,7 +63,7 @@ export class Stretch implements Outer {
     this.isOver = true
     this.#failure = { error }
     // Recorded before the after-parts run, because one of them may write the receipt.
-    this.#run.exchange.broke(error)
+    this.#run.exchange.recordFailure(error)
     this.#backward()
   }
 

@@ -25,7 +25,7 @@ export class AttemptRecord {
     this.#target = target
     this.#startedMs = startedMs
     this.#traced = exchange.trace === null ? null : exchange.trace.begin(target, this.#startedMs)
-    exchange.asking = target
+    exchange.currentTarget = target
   }
 
   /** With telemetry: adds the trace headers for the provider. */
@@ -44,7 +44,7 @@ export class AttemptRecord {
   head(status: number | null, failure: UpstreamFailure | null, atMs?: number): void {
     if (this.#isWritten) return
     this.#isWritten = true
-    this.#exchange.asking = null
+    this.#exchange.currentTarget = null
     this.#exchange.attempts.push({
       target: this.#target,
       status,

@@ -105,7 +105,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
   firstTokenAtMs: number | null = null
   streamedAtMs: number | null = null
   /** The target of the current attempt; null between attempts. */
-  asking: string | null = null
+  currentTarget: string | null = null
   /** The provider's texts about failed attempts, for operators, by attempt. Null: none failed. */
   attemptDetails: (string | null)[] | null = null
 
