@@ -15,7 +15,7 @@ const PAID = 300n
 const AMOUNT = 7n
 
 onPostgres(() => {
-  test('a balance, and a budget of the account, the key and a tag, each the tightest in turn', async () => {
+  test('of a balance and three budgets, the smallest pays for exactly as many requests as it can', async () => {
     const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
     const random = seeded(seed)
     const first = await testStore(QUICK)
@@ -64,7 +64,7 @@ async function raceOnce(stores: readonly TestStore[], round: number, random: () 
   expect([posted, onHold], seed).toEqual([limits[0]! - spent, still])
 }
 
-/** On a busy machine the database may exceed the timeout of a statement. Repeating the same request changes nothing twice. */
+/** On a busy machine a statement may exceed its timeout. The same hold may be requested again: it is placed once. */
 async function persistently<Result>(ask: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {

@@ -32,7 +32,7 @@ test.each([
   ['SELECT ?, ?', 'SELECT $1, $2'],
   ['SELECT ?2, ?1, ?2', 'SELECT $2, $1, $2'],
   ["SELECT '?', ? || '?''?'", "SELECT '?', $1 || '?''?'"],
-])('places in %s', (sql, expected) => {
+])('placeholders of %s get numbers', (sql, expected) => {
   expect(numbered(sql)).toBe(expected)
 })
 
@@ -354,7 +354,7 @@ onPostgres(() => {
       expect(store.reads.verify().violations).toEqual([])
     })
 
-    test('an old one is reported to a read-only connection', async () => {
+    test('is reported as old to a read-only connection, which cannot migrate it', async () => {
       const database = openPostgres((await testDatabase()).url, { readOnly: true })
       expect(() => migratePostgres(database, { canWrite: false })).toThrow(
         /has schema 0, .* has schema \d+\. Start the gateway/,
@@ -406,7 +406,7 @@ function thrownBy(work: () => unknown): Error {
   return expect.unreachable('nothing was thrown')
 }
 
-/** Repeats it until the result is known. */
+/** Repeats the work until its result is known. */
 async function again<Result>(work: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {

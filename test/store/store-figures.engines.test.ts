@@ -44,7 +44,7 @@ test('operations that the database refuses are counted once, without their retri
   expect(store.writing().commits).toMatchObject({ refused: 1, operations: { count: before } })
 })
 
-test('the counts of a thread survive it', async () => {
+test('the counts of a thread that died are kept', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ connector, writes: 'thread' })
   const accountId = await fund(store, 1000n)
@@ -67,7 +67,7 @@ test('operations without an answer count as waiting', async () => {
   expect(store.writing().waiting).toBe(0)
 })
 
-test('a full mailbox is counted and shown', async () => {
+test('a full mailbox is counted, and its fill is reported', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ connector, writes: 'thread' })
   const accountId = await fund(store, 10_000_000n)

@@ -70,13 +70,13 @@ async function sample(entries = 2000): Promise<Sample> {
   return made
 }
 
-/** A request that must be refused, with the message. */
+/** A copy that must be refused, and its error message. */
 type Refusal = readonly [name: string, make: () => Promise<{ from: string; to: string }>, rule: RegExp]
 
 const emptyDatabase = async () => (await testDatabase()).url
 const sqlite = (path: string) => `sqlite:${path}`
 
-/** From a damaged sample. */
+/** A copy from a damaged store. */
 async function fromDamaged(sql: string) {
   const { path } = await makeSample(folder(), 'copy', 2, 20)
   const database = connect(path)
@@ -338,7 +338,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
       const child = spawn(process.execPath, args, { env: { ...process.env, TO: url }, stdio: 'ignore' })
       const ended = once(child, 'exit')
       const isThere = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'INSERT INTO%'"
-      // It writes now; some time later it is killed.
+      // The command is killed some time after it has begun to write.
       while (child.exitCode === null && look.prepare(isThere).get() === undefined) await wait(5)
       await wait(random() * 50)
       child.kill('SIGKILL')

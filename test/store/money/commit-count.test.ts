@@ -38,7 +38,7 @@ async function withoutLastCommits(holds: number, writes: 'thread' | 'here' = 'he
   for (let hold = 0; hold < holds; hold++) {
     await second.ledger.hold(aHold({ accountId, exchange: `req_${hold}`, amount: 1n }))
   }
-  // As after kill -9: without the last operation.
+  // As after kill -9: the count as it is before the store closes.
   const log = readFileSync(`${path}.commits`, 'utf8')
   await second.close()
   checkpointLog(path)
@@ -71,7 +71,7 @@ test.each(['thread', 'here'] as const)('three lost commits are reported, written
   expect(again.reads.verify().violations).toEqual([])
 })
 
-test('a start that was killed between its two notes is reported once', async () => {
+test('a loss is reported once, even if a start is killed between its two notes of the loss', async () => {
   const path = await withoutLastCommits(2)
   copyFileSync(path, `${path}.lost`)
   await (await testStore({ path })).close()

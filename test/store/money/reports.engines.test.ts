@@ -1,4 +1,4 @@
-/** Lists by page: rows that are added meanwhile repeat or hide none, filters take bounded time, and usage is correct. */
+/** Lists by page: rows that are added meanwhile repeat or hide no row, filters take bounded time, and usage is correct. */
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'

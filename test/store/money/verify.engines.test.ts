@@ -19,7 +19,7 @@ async function sampleStore(): Promise<TestStore & { alice: string; bob: string }
   return Object.assign(store, { alice, bob })
 }
 
-/** Edits as the database's owner could, without triggers, CHECKs and foreign keys. */
+/** Edits the database as its owner could: without triggers, CHECKs and foreign keys. */
 function tamper(store: TestStore, edit: (database: Database) => void): void {
   const database = store.connect()
   database.exec(UNGUARDED[database.dialect.engine])

@@ -6,7 +6,7 @@ import { faultyConnector } from '../faulty.ts'
 import { contentOf, onEveryEngine, type TestStore, testStore } from '../helpers.ts'
 
 const HOUR = 3_600_000
-/** In the form of a password hash, but of no password. */
+/** Has the form of a password hash, but belongs to no password. */
 const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
 const OTHER_HASH = `${HASH}b`
 
@@ -43,7 +43,7 @@ async function refused(work: Promise<unknown>, code: StoreErrorCode, message: Re
   expect(error).toMatchObject({ code, message: expect.stringMatching(message) })
 }
 
-/** Nothing of a refused person is stored. */
+/** Checks that nothing of a refused person is stored. */
 function expectNoPerson(store: TestStore): void {
   expect(store.reads.people.list()).toEqual([])
   expect(store.reads.listAccounts()).toEqual([])
@@ -144,7 +144,7 @@ onEveryEngine(() => {
       expect(store.reads.people.links()).toEqual([])
     })
 
-    test('a failed join does not use it up', async () => {
+    test('a failed join does not use up the link', async () => {
       const store = await testStore()
       await store.people.create(person())
       const { token } = await store.people.createLink(invitation(store, { email: 'Bob@x.org' }))
@@ -395,7 +395,7 @@ onEveryEngine(() => {
       await ask(await restored(store), boss.id)
     })
 
-    /** With a person to change, as before. */
+    /** Restores the person that the requests change. */
     async function restored(store: TestStore): Promise<TestStore> {
       const mate = store.reads.people.findByEmail('mate@x.org')
       if (mate === undefined) await store.people.create(person({ email: 'mate@x.org' }))

@@ -1,4 +1,4 @@
-/** One run of the ledger's thread: when each side sees the other's records, and the behaviour of a full mailbox. */
+/** The mailboxes of the ledger's thread: when each side sees the other's records, and what a full mailbox does. */
 import { expect, onTestFinished, test } from 'vitest'
 import { holdRecord } from '../../../src/store/money/ledger-fields.ts'
 import type { Reply } from '../../../src/store/thread/codec.ts'
@@ -6,7 +6,7 @@ import { ThreadHost } from '../../../src/store/thread/thread-host.ts'
 import { faultyConnector } from '../faulty.ts'
 import { aHold, fund, testStore } from '../helpers.ts'
 
-/** A ready thread, and its replies: each list is the result of one delivery. */
+/** Starts a thread. `looks` has its replies: one list for each delivery. */
 async function openPort() {
   const store = await testStore()
   const accountId = await fund(store, 10n ** 9n)

@@ -6,7 +6,7 @@ import { countsOf } from '../../helpers/counts.ts'
 
 const counts = countsOf('corpus')
 
-/** Both ends, after so many bytes of use. */
+/** Both ends of a mailbox that has already carried `begin` bytes. */
 function mailbox(size: number, begin = 0) {
   const memory = createMailboxMemory(size)
   memory.ends.fill(begin)
