@@ -59,7 +59,7 @@ describe('a gate', () => {
     else expect(reason).toBe(null)
   })
 
-  test('reports its finding', () => {
+  test('reports the figure that exceeds it', () => {
     expect(exceeds(parseGate('refused>1'), found)).toBe('refused: 10 of 1000 exchanges (--fail-on "refused>1")')
     expect(exceeds(parseGate('skipped'), found)).toBe('skipped: 20 of 2000 lines (--fail-on "skipped")')
     expect(exceeds(parseGate('cost'), found)).toBe('cost: $5.000000000 more than $100.000000000 (--fail-on "cost")')

@@ -68,7 +68,7 @@ describe('properties', () => {
     )
   })
 
-  test('after resetMs it is full, whatever was taken or given', () => {
+  test('after resetMs a bucket is full, whatever was taken or given', () => {
     fc.assert(
       fc.property(
         shape,
@@ -93,7 +93,7 @@ describe('properties', () => {
   })
 })
 
-/** 10 at once, one a second. */
+/** Ten units, and one more each second. */
 const TEN: BucketShape = { capacity: 10, refillPerMs: 0.001 }
 
 describe('a bucket for ten, one a second', () => {

@@ -36,7 +36,7 @@ test('a reload with a lower limit admits no request until there is room; waiting
   expect(getEventListeners(signal, 'abort')).toHaveLength(0)
 })
 
-test('only the first waiting request asks the counter of all replicas', async () => {
+test('only the first waiting request calls the shared counter', async () => {
   let asked = 0
   const slots = new LocalSlots({
     async enter() {
