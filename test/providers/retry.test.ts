@@ -14,7 +14,7 @@ interface Given {
   readonly hasOtherCredential?: boolean
 }
 
-/** With the random number in the middle of its range. */
+/** The retry after a failure, with the random number 0.5. */
 const retryOf = (code: ErrorCode, { retryAfterMs, ...given }: Given = {}) =>
   retryAfterFailure(
     {
@@ -96,7 +96,7 @@ describe('the next attempt after', () => {
     )
   })
 
-  test('only failures of a provider are tried again', () => {
+  test('only failures of a provider are retried', () => {
     const codes = Object.keys(ERRORS) as ErrorCode[]
     const again = codes.filter(code => retryOf(code, { hasOther: true }) !== null)
     expect(again.filter(code => !code.startsWith('upstream_'))).toEqual([
@@ -122,7 +122,7 @@ describe('the budget', () => {
     expect(spendAll()).toBe(1)
   })
 
-  test('is at most 20, however long no attempt failed', () => {
+  test('is at most 20, even after many exchanges without a failure', () => {
     const budget = createRetryBudget()
     for (let i = 0; i < 10_000; i++) budget.earn()
     let spent = 0

@@ -21,9 +21,9 @@ describe('a gateway secret that the provider echoes', () => {
   const redact = (text: string) => text.replaceAll(SECRET, '[secret]')
 
   test.each<[where: string, fields: Record<string, unknown>]>([
-    ['in the sentence', { message: `The key ${SECRET} is not for this model.` }],
-    ['where the sentence is cut for the client', { message: `${'x'.repeat(380)} ${SECRET}` }],
-    ['where it is cut for the log', { message: `${'x '.repeat(490)}${SECRET}` }],
+    ['in the message', { message: `The key ${SECRET} is not for this model.` }],
+    ['where the message is cut for the client', { message: `${'x'.repeat(380)} ${SECRET}` }],
+    ['where the message is cut for the log', { message: `${'x '.repeat(490)}${SECRET}` }],
     ['in all the other fields', { type: SECRET, code: SECRET, param: SECRET }],
   ])('%s', (_where, fields) => {
     const failure = failureOf(400, {}, detailsOf(openai(fields)), NOW, redact)
@@ -32,7 +32,7 @@ describe('a gateway secret that the provider echoes', () => {
   })
 })
 
-describe('secrets that are on no list', () => {
+describe('secrets that the gateway does not know', () => {
   const SIGNATURE = 'c46ff1667371d6820ea25a32313660f2615a94687d9150b306777247c34140df'
   const said = (fields: { message?: string; param?: string }) => ({
     message: null,
@@ -93,7 +93,7 @@ describe('secrets that are on no list', () => {
 
 describe('the error code of a status and a body', () => {
   test.each<[name: string, status: number, body: unknown, code: ErrorCode, message?: string]>([
-    // A request that the provider refuses: its message is passed on, the only help there is.
+    // A request that the provider refuses: the client gets the provider's message, because only it explains the refusal.
     ['OpenAI 400', 400, openai({}), 'upstream_rejected', 'Words of the provider.'],
     ['OpenAI 422', 422, openai({}), 'upstream_rejected', 'Words of the provider.'],
     ['OpenAI 409', 409, openai({}), 'upstream_rejected', 'Words of the provider.'],
@@ -101,7 +101,7 @@ describe('the error code of a status and a body', () => {
     ['Ollama: the error is a string', 400, { error: 'invalid options' }, 'upstream_rejected', 'invalid options'],
     ['xAI: code and error side by side', 400, { code: 'bad', error: 'No.' }, 'upstream_rejected', 'No.'],
     [
-      'OpenRouter: what the one behind it said',
+      'OpenRouter: the message of the provider that it called',
       400,
       {
         error: {
@@ -114,21 +114,21 @@ describe('the error code of a status and a body', () => {
       'No such tool.',
     ],
     [
-      'OpenRouter: the same in plain words',
+      'OpenRouter: the same as plain text',
       400,
       { error: { code: 400, message: 'Provider returned error', metadata: { raw: ' No such tool. ' } } },
       'upstream_rejected',
       'No such tool.',
     ],
     [
-      'OpenRouter: no words behind it',
+      'OpenRouter: no message of the provider that it called',
       400,
       { error: { code: 400, message: 'Provider returned error', metadata: { raw: '{}' } } },
       'upstream_rejected',
       'Provider returned error',
     ],
     [
-      'OpenRouter: a conversation that is too long for the one behind it',
+      'OpenRouter: a conversation that is too long for the provider that it called',
       400,
       {
         error: {
@@ -233,13 +233,13 @@ describe('the error code of a status and a body', () => {
       'Words of the provider.',
     ],
     [
-      'the words with a quota are about the quota',
+      'the same words with a quota mean the quota',
       429,
       google(429, 'RESOURCE_EXHAUSTED', 'input token count quota'),
       'upstream_rate_limited',
     ],
 
-    // The rest of a client's own mistakes.
+    // Other mistakes of the client.
     ['a filter', 400, openai({ code: 'content_filter' }), 'content_filter', 'Words of the provider.'],
     [
       'a filter, Azure',
@@ -312,7 +312,7 @@ describe('the error code of a status and a body', () => {
     ['no such path', 404, { detail: 'Not Found' }, 'upstream_error'],
     ['no such path, OpenAI', 404, openai({ message: 'Invalid URL (POST /v1/x)' }), 'upstream_error'],
     ['no such path, vLLM', 404, openai({ message: 'Not Found', type: 'NotFoundError' }), 'upstream_error'],
-    ['no such path, in plain words', 404, '404 page not found', 'upstream_error'],
+    ['no such path, as plain text', 404, '404 page not found', 'upstream_error'],
     ['no such path, a page', 404, '<html>404</html>', 'upstream_error'],
 
     // The gateway's own account: hidden from the client.
@@ -337,7 +337,7 @@ describe('the error code of a status and a body', () => {
     ['a bad key, 403', 403, openai({ message: 'This key was revoked.' }), 'upstream_auth'],
     ['a bad key, by its code', 403, openai({ code: 'invalid_api_key' }), 'upstream_auth'],
     ['a bad login, by its type', 403, openai({ type: 'authentication_error' }), 'upstream_auth'],
-    ['a token that is over', 403, { message: 'The security token has expired' }, 'upstream_auth'],
+    ['a token that has expired', 403, { message: 'The security token has expired' }, 'upstream_auth'],
     ['a stopped account', 403, openai({ message: 'Your account was suspended.' }), 'upstream_auth'],
     ...[
       openai({
@@ -381,14 +381,14 @@ describe('the error code of a status and a body', () => {
       'upstream_rate_limited',
     ],
     [
-      'more than a minute takes, Groq',
+      'more tokens than a minute allows, Groq',
       413,
       openai({ code: 'rate_limit_exceeded', type: 'tokens' }),
       'upstream_rate_limited',
     ],
-    ['no room, Groq', 498, openai({}), 'upstream_rate_limited'],
-    ['late', 408, openai({}), 'upstream_timeout'],
-    ['late, a page', 504, '<html>504</html>', 'upstream_timeout'],
+    ['no capacity, Groq', 498, openai({}), 'upstream_rate_limited'],
+    ['a timeout', 408, openai({}), 'upstream_timeout'],
+    ['a timeout, a page', 504, '<html>504</html>', 'upstream_timeout'],
     ['overloaded', 503, openai({}), 'upstream_overloaded'],
     [
       'overloaded, Anthropic',
@@ -491,7 +491,7 @@ describe('a message for a client', () => {
     'POST /customers/ours/v1/chat/completions',
   ]
 
-  test.each(CANARIES)('carries no %s', canary => {
+  test.each(CANARIES)('does not contain %s', canary => {
     for (const text of [
       canary,
       `Failed at ${canary}.`,
@@ -501,7 +501,7 @@ describe('a message for a client', () => {
     ]) {
       const clean = cleanMessage(text)
       expect(clean, text).not.toContain(canary)
-      // Nor an identifying part: the host of an address, the middle of a secret.
+      // Nor does it contain an identifying part: the host of an address, the middle of a secret.
       expect(clean, text).not.toContain(canary.slice(Math.floor(canary.length / 3), Math.ceil((2 * canary.length) / 3)))
     }
   })
@@ -551,7 +551,7 @@ describe('a message for a client', () => {
     ['context', 'context '.repeat(12_000)],
     ['exceeds', 'exceeds the available '.repeat(5000)],
     ['blanks', `404:${' '.repeat(100_000)}x`],
-  ])('is cleaned quickly, whatever its form: %s', (_name, text) => {
+  ])('is cleaned quickly in any form: %s', (_name, text) => {
     const start = performance.now()
     for (const status of [400, 403, 404]) fail(status, openai({ message: text }))
     // Takes milliseconds; a backtracking expression would take minutes.
@@ -577,19 +577,19 @@ describe('the time before a retry', () => {
     ['two values', { 'retry-after': '1, 2' }, undefined],
     ['hexadecimal', { 'retry-after': '0x10' }, undefined],
     ['a date', { 'retry-after': 'Fri, 20 Nov 2026 12:00:30 GMT' }, 30_000],
-    ['a date that is over', { 'retry-after': 'Fri, 20 Nov 2026 11:00:00 GMT' }, 0],
+    ['a date in the past', { 'retry-after': 'Fri, 20 Nov 2026 11:00:00 GMT' }, 0],
     ['a date far ahead', { 'retry-after': 'Wed, 21 Oct 2099 07:28:00 GMT' }, LONGEST],
     ['an invalid date', { 'retry-after': 'Fri, 99 Nov 2026 12:00:30 GMT' }, undefined],
     ['a date in another format', { 'retry-after': '2026-11-20T12:00:30Z' }, undefined],
     ['milliseconds', { 'retry-after-ms': '1234' }, 1234],
-    ['milliseconds win', { 'retry-after-ms': '1234', 'retry-after': '20' }, 1234],
+    ['milliseconds have priority', { 'retry-after-ms': '1234', 'retry-after': '20' }, 1234],
     ['invalid milliseconds', { 'retry-after-ms': 'x', 'retry-after': '20' }, 20_000],
     ['negative milliseconds', { 'retry-after-ms': '-5', 'retry-after': '20' }, 20_000],
     ['far too many milliseconds', { 'retry-after-ms': '999999999' }, LONGEST],
   ])('%s', (_name, headers, ms) => {
     expect(retryAfterOf(headers, NOW)).toBe(ms)
     expect(fail(503, openai({}), headers).retryAfterMs).toBe(ms)
-    // A 429 always has a time: some client libraries treat one without as final.
+    // A 429 always has a time: some client libraries do not retry a 429 without one.
     expect(fail(429, openai({}), headers).retryAfterMs).toBe(ms ?? 1000)
   })
 
@@ -624,7 +624,7 @@ describe('the time before a retry', () => {
     [402, undefined],
     [404, undefined],
     [504, undefined],
-  ])('status %i passes the time on: %s', (status, ms) => {
+  ])('status %i keeps the time before a retry: %s', (status, ms) => {
     expect(fail(status, openai({}), { 'retry-after': '1' }).retryAfterMs).toBe(ms)
   })
 })
@@ -635,7 +635,7 @@ test('a parsed body is read like its text', () => {
   expect(detailsOf(undefined)).toEqual({ message: null, type: null, code: null, param: null })
 })
 
-test('names that mean something to JavaScript change nothing', () => {
+test('names that every JavaScript object inherits change nothing', () => {
   const details = errorDetails(
     Buffer.from('{"__proto__":{"message":"a"},"constructor":{"prototype":{"x":1}},"error":{"__proto__":{"type":"b"}}}'),
   )

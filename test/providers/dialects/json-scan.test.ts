@@ -34,7 +34,7 @@ describe('the scan refuses', () => {
     ['a key that breaks off', '{"abc', 'invalid_json', null, 'not closed'],
     ['a key that breaks off in an escape', '{"abc\\', 'invalid_json', null, 'not closed'],
     ['a key with a bad escape', '{"a\\x":1}', 'invalid_json', null, 'bad escape'],
-    ['something after the end', '{} {}', 'invalid_json', null, 'expected the end of the body (byte 3)'],
+    ['text after the end', '{} {}', 'invalid_json', null, 'expected the end of the body (byte 3)'],
     [
       'a key twice',
       '{"model":"a","model":"b"}',
@@ -66,7 +66,7 @@ describe('the scan refuses', () => {
     expect(found?.message.length).toBeLessThan(200)
   })
 
-  test('a key twice among many, whichever two they are', () => {
+  test('a duplicate key among many, at any two places', () => {
     const keys = Array.from({ length: 40 }, (_, i) => `a rather long name of a property, number ${i}`)
     for (const [from, to] of [
       [0, 39],
@@ -133,7 +133,7 @@ const filled = (head: string, fill: string, tail = '') =>
 const manyKeys = (key: (i: number) => string) =>
   Buffer.from(`{"a":{${Array.from({ length: 16_000 }, (_, i) => `"${key(i)}":1`).join(',')}}}`)
 
-// Anything that takes more than linear time would exceed the time limit of the tests.
+// A scan in more than linear time would exceed the time limit of the tests.
 test.each([
   ['open brackets', filled('', '['), 'request_too_complex'],
   ['open objects', filled('', '{"a":'), 'request_too_complex'],
@@ -142,7 +142,7 @@ test.each([
   ['digits', filled('[', '1', ']'), 'ok'],
   ['escaped quotes', filled('{"a":"', '\\"', '"}'), 'ok'],
   ['backslashes', filled('{"a":"', '\\\\', '"}'), 'ok'],
-  ['escaped quotes just out of reach', filled('{"a":"', `${'x'.repeat(64)}\\"`, '"}'), 'ok'],
+  ['escaped quotes after 64 bytes', filled('{"a":"', `${'x'.repeat(64)}\\"`, '"}'), 'ok'],
   ['a string without end', filled('{"a":"', 'x'), 'invalid_json'],
   ['one long key', filled('{"', 'k', '":1}'), 'request_too_complex'],
   ['long keys that differ in the middle', manyKeys(i => `${'a'.repeat(99)}${i}${'b'.repeat(99)}`), 'ok'],

@@ -1,4 +1,4 @@
-/** Refusals of requests that a provider does not support: without them the answer would be wrong. */
+/** Refusals of requests that a provider does not support. Without a refusal the answer would be wrong. */
 import { describe, expect, test } from 'vitest'
 import { type ChatRequest, type ContentPart, isRefusal, MAX_CHOICES, type Refusal } from '#contract'
 import { CHOICES_OF } from '../../../src/config/models.ts'
@@ -8,7 +8,7 @@ import { chatOf, target } from './anthropic/helpers.ts'
 
 type Fields = Partial<ChatRequest>
 
-/** The model of a row that has none. */
+/** The default models of rows. */
 const MODELS = {
   cohere: 'command-a-03-2025',
   gemini: 'gemini-2.0-flash',
@@ -17,12 +17,12 @@ const MODELS = {
 type Name = keyof typeof MODELS
 
 interface Row {
-  /** The dialects; all three in a row that has none. */
+  /** The dialects; default: all three. */
   readonly by?: readonly Name[]
   readonly asks: string
   readonly fields: Fields
   readonly param: string
-  /** `unsupported_parameter` in a row that has none. */
+  /** Default: `unsupported_parameter`. */
   readonly code?: string
   readonly model?: string
 }

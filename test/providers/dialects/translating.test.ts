@@ -337,7 +337,7 @@ describe.each([
     )
   })
 
-  test('has the same items however its bytes are split', () => {
+  test('has items that do not depend on how its bytes are split', () => {
     fc.assert(
       fc.property(
         generated,

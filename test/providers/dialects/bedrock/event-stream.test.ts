@@ -37,10 +37,10 @@ describe('broken streams', () => {
     ['not an event stream', Buffer.from('<html><body>Bad gateway</body></html>'), 'checksum of a frame’s lengths'],
     ['a damaged length', damaged(hello, 3), 'checksum of a frame’s lengths'],
     ['a damaged length of headers', damaged(hello, 7), 'checksum of a frame’s lengths'],
-    ['a damaged first sum', damaged(hello, 8), 'checksum of a frame’s lengths'],
+    ['a damaged first checksum', damaged(hello, 8), 'checksum of a frame’s lengths'],
     ['a damaged header', damaged(hello, 14), 'checksum of a frame is wrong'],
     ['a damaged payload', damaged(hello, hello.length - 8), 'checksum of a frame is wrong'],
-    ['a damaged last sum', damaged(hello, hello.length - 1), 'checksum of a frame is wrong'],
+    ['a damaged last checksum', damaged(hello, hello.length - 1), 'checksum of a frame is wrong'],
     ['a header with a length beyond the headers', frame({ a: Buffer.from([7, 255, 255, 65]) }), 'headers of a frame'],
     ['a header that stops before its length', frame({ a: Buffer.from([7, 0]) }), 'headers of a frame'],
     ['a header without a type', frame({ a: Buffer.alloc(0) }), 'headers of a frame'],
@@ -57,7 +57,7 @@ describe('broken streams', () => {
     ['shorter than a frame can be', 15, 0],
     ['with headers that do not fit', 40, 25],
     ['with headers of four gigabytes', 40, 0xffffffff],
-  ])('a frame %s, with sums that are right', (_name, size, headersBytes) => {
+  ])('a frame %s, with correct checksums', (_name, size, headersBytes) => {
     const prelude = frame({}).subarray(0, 12)
     const lengths = Buffer.concat([u32(size), u32(headersBytes)])
     expect(complaint(Buffer.concat([lengths, u32(crc32(lengths)), prelude])).message).toContain('cannot hold headers')
@@ -101,7 +101,7 @@ describe('messages', () => {
   })
 
   test('a known frame', () => {
-    // The shortest there is: its length, no headers, the sum of both, and the sum of all.
+    // The shortest frame: its length, no headers, the checksum of both lengths, and the checksum of the frame.
     expect(frame({}).toString('hex')).toBe('000000100000000005c248eb7d98c8ff')
     expect(read([Buffer.from('000000100000000005c248eb7d98c8ff', 'hex')])).toHaveLength(1)
   })

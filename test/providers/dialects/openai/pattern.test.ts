@@ -39,7 +39,7 @@ function seen(item: StreamItem | undefined) {
   return { item: { chunk, raw: raw?.toString(), usage }, isText: text !== undefined }
 }
 
-/** Reads each event after all others and compares it with a fresh decoder. Returns whether each was read without parsing. */
+/** Reads the events with one decoder, and each also with a new decoder. Both must agree. Returns which were read without parsing. */
 function knownPricesOf(events: readonly string[], includeUsage = false): boolean[] {
   const decoder = decoderOf(includeUsage)
   return events.map(data => {
@@ -97,8 +97,8 @@ describe('is parsed:', () => {
     ],
     ['text in parts', chunk({ content: [{ type: 'text', text: 'c' }] })],
     ['an error', chunk({ content: 'c' }, { error: { message: 'no' } })],
-    ['what goes on behind its end', `${chunk({ content: 'c' })}}`],
-    ['what breaks off', chunk({ content: 'c' }).slice(0, -1)],
+    ['text after its end', `${chunk({ content: 'c' })}}`],
+    ['JSON that breaks off', chunk({ content: 'c' }).slice(0, -1)],
     ['a text that breaks off', chunk({ content: 'c' }).slice(0, chunk({}).indexOf('"delta"') + 21)],
     ['a bad escape', chunk({ content: 'c@' }).replace('@', '\\x')],
     ['an escape that breaks off', chunk({ content: 'c@' }).replace('@', '\\u12')],
@@ -133,7 +133,7 @@ test('a stream whose chunks change now and then is not parsed in between', () =>
 
 test.each([
   ['a name of an event', 'event: error\n'],
-  ['a name that means nothing', 'event: ping\n'],
+  ['an unknown name of an event', 'event: ping\n'],
   ['an empty line of data', 'data:\n'],
   ['the beginning of a line', 'da'],
   ['the beginning of data', 'data: {'],

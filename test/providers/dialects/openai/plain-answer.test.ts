@@ -1,4 +1,4 @@
-/** A whole answer that is read as bytes equals a parsed one. */
+/** A whole answer that is read without the JSON parser equals a parsed one. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { DecodedAnswer, UpstreamFailure } from '#contract'
@@ -10,9 +10,9 @@ import { chatOf, NOW, VIEW } from './support.ts'
 const counts = countsOf('corpus')
 const dialect = openAiDialect(() => NOW)
 
-type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
+type DecodeResult = DecodedAnswer | { readonly failure: UpstreamFailure }
 
-/** Replacing the identity needs a parsed answer. */
+/** Decodes with the parser: a view with an identity forces it. */
 const parsed = (bytes: Buffer) => dialect.decodeAnswer(bytes, { ...VIEW, identity: { id: null, model: null } })
 
 /** Whether the answer was read without the parser. Throws if the two readings differ. */
@@ -24,14 +24,14 @@ function isReadAsBytes(bytes: Buffer): boolean {
   return isPlain
 }
 
-function shown(decoded: Decoded): unknown {
+function shown(decoded: DecodeResult): unknown {
   if ('failure' in decoded) return decoded
   const { completion, raw, plain } = decoded
   const isFinished = completion.choices.every(choice => choice.finish_reason)
   return { completion, raw: raw?.toString('latin1'), counted: isFinished && countedOf(completion, plain) }
 }
 
-/** Counts as the pump does. */
+/** The counts of the pump. */
 function countedOf(completion: DecodedAnswer['completion'], plain: DecodedAnswer['plain']): unknown {
   const meter = new Meter()
   meter.begin(chatOf('{"messages":[]}'), 100)
@@ -61,10 +61,10 @@ describe('the parser is used for', () => {
     ['a broken code', answerOf(choiceOf('{"role":"assistant","content":"\\u00:0"}'))],
     ['a number with a zero before it', answerOf(choiceOf(MESSAGE), ',"x":01')],
     ['half a literal', answerOf(choiceOf(MESSAGE), ',"x":nul')],
-    ['a number beyond all', answerOf(choiceOf(MESSAGE), ',"x":1e999')],
+    ['a number that is infinite', answerOf(choiceOf(MESSAGE), ',"x":1e999')],
     ['deep nesting', answerOf(choiceOf(MESSAGE), `,"x":${'['.repeat(100)}${']'.repeat(100)}`)],
     ['an error', answerOf(choiceOf(MESSAGE), ',"error":{"message":"no"}')],
-    ['an error that says nothing', answerOf(choiceOf(MESSAGE), ',"error":null')],
+    ['an error of null', answerOf(choiceOf(MESSAGE), ',"error":null')],
     ['a second model', answerOf(choiceOf(MESSAGE), ',"model":"other"')],
     ['a second model, hidden', answerOf(choiceOf(MESSAGE), ',"\\u006dodel":"other"')],
     ['a second usage', answerOf(choiceOf(MESSAGE), `,"usage":${USAGE},"usage":null`)],
@@ -73,8 +73,8 @@ describe('the parser is used for', () => {
     ['no list of choices', answerOf('').replace('[]', 'null')],
     ['a number in place of a choice', answerOf('7')],
     ['no message', answerOf('{"index":0,"finish_reason":"stop"}')],
-    ['no finish', answerOf(choiceOf(MESSAGE).replace('"stop"', 'null'))],
-    ['a foreign finish', answerOf(choiceOf(MESSAGE).replace('stop', 'end_turn'))],
+    ['no finish reason', answerOf(choiceOf(MESSAGE).replace('"stop"', 'null'))],
+    ['an unknown finish reason', answerOf(choiceOf(MESSAGE).replace('stop', 'end_turn'))],
     ['no role', answerOf(choiceOf('{"content":"a"}'))],
     ['no content', answerOf(choiceOf('{"role":"assistant"}'))],
     ['parts', answerOf(choiceOf('{"role":"assistant","content":[{"type":"text","text":"a"}]}'))],
@@ -102,19 +102,16 @@ describe('read as bytes:', () => {
     ['on several lines', JSON.stringify(JSON.parse(answerOf(choiceOf(MESSAGE))), null, 2)],
     ['without usage', answerOf(choiceOf(MESSAGE), '')],
     ['with a usage of null', answerOf(choiceOf(MESSAGE), ',"usage":null')],
-    [
-      'with a usage that cannot be',
-      answerOf(choiceOf(MESSAGE), ',"usage":{"prompt_tokens":-1,"completion_tokens":0.5}'),
-    ],
+    ['with an impossible usage', answerOf(choiceOf(MESSAGE), ',"usage":{"prompt_tokens":-1,"completion_tokens":0.5}')],
     ['with a class of service', answerOf(choiceOf(MESSAGE), `,"service_tier":"flex","usage":${USAGE}`)],
     ['two choices', answerOf(`${choiceOf(MESSAGE)},${choiceOf(MESSAGE.replace('you', 'me'))}`)],
-    ['nothing said', answerOf(choiceOf('{"role":"assistant","content":""}').replace('stop', 'length'))],
+    ['an empty text', answerOf(choiceOf('{"role":"assistant","content":""}').replace('stop', 'length'))],
     ['a refusal', answerOf(choiceOf('{"role":"assistant","content":null,"refusal":"No."}'))],
     ['thoughts', answerOf(choiceOf('{"role":"assistant","content":"a","reasoning_content":"é€😀"}'))],
     ['escapes', answerOf(choiceOf('{"role":"assistant","content":"\\u0041\\u00e9\\u20AC\\ud83d\\ude00\\ud83d\\n"}'))],
     ['half a pair', answerOf(choiceOf('{"role":"assistant","content":"\\ude00\\ud83d\\u0041\\ud83d"}'))],
     ['no calls', answerOf(choiceOf('{"role":"assistant","content":"a","tool_calls":[],"function_call":null}'))],
-    ['members of its own', answerOf(choiceOf(MESSAGE, ',"logprobs":{"content":[{"token":"a","logprob":-0.25}]}'))],
+    ['unknown members', answerOf(choiceOf(MESSAGE, ',"logprobs":{"content":[{"token":"a","logprob":-0.25}]}'))],
     ['a prototype', answerOf(choiceOf('{"role":"assistant","content":"a","__proto__":{"content":"b"}}'))],
   ])('%s', (_, text) => {
     expect(isReadAsBytes(Buffer.from(text))).toBe(true)

@@ -1,4 +1,4 @@
-/** Data that a provider wants back goes to the client and returns, over several turns. */
+/** Data that a provider needs in the next request: the client gets it and sends it back, over several turns. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Chat, ChatRequest, Chunk, Dialect } from '#contract'

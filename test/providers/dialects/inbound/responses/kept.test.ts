@@ -45,7 +45,7 @@ function keeper() {
 const CALL = { id: 'c1', type: 'function', function: { name: 'look', arguments: '{}' } }
 const THOUGHT = { reasoning_content: 'Hm.', tool_calls: [CALL] }
 
-test('a whole and a streamed answer are kept alike', () => {
+test('a whole and a streamed answer are kept in the same form', () => {
   const { answers, decode } = keeper()
   decode({ input: 'Hi' }).encodeAnswer(completion(THOUGHT, 'tool_calls'))
   const stream = decode({ input: 'Hi', stream: true }).encodeStream()
@@ -131,7 +131,7 @@ describe('a later request', () => {
     const summary = { role: 'user', content: expect.stringContaining('It was seen.') }
     const go = { role: 'user', content: 'Go on.' }
     expect(messages({ input: 'Go on.', previous_response_id: 'resp_T2' })).toEqual([summary, go])
-    // A client may send the summary itself, beside items that it wants to keep.
+    // A client may send the summary itself, with items that it wants to keep.
     const input = [go, ...answers.get('resp_T2')!.output]
     decode({ input, previous_response_id: 'resp_T2' }).encodeAnswer(completion({ content: 'Done.' }))
     answers.delete('resp_T2')

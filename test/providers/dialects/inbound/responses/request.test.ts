@@ -28,7 +28,7 @@ const HOSTED_TOOLS = [
   ...['image_generation', 'tool_search', 'computer', 'computer_use_preview'],
 ].map(type => ({ type }))
 
-interface Refused {
+interface RefusedRequest {
   readonly name: string
   /** Members besides model and input; or the whole body. */
   readonly more?: Json
@@ -38,7 +38,7 @@ interface Refused {
   readonly says?: string
 }
 
-const REFUSED: readonly Refused[] = [
+const REFUSED: readonly RefusedRequest[] = [
   { name: 'a body that is a list', body: [], code: 'invalid_type', param: null },
   { name: 'no input', body: { model: 'm' }, code: 'missing_required_parameter', param: 'input' },
   { name: 'an input that is a number', more: { input: 3 }, code: 'invalid_type', param: 'input' },
@@ -128,13 +128,13 @@ const REFUSED: readonly Refused[] = [
     param: 'tool_choice.type',
   },
   {
-    name: 'a choice that demands a call, among hosted tools alone',
+    name: 'a choice that requires a call, among hosted tools only',
     more: { tools: [{ type: 'mcp' }], tool_choice: 'required' },
     code: 'unsupported_parameter',
     param: 'tool_choice',
   },
   {
-    name: 'a choice that demands one of some hosted tools',
+    name: 'a choice that requires one of some hosted tools',
     more: {
       tools: [FUNCTION, { type: 'mcp' }],
       tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ type: 'mcp', server_label: 'x' }] },
@@ -157,7 +157,7 @@ const REFUSED: readonly Refused[] = [
     param: 'input[0]',
   },
   {
-    name: 'an item without anything',
+    name: 'an empty item',
     more: { input: [{}] },
     code: 'missing_required_parameter',
     param: 'input[0].type',
@@ -188,7 +188,7 @@ const REFUSED: readonly Refused[] = [
     param: 'input[0].content[0].file_id',
   },
   {
-    name: "an image of the system's",
+    name: 'an image in a system message',
     more: { input: [{ role: 'system', content: [{ type: 'input_image', image_url: 'https://example.com/a.png' }] }] },
     code: 'unsupported_parameter',
     param: 'input[0].content[0]',
@@ -407,7 +407,7 @@ test('a result before its call is moved after it', () => {
     { tool_call_id: 'c1' },
     { role: 'user' },
   ])
-  // A repeated id belongs to the call before it.
+  // A result with a repeated id belongs to the call before it.
   const roles = (messagesOf([call, result, USER, call, USER, result]) as Json[]).map(({ role }) => role)
   expect(roles).toEqual(['assistant', 'tool', 'user', 'assistant', 'tool', 'user'])
 })
