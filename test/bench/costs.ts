@@ -9,9 +9,9 @@ import { NATIVES, type Native } from './native.ts'
 
 /** Microseconds: medians of the rounds. */
 export interface Costs {
-  /** Of a stream that arrives one event at a time, as most streams do. */
+  /** The cost of a chunk, if the stream arrives one event at a time, as most streams do. */
   readonly chunk: number
-  /** Of a request and its whole answer of 1 kB. */
+  /** The cost of a request and its whole answer of 1 kB. */
   readonly request: number
 }
 

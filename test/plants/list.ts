@@ -128,7 +128,7 @@ export const PLANTS: readonly Plant[] = [
   plant('Honest streams', 'a broken stream ends cleanly', changeOf('broken-stream-ends-cleanly'), MATRIX),
   plant(
     'Honest streams',
-    'the request to the provider goes on after a disconnect',
+    'the request to the provider continues after a disconnect',
     changeOf('abort-not-passed'),
     'test/gateway/leaving.test.ts',
   ),

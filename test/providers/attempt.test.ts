@@ -430,7 +430,7 @@ describe('an attempt that is aborted', () => {
     attempt.abort()
     const { how, at } = await provider.waitForClose(request)
     expect(how).toMatch(/fin|reset/)
-    // The limit is a second; on loopback it takes a few milliseconds.
+    // The limit is a second; on loopback the close takes a few milliseconds.
     expectWithin(at - abortedAt, 1_000)
     await settle()
     expect(heard).toEqual(recorded)

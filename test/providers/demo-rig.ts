@@ -57,7 +57,8 @@ export function ask(body: unknown, time = new Time(), demo = demoWith(time)) {
   return { status: recorder.status, headers: recorder.headers, text: recorder.text() }
 }
 
-export function said(body: unknown): string {
+/** Sends a body and returns the text of the answer. */
+export function answerText(body: unknown): string {
   return (JSON.parse(ask(body).text) as ChatCompletion).choices[0]!.message.content!
 }
 

@@ -6,7 +6,7 @@ import { countsOf } from '../helpers/counts.ts'
 
 const counts = countsOf('corpus')
 
-interface Given {
+interface FailureFields {
   readonly retryAfterMs?: number
   readonly tookMs?: number
   readonly attempts?: number
@@ -15,7 +15,7 @@ interface Given {
 }
 
 /** The retry after a failure, with the random number 0.5. */
-const retryOf = (code: ErrorCode, { retryAfterMs, ...given }: Given = {}) =>
+const retryOf = (code: ErrorCode, { retryAfterMs, ...given }: FailureFields = {}) =>
   retryAfterFailure(
     {
       failure: { code, detail: '', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
@@ -33,7 +33,7 @@ const AS_ANOTHER = { where: 'as_another' }
 const here = (pauseMs: number) => ({ where: 'here', pauseMs })
 
 describe('the next attempt after', () => {
-  test.each<[string, ErrorCode, Given, object | null]>([
+  test.each<[string, ErrorCode, FailureFields, object | null]>([
     ['an invalid request: no other target either', 'upstream_rejected', { hasOther: true }, null],
     ['a request that is too long', 'context_length_exceeded', { hasOther: true }, null],
     ['a request that a filter refused', 'content_filter', { hasOther: true }, null],

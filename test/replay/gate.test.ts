@@ -92,7 +92,7 @@ test.each([
   ['refused>40%', null],
   ['admitted', null],
   ['refused,unknown>4', null],
-])('unknown verdicts for want of message text count as refusals: %s', (text, sentence) => {
+])('verdicts that are unknown because the log has no message text count as refusals: %s', (text, sentence) => {
   const found = { ...emptyComparison(), lines: 10, unknown: new Map([['words', 4]]) }
   const gates = text.split(',').map(parseGate)
   const reasons = gates.map(gate => exceeds(gate, { found, taken: 10, passedBy: 0, skippedCount: 0 }, gates))

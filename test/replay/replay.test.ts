@@ -186,7 +186,7 @@ describe('each step on the traffic', () => {
 
   test('a replay writes no usage log and uses no network', async () => {
     const idp = { issuer: 'https://idp.invalid', audience: 'a', jwks: 'https://idp.invalid/keys', account: 'acme' }
-    // A real instance would fetch its keys, and could not open its file.
+    // A real `jwt` would fetch its keys, and a real `usage-log` could not open its file.
     const recording = { use: 'usage-log', with: { file: 'no/such/folder/never.jsonl' } }
     const configuration = await configurationOf([recording, { use: 'jwt', with: idp }, { use: 'schema' }, ...LAST])
     const refused = refusedLine(401, 'unauthorized', 'jwt', {

@@ -197,7 +197,7 @@ function streamScript(asked: RequestShape, random: Random, headAfterMs: number):
   const odd = random.next()
   if (odd < 0.16) return brokenStream(head, items, random, gapMs, odd)
   if (odd < 0.19) {
-    // One of these exceeds a cap of 64, about ten exceed one of 1,000.
+    // One such text exceeds a cap of 64 tokens; about ten exceed a cap of 1,000.
     const text = 'x'.repeat(2_000)
     return {
       name: 'stream without end',

@@ -156,7 +156,7 @@ export function chargeOf(about: Case, outcome: string, items: readonly Item[], e
 
   const reported = numbersOf(sum.usage)
   const source = about.reasoning ? 'estimated_low' : 'estimated'
-  // The pieces of a whole answer are the messages of its choices. It counts as begun even if they are empty.
+  // The pieces of a whole answer are the messages of its choices. A whole answer counts as begun even if they are empty.
   if (reported === null && about.stream && !sum.isStarted) return isAnswered ? insurance : released
   if (reported === null) {
     if (!sum.hasFinish && sum.counted === 0) return insurance

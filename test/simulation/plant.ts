@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { PLANTED, PLANTED_IN_POSTGRES } from './planted.ts'
 
 export interface Change {
-  /** From the repository's root. */
+  /** The path from the repository's root. */
   readonly file: string
   readonly old: string
   readonly new: string

@@ -169,7 +169,7 @@ class Run {
     const { world, onDelivered } = this.#parts
     for (const item of items) this.request.delivered.push({ item, at: world.now })
     this.request.pieceAt = world.now
-    // A copy, because the real transport reuses its buffers too.
+    // Sends a copy, because the real transport reuses its buffers.
     if (!this.#handler.onData(Buffer.from(bytes))) this.#isPaused = this.request.wasPaused = true
     onDelivered(this.request, items)
   }

@@ -47,7 +47,7 @@ async function raceOnce(stores: readonly TestStore[], round: number, random: () 
   expect(BigInt(held.length), seed).toBe(least / AMOUNT)
   const uses = () => budgetUses(first.reads, accountId, 0).map(({ held, spent }) => ({ held, spent }))
   expect(uses(), seed).toEqual(names.map(() => ({ held: AMOUNT * BigInt(held.length), spent: 0n })))
-  // Settled by another replica, at the same time as holds that take the returned amount.
+  // Another replica settles each hold, while new holds take the returned amount.
   let spent = 0n
   const settles = held.map(async (exchange, index) => {
     const charge = BigInt(Math.floor(random() * (Number(AMOUNT) + 1)))

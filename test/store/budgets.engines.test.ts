@@ -228,7 +228,7 @@ onEveryEngine(() => {
   })
 
   describe('alerts', () => {
-    test('each mark gets one, in the transaction of the charge that reaches it', async () => {
+    test('each mark causes one, in the transaction of the charge that reaches the mark', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       const chain = [budget('a', 100n, { marks: [50, 80, 100] }), budget('b', 1000n, { marks: [10] })]

@@ -114,7 +114,7 @@ async function expectRecovers(log: Log, wal: Buffer, what: string): Promise<void
 test(`a log that is cut at any byte of its last commits is a shorter log (TOLLGATE_SEED=${SEED})`, async () => {
   const log = await writeLog()
   const { path, bytes, commits } = log
-  // The full run covers every byte of as many commits as three minutes allow, which are more than two.
+  // The full run cuts at every byte of as many commits as fit in three minutes.
   const from = commits.at(-counts(3, 5))!.end
   const step = counts(97, 1)
   writeFileSync(`${path}-wal`, bytes)

@@ -251,7 +251,7 @@ onPostgres(() => {
       const first = openPostgres(url)
       onTestFinished(() => first.close())
       const found = { secret: SECRET, place: '' }
-      // Another start has written it between the read and the write of this one.
+      // Another start has written the secret between the read and the write of this start.
       const late: Database = {
         ...first,
         prepare: sql =>
@@ -326,7 +326,7 @@ onPostgres(() => {
       onTestFinished(() => reader.close())
       reader.exec(reader.dialect.snapshot)
       reader.prepare('SELECT count(*) FROM event').get()
-      // In a process of its own, because it blocks its thread.
+      // The migration has a process of its own, because it blocks its thread.
       const child = spawn(process.execPath, [join(import.meta.dirname, 'migrate.child.ts'), url, dir], {
         stdio: 'inherit',
       })

@@ -188,9 +188,9 @@ export class Play {
       )
     } else if (chance < 0.923) this.lockBalances()
     else if (chance < 0.96) this.breakCommits(life, 0.8)
-    else if (!life.isLost) this.lose(life)
+    else if (!life.isLost) this.loseDatabase(life)
     const lost = this.alive.find(({ isLost }) => isLost)
-    if (lost !== undefined && this.random() < 0.1) this.find(lost)
+    if (lost !== undefined && this.random() < 0.1) this.regainDatabase(lost)
     if (this.random() < 0.05) mendCommits(this.pick(this.alive).id)
     if (this.random() < 0.5) await wait(this.random() * 20)
   }
@@ -232,7 +232,7 @@ export class Play {
   }
 
   /** Separates the process from the database. The server notices at once, and often the lease ends before the process is back. */
-  lose(life: Life): void {
+  loseDatabase(life: Life): void {
     life.isLost = true
     disconnect(life.id)
     // Only in this database: other databases of the server have replicas with the same numbers.
@@ -244,7 +244,7 @@ export class Play {
     if (this.random() < 0.7) this.endLease(life.replica)
   }
 
-  find(life: Life): void {
+  regainDatabase(life: Life): void {
     life.isLost = false
     reconnect(life.id)
     // The first operation uses state from before the loss. Some processes die right after it.
@@ -257,7 +257,7 @@ export class Play {
 
   /** All processes reach the database again; owed settles are written, and dead processes are taken over. */
   async end(patienceMs = 20_000): Promise<void> {
-    for (const life of this.alive) if (life.isLost) this.find(life)
+    for (const life of this.alive) if (life.isLost) this.regainDatabase(life)
     await Promise.all(this.waiting)
     if (this.unexpected.length > 0) throw this.unexpected[0]
     const leases = run(
@@ -269,14 +269,14 @@ export class Play {
     for (const { id, store, replica } of this.alive) {
       const isKept = `SELECT 1 FROM replica WHERE id = ${replica} AND taken_by IS NULL AND lease_until > clock_timestamp()`
       await this.within(patienceMs, `process ${id} can write again, and has its lease`, async () => {
-        this.hurry()
+        this.endTakeoverLeases()
         return (await canWrite(store)) && run(this.first, isKept).length === 1
       })
     }
     await this.settleAll()
     const isWritten = ({ store }: Life) => store.unwritten().spooled + store.unwritten().waiting === 0
     await this.within(patienceMs, 'what is owed is written', () => {
-      this.hurry()
+      this.endTakeoverLeases()
       return this.alive.every(isWritten)
     })
     await this.within(patienceMs, 'nothing is held', () => {
@@ -301,7 +301,7 @@ export class Play {
   }
 
   /** Ends the leases of takeovers whose process died or lost its own lease, so that another process continues at once. */
-  hurry(): void {
+  endTakeoverLeases(): void {
     for (const { id } of run(this.first, 'SELECT id FROM replica WHERE taken_by IS NOT NULL'))
       endLease(this.first, Number(id))
   }

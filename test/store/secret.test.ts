@@ -71,7 +71,7 @@ test('if the file is missing and the store has content, no new secret is made', 
     `The secret of the keys in ${store.path} is missing: the file ${dir}/secret does not exist and gateway.yaml has no`,
   )
   expect(existsSync(join(dir, 'secret'))).toBe(false)
-  // A missing or empty store gets one.
+  // For a missing or empty store, a new secret is made.
   writeFileSync(join(dir, 'empty.db'), '')
   loadSecret(null, dir, join(dir, 'empty.db'))
   expect(existsSync(join(dir, 'secret'))).toBe(true)

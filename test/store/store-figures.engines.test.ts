@@ -107,7 +107,7 @@ test.each([
   ['a value at a limit is inside', 0.5, 2],
   ['a value between two limits', 0.7, 3],
   ['a value beyond all buckets is in none', 60_000, -1],
-  ['a clock that goes back counts as no time', -5, 0],
+  ['a clock that is set back counts as no time', -5, 0],
 ])('%s', (_what, tookMs, bucket) => {
   const words = createCommitWords()
   let nowMs = 1000

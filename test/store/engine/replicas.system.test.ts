@@ -63,7 +63,7 @@ onPostgres(() => {
       await expect.poll(() => replicas(one).map(({ id }) => id)).toEqual([2, 3])
       expect(others[0]!.reads.findReceipt('req_1')).toMatchObject({ charged: 40n, source: 'recovered' })
       expect(others[0]!.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
-      // Counted when the answer of the database has arrived, a moment after others see it.
+      // A takeover is counted when the answer of the database arrives, a moment after others see the result.
       await expect.poll(() => others.map(other => other.lease()!.takeovers).sort()).toEqual([0, 1])
     })
 
@@ -205,7 +205,7 @@ onPostgres(() => {
         await store.ledger.hold(aHold({ accountId, exchange: `req_${index}`, amount: 100n }))
       }
       for (let times = 0; times < counts(1, 20); times++) {
-        // Each has lost its connection too, as after an outage. One statement: no replica is alive in between.
+        // Each replica has lost its connection too, as after an outage. One statement does both, so no replica is alive in between.
         run(
           all[0]!,
           `WITH ended AS (UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' RETURNING id)
@@ -283,7 +283,7 @@ onPostgres(() => {
     })
   })
 
-  test('one balance for exactly ten requests, hundreds at once from three processes', async () => {
+  test('a balance for ten requests pays for exactly ten of hundreds at once from three processes', async () => {
     const one = await testStore(QUICK)
     const all = [one, await beside(one), await beside(one)]
     for (let round = 0; round < counts(2, 50); round++) {

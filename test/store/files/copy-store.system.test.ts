@@ -238,7 +238,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
     expect(error.message).not.toContain('secret-word')
   })
 
-  // SQLite would apply the log of a former store, Tollgate its spool, and a start would miss the commits of its count.
+  // SQLite would apply the log of a former store, Tollgate would replay its spool, and a start would report lost commits.
   test.each(['', '-wal', '.commits', '.spool'])(
     'to an existing file is refused, and the file is not changed: *%s',
     async end => {
@@ -352,7 +352,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
       await expect.poll(() => look.prepare('SELECT count(*) AS n FROM account').get()).toEqual({ n: 0 })
     }
     expect(killed).toBeGreaterThan(0)
-    // Into the same database. If the copy was faster than the kill, it is done already.
+    // The next copy uses the same database. No copy is needed if an earlier one was faster than its kill.
     if (!isCopied) await copyStore({ from: sqlite(path), to: url, clock })
     const back = join(folder(), 'back.db')
     await copyStore({ from: url, to: sqlite(back), clock })

@@ -27,7 +27,7 @@ test.each([
   await owner.kill()
 })
 
-test('after kill -9 it is free at once, without a cleanup', async () => {
+test('a lock is free at once after kill -9 of its owner, without a cleanup', async () => {
   const path = join(folder(), 'tollgate.db')
   const owner = startChild('lock.child.ts', path)
   await owner.untilLines(1)
@@ -42,7 +42,7 @@ test('a second lock of the same process is refused too, until the release', asyn
   const now = () => START
   const first = await takeLock(path, { now })
   await expect(takeLock(path, { now })).rejects.toThrow(`in use by process ${process.pid}, for 0 s`)
-  // The refused one has opened and closed the lock's file: the first must still hold it.
+  // The refused attempt has opened and closed the lock's file. The first lock must still hold.
   await expect(takeLock(path, { now })).rejects.toThrow(/in use/)
   first.release()
   first.release()

@@ -152,7 +152,7 @@ test('a spool that cannot be replayed is logged once, until it is replayed', asy
   const { store, lines, spool } = await rig({})
   const failures = () => lines.filter(({ message }) => message === 'the spool cannot be written to the ledger')
   for (let times = 1; times <= 2; times++) {
-    // The ledger refuses it, and the rejected line cannot be written.
+    // The ledger refuses the settle, and the rejected line cannot be written.
     mkdirSync(`${store.path}.spool.rejected`)
     spool(`req_${times}0`)
     for (let looks = 0; looks < 3; looks++) {

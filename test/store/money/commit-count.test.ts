@@ -53,7 +53,7 @@ test.each(['thread', 'here'] as const)('three lost commits are reported, written
   const sentence = `The ledger ends 3 commits before the last one that was acknowledged (commit 6, ${TIME}).`
   expect(violations(path)).toEqual([{ ...violation, message: sentence }])
 
-  // The next start reports it and goes on; the audit keeps reporting it.
+  // The next start reports the loss and continues; each later audit reports the loss too.
   const store = await testStore({ path, writes })
   expect(store.lostCommits).toEqual({ from: 4, to: 6, at: AT })
   const found = `A start found that the last 3 commits up to ${TIME} were missing (4 to 6).`

@@ -407,7 +407,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   fc.record({ do: fc.constant('freeze' as const), account, frozen: fc.boolean() }),
   fc.record({ do: fc.constant('cap' as const), key, cap: fc.option(fc.bigInt({ min: 0n, max: 200n })) }),
 )
-// Also backwards, over the minute after which open_from moves, and into other hours and days of usage.
+// The clock also goes backwards, passes the minute after which open_from moves, and enters other hours and days of usage.
 const laterMs = fc.constantFrom(0, 1, 70_000, -70_000, 3_600_000, 80_000_000)
 const command = fc.oneof(
   {

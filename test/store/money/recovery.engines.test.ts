@@ -107,7 +107,7 @@ onEveryEngine(engine => {
         code: 'upstream_truncated',
         outcome: 'cut',
       })
-      // The second one reached the ledger after all.
+      // The second settle reached the ledger after all.
       await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 2n }))
       expect(store.ledger.spool(spooled)).toBe('spooled')
       store.ledger.spool(spooled)
@@ -138,7 +138,7 @@ onEveryEngine(engine => {
       for (const exchange of ['req_1', 'req_2']) await hold(store, exchange)
       const line = JSON.stringify({ ...aSettle(), amount: '61', overrun: '0' })
       writeFileSync(store.spool, `\n${line}\n\n{"exchange":"req_0","amo`)
-      // New lines are added behind it.
+      // New lines are added after the torn one.
       store.ledger.spool(aSettle({ exchange: 'req_2', amount: 2n }))
       const next = await afterDeath(store, { reserve: () => 10 })
       expect(await next.recover()).toEqual({ settled: 0, replayed: 2, rejected: 1, charged: 63n })
@@ -148,7 +148,7 @@ onEveryEngine(engine => {
     test.each([
       ['more than the hold', { exchange: 'req_1', amount: 101n }],
       ['without a hold', { exchange: 'req_9', amount: 1n }],
-    ])('a settle that is %s is moved aside for a person, and the start goes on', async (_what, change) => {
+    ])('a settle that is %s is moved to a file for review, and the start continues', async (_what, change) => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')

@@ -23,7 +23,7 @@ test('a key that another thread revokes during a lookup is not cached as live', 
   const read = () => {
     const live: KeyLookup = { found: 'live', key, account: {} as Account }
     const found = { isRevoked, expiresAt: null, secretEndsAt: null, live }
-    // Another thread revokes it as soon as the database has been read.
+    // Another thread revokes the key as soon as the database has been read.
     if (!isRevoked) Atomics.add(version, 0, 1)
     isRevoked = true
     return Promise.resolve(found)

@@ -230,7 +230,7 @@ onEveryEngine(() => {
       expect(alive()).toEqual([false, false, false, true])
     })
 
-    test('one more than the maximum ends the oldest of that person only', async () => {
+    test('above the maximum of a person ends the oldest one of that person', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const eve = await store.people.create(person({ email: 'eve@x.org' }))
@@ -245,7 +245,7 @@ onEveryEngine(() => {
       expect(store.reads.people.findSession(foreign)).toBeDefined()
     })
 
-    test('of many in the same millisecond the maximum is left', async () => {
+    test('above the maximum ends another one, also if all begin in the same millisecond', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const secrets = await Promise.all(Array.from({ length: 50 }, () => store.people.createSession(id)))
@@ -382,7 +382,7 @@ onEveryEngine(() => {
       await store.people.revokeToken(revoked.token.id)
       store.clock.ms += 1
       const all = () => [store.reads.people.list(), store.reads.people.links(), store.reads.people.tokens()]
-      // Both in one group: the demotion comes first, and the other one was checked before it.
+      // Both requests are in one group: the demotion is first, and the other request was checked before it.
       const [, late] = await Promise.allSettled([store.people.setRole(eve.id, 'member', boss.id), ask(store, eve.id)])
       expect(late).toMatchObject({ status: 'rejected', reason: { code: 'forbidden' } })
       const before = all()
@@ -543,7 +543,7 @@ onEveryEngine(() => {
           store.people.createToken({ name: 't', expiresAt: null, createdBy: ada.id }),
         )
         expect(store.reads.people.findToken(secret)).toBeDefined()
-        // A repetition finds its operation done, although the person may not do it any more.
+        // A repetition finds its operation done, although the person may no longer request it.
         const link = { role: 'operator', createdBy: bob.id } as const
         await store.people.setRole(bob.id, 'operator')
         const made = doubtful(() => store.people.createLink(invitation(store, link)))

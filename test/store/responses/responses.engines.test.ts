@@ -38,7 +38,7 @@ onEveryEngine(() => {
       const store = await testStore({ writes })
       const [alice, bob] = [await fund(store, 1n), await fund(store, 1n, 'bob')]
       const written = store.responses.keep(aResponse(alice))
-      // Not written yet, but the client that got the answer may refer to it already.
+      // The response is not written yet, but the client that got the answer may already refer to it.
       expect(find(store, 'resp_1', alice)).toBe('what was said')
       expect(find(store, 'resp_1', bob)).toBeUndefined()
       expect(await written).toBe('kept')
@@ -87,7 +87,7 @@ onEveryEngine(() => {
     expect(found()).toEqual([...Object.values(parts), undefined])
     expect(rowsIn(store)).toMatchObject({ response: 1, box: 3 })
     const yields = (part: string) => [...store.responses.read('resp_1', account, part)].length
-    // Other work runs while a long one is decrypted.
+    // Other work runs while a long part is decrypted.
     expect(yields('output')).toBe(0)
     expect(yields('input')).toBeGreaterThan(8)
   })
@@ -203,7 +203,7 @@ onEveryEngine(() => {
     expect(box).toBe(response)
     expect(response).toBeGreaterThan(50)
     expect(Math.max(...totals.map(Number))).toBeLessThanOrEqual(most.accountBytes)
-    // Those that expire last are left.
+    // The responses that expire last are kept.
     expect(find(store, 'resp_1299', account)).toBeDefined()
     expect(find(store, 'resp_1150', account)).toBeUndefined()
   })

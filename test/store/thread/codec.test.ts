@@ -103,7 +103,7 @@ const result = fc.oneof(
 )
 
 describe(`with any values (TOLLGATE_SEED=${SEED})`, () => {
-  // SQLite has UTF-8 too, in which half of a surrogate pair is not a character.
+  // Records and SQLite use UTF-8, which cannot encode half of a surrogate pair.
   const wellFormed = (value: unknown): unknown =>
     JSON.parse(
       JSON.stringify(value, (_key, each) => (typeof each === 'bigint' ? `${each}n` : each)),

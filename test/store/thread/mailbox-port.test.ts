@@ -51,8 +51,8 @@ test('operations of one turn are one commit, and their answers arrive together',
 
 test('answers without room wait, and none is lost', async () => {
   const { store, thread, looks, until } = await openPort()
-  // Two of them fill a mailbox: of five answers, two are in it and three wait in the thread. Nothing is read before, because this turn
-  // does not end.
+  // Two answers fill a mailbox: of five, two are in the mailbox and three wait in the thread. This turn of the event loop does not end
+  // before, so nothing is read.
   const plan = 'x'.repeat(400_000)
   for (let id = 1; id <= 5; id++) {
     const request = { id: `acc_${id}`, name: `customer ${id}`, plan }

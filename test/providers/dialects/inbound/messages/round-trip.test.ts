@@ -157,7 +157,7 @@ test.each([
   ['reasoning', SHOWN],
   ['reasoning_content', HIDDEN],
   ['reasoning', HIDDEN],
-])('unsigned reasoning goes back in its own field, %s %o', (field, fields) => {
+])('unsigned reasoning is sent back in its own field, %s %o', (field, fields) => {
   const call = { index: 0, id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }
   const content = received([chunk({ [field]: 'a' }), chunk({ [field]: 'b' }), chunk({ tool_calls: [call] })], fields)
   expect(bodyOf({ messages: [ASKED, { role: 'assistant', content }] }).messages[1]).toEqual({

@@ -110,7 +110,7 @@ describe('a later request', () => {
     const references = [{ type: 'item_reference', id: 'rs_T1_0' }, { id: 'msg_T2_i0' }]
     const others = [{ role: 'user', content: 'Hi' }, { type: 'message', id: 'msg_T1_0' }, { id: 'else' }, null, 7]
     expect(ahead({ input: [...others, ...references] })).toEqual(['resp_T1 output', 'resp_T2 input'])
-    // A later step refuses the missing ones.
+    // A later step refuses references to missing items.
     for (const body of [null, 7, [], { previous_response_id: 7 }, { input: {} }])
       expect(ahead(body as Json)).toEqual([])
     expect(ahead({ previous_response_id: 'resp_T9' })).toEqual(['resp_T9 output', 'resp_T9 input'])
