@@ -28,8 +28,8 @@ describe('a request', () => {
   test('all other members are sent byte for byte', () => {
     const name = fc.constantFrom('temperature', 'user', 'stop', 'metadata', 'x', 'tools', 'response_format', 'é')
     const value = fc.jsonValue({ maxDepth: 3 }).map(each => JSON.parse(JSON.stringify(each)))
-    const isTaken = ({ stop }: Record<string, unknown>) => !Array.isArray(stop) || stop.length <= 4
-    const others = fc.dictionary(name, value, { maxKeys: 5 }).filter(isTaken)
+    const isAccepted = ({ stop }: Record<string, unknown>) => !Array.isArray(stop) || stop.length <= 4
+    const others = fc.dictionary(name, value, { maxKeys: 5 }).filter(isAccepted)
     const cap = fc.option(fc.constantFrom('max_tokens', 'max_completion_tokens'), { nil: undefined })
     const field = fc.constantFrom<NonNullable<Target['capField']>>('max_tokens', 'max_completion_tokens')
     fc.assert(

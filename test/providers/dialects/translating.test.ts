@@ -182,7 +182,7 @@ interface Form {
   readonly name: DialectName
   /** The body of a stream. */
   stream(one: GeneratedAnswer): string
-  /** The same as a whole answer. */
+  /** The same answer, not streamed. */
   whole(one: GeneratedAnswer): object
 }
 

@@ -67,7 +67,6 @@ test('MessageEvents makes the same items from events that another reader has dec
 /** A value as a client gets it: JSON has no undefined. */
 const asJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
-/** A message that the provider may send, and the events of a stream with the same content. */
 const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 })
 const words = fc.array(word, { minLength: 1, maxLength: 5 })
 const block = fc.oneof(
@@ -117,6 +116,7 @@ function eventsOfBlock(made: GeneratedBlock, index: number): Event[] {
   }
 }
 
+/** A message that the provider may send. The test also sends its content as a stream. */
 const made = fc.record({
   blocks: fc.array(block, { maxLength: 6 }),
   stop_reason: fc.constantFrom('end_turn', 'max_tokens', 'tool_use', 'refusal'),
@@ -189,7 +189,7 @@ test('the items do not depend on how the bytes are split', () => {
   )
 })
 
-test('the decoder does not throw for any bytes', () => {
+test('the decoder does not throw for any JSON events', () => {
   const anything = fc.oneof(
     fc.jsonValue(),
     fc.record(

@@ -31,8 +31,8 @@ function refusalOf(
 
 test.each<[name: string, body: object, code: string, param: string, message: string, model?: string]>([
   ['several choices', { n: 2 }, 'unsupported_parameter', 'n', "'n' is 2"],
-  ['an answer with sound', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for audio'],
-  ['a search', { web_search_options: {} }, 'unsupported_parameter', 'web_search_options', 'asks for a web search'],
+  ['audio output', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for audio'],
+  ['a web search', { web_search_options: {} }, 'unsupported_parameter', 'web_search_options', 'asks for a web search'],
   [
     'a required call without tools',
     { tool_choice: 'required' },
@@ -71,7 +71,7 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     'does not fetch URLs',
   ],
   [
-    'an image of TIFF',
+    'a TIFF image',
     { messages: [image('data:image/tiff;base64,AA==')] },
     'invalid_value',
     'messages[0]',

@@ -25,7 +25,7 @@ const called = (id: string, text: string) => ({
 })
 const argued = (text: string) => ({ tool_calls: [{ index: 0, function: { arguments: text } }] })
 
-test('arguments that V8 can parse but not stringify', () => {
+test('arguments that V8 can parse but not stringify are sent as INVALID_JSON', () => {
   const deep = `${'{"1":'.repeat(20_000)}1${'}'.repeat(20_000)}`
   const [block] = answer(completion(called('c', deep))).content
   expect(block!.input).toEqual({ INVALID_JSON: deep })

@@ -96,7 +96,7 @@ test('an image that a step removed is removed from the result too', () => {
   expect(JSON.stringify(said)).not.toContain('AAAA')
 })
 
-test('a cloud gets images in results, but no deferred tools', () => {
+test('Vertex AI gets images in results, but no deferred tools', () => {
   const fields = { ...SHOWN, tools: [{ ...TOOLS[0], defer_loading: true }] }
   const { messages, tools } = sent(canonical(fields), 'vertex-anthropic')
   expect({ messages, tools }).toEqual(SHOWN)

@@ -37,7 +37,7 @@ const result = (tool_use_id: string, content?: unknown, more: object = {}) => ({
   ...more,
 })
 
-describe('refusals, with their place', () => {
+describe('refusals, with their parameter', () => {
   test.each<[object, string, string, string]>([
     [
       { max_tokens: undefined },

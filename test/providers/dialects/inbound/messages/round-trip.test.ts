@@ -211,7 +211,7 @@ test('a detail with members that this gateway does not send comes back unchanged
   })
 })
 
-test('an answer with a search comes back in the same parts, whatever its text', () => {
+test('an answer with a search comes back in the same parts, with any text', () => {
   const used = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
   const found = { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [{ encrypted_content: 'EqQ' }] }
   const quote = { type: 'web_search_result_location', url: 'https://example.com', encrypted_index: 'Eo8' }

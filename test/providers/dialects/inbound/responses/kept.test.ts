@@ -82,7 +82,7 @@ describe('a later request', () => {
     { role: 'tool', tool_call_id: 'c1', content: 'seen' },
   ]
 
-  test('that refers to it, or to its items, equals one that sends everything', () => {
+  test('that refers to an earlier response, or to its items, equals one that sends everything', () => {
     const { messages } = begun()
     expect(messages({ input: [RESULT], previous_response_id: 'resp_T1' })).toEqual(LOOP)
     const references = ['msg_T1_i0', 'rs_T1_0', 'fc_T1_1'].map(id => ({ type: 'item_reference', id }))
@@ -110,7 +110,7 @@ describe('a later request', () => {
     const references = [{ type: 'item_reference', id: 'rs_T1_0' }, { id: 'msg_T2_i0' }]
     const others = [{ role: 'user', content: 'Hi' }, { type: 'message', id: 'msg_T1_0' }, { id: 'else' }, null, 7]
     expect(ahead({ input: [...others, ...references] })).toEqual(['resp_T1 output', 'resp_T2 input'])
-    // A later step refuses references to missing items.
+    // A later step refuses invalid bodies and missing responses.
     for (const body of [null, 7, [], { previous_response_id: 7 }, { input: {} }])
       expect(ahead(body as Json)).toEqual([])
     expect(ahead({ previous_response_id: 'resp_T9' })).toEqual(['resp_T9 output', 'resp_T9 input'])

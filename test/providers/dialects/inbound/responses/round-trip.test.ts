@@ -163,7 +163,7 @@ describe('reasoning without a signature', () => {
   test.each([
     ['whole', whole],
     ['streamed', stream],
-  ])('%s: is sealed if the client asks for it, and the provider gets it back', (_how, answer) => {
+  ])('%s: is sealed if the client requests it, and the provider gets it back', (_how, answer) => {
     const [thought, call] = answer(BOXED) as [Json, Json]
     expect(thought).toMatchObject({ type: 'reasoning', summary: [{ text: 'Hm. 🤔' }] })
     expect(thought['encrypted_content']).toMatch(/^tollgate2\.[\w-]+$/)
