@@ -12,7 +12,7 @@ import { type Dispatcher, Pool } from 'undici'
 const [port, upstreamPort, client] = process.argv.slice(2)
 const upstream = `http://127.0.0.1:${upstreamPort}`
 const CONNECTIONS = 4096
-/** Headers of the connection, which a proxy must not pass on (RFC 9110, section 7.6.1). */
+/** Headers of one connection, which a proxy must not forward (RFC 9110, section 7.6.1). */
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding'])
 
 const send = client === undefined ? overUndici() : client === 'http' ? overHttp() : await overUndici8(client)
@@ -63,7 +63,7 @@ function overUndici(): Send {
   }
 }
 
-/** The part of undici 8's controller in use. */
+/** The methods of undici 8's controller that this proxy calls. */
 interface Controller {
   abort(reason: Error): void
   pause(): void

@@ -13,13 +13,13 @@ export type Profiles = Map<Name, ReturnType<typeof readProfiles>>
 
 export const CONNECTIONS = 64
 const REQUESTS_PER_SECOND = 500
-/** Not a divisor of the pace: streams that begin on the same beat would send all their chunks at once. */
+/** Not a divisor of 100, the chunks a second of a stream: else many streams would send their chunks at the same time. */
 export const STREAMS_PER_SECOND = 47
 const OPEN_STREAMS = 2000
-/** Time for the compiler: once for each contestant, and before each measurement. */
+/** Unmeasured time, in which V8 compiles: once for each contestant, and before each measurement. */
 const FIRST_WARM_MS = 2000
 const WARM_MS = 700
-/** Streams last a second; after that as many end as begin. */
+/** Streams last a second; from then on, as many streams end as begin. */
 const STREAM_WARM_MS = 1300
 const PROFILED_MS = 5000
 
@@ -66,7 +66,7 @@ export class Bench {
     return figures
   }
 
-  /** A round of one kind: whole answers at full load. */
+  /** Measures whole answers at full load. */
   async saturated(target: Contestant, model: 'json-1k' | 'json-16k'): Promise<Round> {
     if (target.pid === null) return {}
     const lengths = { warmMs: WARM_MS, windowMs: this.#windowMs }
@@ -110,7 +110,7 @@ export class Bench {
     const options: JobOptions = { target, model: 'open', warmMs: 0, windowMs: 2000 }
     await sleep(2000)
     const idle = memoryOf(target.pid!).rss
-    // The first streams load code, which is not counted either.
+    // The first streams load code, whose memory is not counted.
     await this.#run({ kind: 'open', count: 20 }, options)
     await this.#run({ kind: 'close' }, options)
     const before = memoryOf(target.pid!).rss

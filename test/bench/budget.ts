@@ -48,7 +48,7 @@ function rowOf(part: string): string {
   return part.startsWith('(') ? NATIVE : PACKAGES
 }
 
-/** Returns microseconds of CPU a request by row: the profile's shares of the main thread's time without a profiler. */
+/** Returns microseconds of CPU a request by row: each share of the profile, times the CPU time measured without a profiler. */
 export function rowsOf({ cpu, main }: Pick<Budget, 'cpu' | 'main'>): ReadonlyMap<string, number> {
   const rows = new Map<string, number>()
   for (const { name, share } of main.parts) rows.set(rowOf(name), (rows.get(rowOf(name)) ?? 0) + share * cpu.main)

@@ -58,7 +58,7 @@ const START_MAX_MS = 20_000
 const children = new Set<ChildProcess>()
 const folders = new Set<string>()
 
-/** Removes every child process and temporary folder, however this process ends. */
+/** Ends every child process and removes the temporary folders, also after a signal. */
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
   for (const folder of folders) rmSync(folder, { recursive: true, force: true })
@@ -83,7 +83,7 @@ export function launch(core: number | null, command: readonly string[], errors: 
   const stderr = openSync(errors, 'w')
   const { NODE_OPTIONS: _options, ...env } = process.env
   const child = spawn(program!, args, {
-    // Our own scripts, and the launcher's child mode, exit when this channel closes because this process was killed.
+    // The IPC channel closes if this process is killed. The bench's scripts and the gateway's launcher then exit.
     stdio: ['ignore', 'ignore', stderr, 'ipc'],
     env: { ...env, TOLLGATE_PARENT: String(process.pid), LOG_LEVEL: 'info' },
   })
@@ -166,8 +166,8 @@ async function prepare(name: Runner, place: Place): Promise<{ command: readonly 
 }
 
 /**
- * Writes a configuration with the five steps, limits that are never reached, and a store in the temporary folder. `telemetry` is
- * `unmetered` with a collector: the upstream, which accepts any request.
+ * Writes a configuration with limits that are never reached, and a store in the temporary folder. Only `credits` has the step
+ * credits. `telemetry` is `unmetered` with a collector: the upstream, which accepts any request.
  */
 function writeConfiguration(
   name: 'credits' | 'telemetry' | 'unmetered' | 'translating',
@@ -203,7 +203,7 @@ function writeConfiguration(
   return join(folder, 'gateway.yaml')
 }
 
-/** Writes a configuration whose routes have the steps of `unmetered`, and between them the measured steps. */
+/** Writes a configuration whose routes have the steps of `unmetered`, with the measured steps before `route`. */
 function writeSteps({ folder, port, rig }: Place): string {
   const limit = { use: 'rate-limit', with: { per: 'key', requests: '1M per second' } }
   const { plugins, policies } = steppingFiles()

@@ -1,7 +1,7 @@
 /**
  * The cost of the dialects alone, without a network: encoding a request, decoding an answer, and decoding and writing a chunk.
- * Chunks are written as the gateway writes them. It is CPU time of this thread; dialects take turns, so that other load falls on
- * all alike.
+ * Chunks are written as the gateway writes them. Costs are CPU time of this thread. Dialects take turns, so that other load affects
+ * all of them.
  */
 import type { AnswerView, Chat, ChatRequest, Dialect, Target } from '#contract'
 import { createDialect, type DialectName } from '../../src/providers/dialects/index.ts'
@@ -9,9 +9,9 @@ import { NATIVES, type Native } from './native.ts'
 
 /** Microseconds: medians of the rounds. */
 export interface Costs {
-  /** Of a stream that arrives one event at a time, as most do. */
+  /** The cost of a chunk, if the stream arrives one event at a time, as most streams do. */
   readonly chunk: number
-  /** Of a request and its whole answer of 1 kB. */
+  /** The cost of a request and its whole answer of 1 kB. */
   readonly request: number
 }
 

@@ -1,7 +1,7 @@
 /**
  * The probe that counters.ts loads with `--import` into the measured process. SIGUSR2 begins a count; the next SIGUSR2 ends it and
- * writes it to the file in `?out=`. `?mode=` selects the count, because each one disturbs the others: `calls` wraps functions
- * and allocates. `bytes` only reads a figure of V8, and `owners` samples allocations.
+ * writes it to the file in `?out=`. `?mode=` selects one kind of count, because each kind falsifies the others. `calls` wraps
+ * functions and allocates, `bytes` only reads a figure of V8, and `owners` samples allocations.
  */
 import { createHook } from 'node:async_hooks'
 import { EventEmitter } from 'node:events'
@@ -135,7 +135,7 @@ async function beginOwners(): Promise<() => Promise<void>> {
   }
 }
 
-/** Counts an allocation for the nearest caller with a file. */
+/** Adds an allocation to the owner of the nearest caller that has a file. */
 function addOwners({ callFrame, selfSize, children }: Node, above: string): void {
   const owner = ownerOf(callFrame.url) ?? above
   counts[owner] = (counts[owner] ?? 0) + selfSize

@@ -25,7 +25,7 @@ const PROBE = new URL('./counters-probe.ts', import.meta.url)
 const CHUNKS = 100
 const WINDOW_MS = 2000
 
-/** Counts for requests and chunks of each contestant. Each kind of count has its own process. */
+/** Counts for requests and for chunks of each contestant. Each kind of count has its own process. */
 export async function measureCounters(
   bench: Bench,
   names: readonly Name[],

@@ -63,7 +63,7 @@ export function treeOf(pid: number): number[] {
   return [pid, ...children.flatMap(treeOf)]
 }
 
-/** Threads may end during the reading; those count as 0. */
+/** A thread that ends before its file is read counts as 0. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8')

@@ -10,7 +10,7 @@ import { createAccount, type Gateway, startGateway } from '../helpers/gateway.ts
 import { markdown } from './report.ts'
 
 const EVERY_MS = 50
-/** For the compiler. */
+/** Unmeasured requests, in which V8 compiles. */
 const WARM_REQUESTS = 300
 
 const ROWS: readonly (readonly [title: string, kind: FloodKind | null, connections: number, hasKey: boolean])[] = [

@@ -7,10 +7,10 @@ import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 import { treeOf } from './cpu.ts'
 
-/** In the process, and in the kernel on its behalf. */
+/** Instructions of the process, and of the kernel for the process. */
 const EVENTS = ['instructions:u', 'instructions:k']
 
-/** Some locales write numbers with commas, which separate the fields. */
+/** Some locales write commas in numbers, but here a comma separates fields. */
 const environment = () => ({ ...process.env, LC_ALL: 'C' })
 
 export type Stat =

@@ -4,8 +4,8 @@
  *     node test/bench/ledger.ts [ROUNDS] [FOLDER]
  *
  * Rounds are interleaved, because the load of a shared machine drifts. Each figure has its best round and its median.
- * CPU is that of the whole process without the kernel's threads; `main` is that of the serving thread. Chunks are paced during
- * 2000 charges a second. Time that the serving thread waits for a core (from Linux) does not count as lateness.
+ * CPU is that of the whole process without the kernel's threads; `main` is that of the serving thread. During 2000 charges a
+ * second, a timer measures how late paced chunks would be. Time that the serving thread waits for a core does not count as lateness.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ const FOLDER = process.argv[3] ?? tmpdir()
 const IN_FLIGHT = 64
 const SATURATED_MS = 2000
 const WARM_MS = 500
-const SLOW_MS = 4000
+const RATE_MS = 4000
 const PER_SECOND = 500
 
 const WRITES = ['here', 'thread'] as const
@@ -53,7 +53,7 @@ async function measure(writes: 'here' | 'thread'): Promise<void> {
     const accounts = await Promise.all(Array.from({ length: 1000 }, (_, index) => funded(store, `customer ${index}`)))
     await saturate(store, accounts, WARM_MS)
     await saturated(writes, store, accounts, () => faults.commitsHere + faults.commitsElsewhere)
-    await atHalfAThousand(writes, store, accounts)
+    await atRate(writes, store, accounts)
     for (const delayMs of [0, 5]) {
       faults.delayMs = delayMs
       const now = () => performance.now()
@@ -111,27 +111,27 @@ async function saturated(
 }
 
 /** An open loop: one exchange every 2 ms, without waiting for the previous ones. */
-async function atHalfAThousand(writes: string, store: LocalStore, accounts: readonly string[]): Promise<void> {
+async function atRate(writes: string, store: LocalStore, accounts: readonly string[]): Promise<void> {
   const took: number[] = []
-  const under: Promise<void>[] = []
+  const exchanges: Promise<void>[] = []
   const begunAt = performance.now()
   const cpu = cpuSince()
   await new Promise<void>(resolve => {
     const timer = setInterval(() => {
       const due = Math.floor(((performance.now() - begunAt) / 1000) * PER_SECOND)
-      while (under.length < due) under.push(timed(accounts[under.length % accounts.length]!))
-      if (performance.now() - begunAt < SLOW_MS) return
+      while (exchanges.length < due) exchanges.push(timed(accounts[exchanges.length % accounts.length]!))
+      if (performance.now() - begunAt < RATE_MS) return
       clearInterval(timer)
       resolve()
     }, 1)
   })
-  await Promise.all(under)
+  await Promise.all(exchanges)
   const { all, main } = cpu()
   const { p50Ms, p99Ms } = summary(took)
   note('500 a second: hold and settle, p50 us', writes, p50Ms * 1000)
   note('500 a second: hold and settle, p99 us', writes, p99Ms * 1000)
-  note('500 a second: CPU us an exchange (with timers)', writes, all / under.length)
-  note('500 a second: main CPU us an exchange (with timers)', writes, main / under.length)
+  note('500 a second: CPU us an exchange (with timers)', writes, all / exchanges.length)
+  note('500 a second: main CPU us an exchange (with timers)', writes, main / exchanges.length)
 
   async function timed(accountId: string): Promise<void> {
     const at = performance.now()

@@ -44,7 +44,7 @@ export interface Result {
   readonly events: number
   /** Microseconds of the gateway's CPU in the window; null without a process. */
   readonly cpu: CpuTime | null
-  /** Of the gateway, per answer; null if they are not counted. */
+  /** Instructions of the gateway per answer; null if they are not counted. */
   readonly instructions: number | null
   /** MiB in RAM at the end of the window; null without a process. */
   readonly rss: number | null
@@ -60,10 +60,10 @@ export interface Latency {
   readonly p99: number
 }
 
-/** The window begins after /proc was read, which blocks sending for a few milliseconds. */
+/** Latency is measured only after /proc was read, because reading it blocks sending for a few milliseconds. */
 const AFTER_READING_MS = 50
 const OPENING_PER_SECOND = 500
-/** For requests still in progress after the window. */
+/** The wait for requests that are still in progress after the window. */
 const PATIENCE_MS = 20_000
 
 const NOTHING: Result = { seconds: 0, answers: 0, events: 0, cpu: null, instructions: null, rss: null, latency: null }

@@ -1,7 +1,7 @@
 /**
  * A provider of every dialect: one thread, raw sockets and prepared answers. The first part of the path is the dialect
- * (`/anthropic/v1/messages`). Streams have 400 pieces without a pause, each in its own write, with backpressure. It is started
- * like upstream.ts and sends its port to its parent.
+ * (`/anthropic/v1/messages`). Streams have 400 pieces without a pause, each in its own write, with backpressure. run.ts starts
+ * this process and receives its port.
  */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { NATIVES, type Native } from './native.ts'
@@ -9,7 +9,7 @@ import { NATIVES, type Native } from './native.ts'
 const PIECES = 400
 const END_OF_HEAD = Buffer.from('\r\n\r\n')
 
-interface Prepared {
+interface PreparedAnswer {
   readonly whole: Buffer
   /** The response head, and the events before the text. */
   readonly begin: Buffer
@@ -51,7 +51,7 @@ function answer(socket: Socket, request: string): void {
   else socket.write(native.whole)
 }
 
-function stream(socket: Socket, { begin, piece, end }: Prepared): void {
+function stream(socket: Socket, { begin, piece, end }: PreparedAnswer): void {
   let left = PIECES
   const next = (): void => {
     if (socket.destroyed) return
@@ -63,7 +63,7 @@ function stream(socket: Socket, { begin, piece, end }: Prepared): void {
   setImmediate(next)
 }
 
-function prepare({ streamType, begin, piece, end, whole }: Native): Prepared {
+function prepare({ streamType, begin, piece, end, whole }: Native): PreparedAnswer {
   return {
     whole: Buffer.concat([head('application/json', `content-length: ${whole.length}`), whole]),
     begin: Buffer.concat([head(streamType, 'transfer-encoding: chunked'), framed(begin)]),

@@ -5,8 +5,8 @@
  *     node test/bench/pages.ts [ENTRIES] [ACCOUNTS] [FOLDER]        (1000000 10000)
  *
  * Exchanges are spread over 90 days, and one account has a tenth of them. Another account has the largest possible usage: 100 keys
- * used each of five models in every hour of 31 days. Reports that are too large for one answer are refused, which must be quick
- * too. With FOLDER, the store is kept there and reused.
+ * used each of five models in every hour of 31 days. Reports that are too large for one answer are refused, and refusals must be
+ * fast too. With FOLDER, the store is kept there and reused.
  */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -47,10 +47,10 @@ const startedAt = Date.now()
 const clock = { ms: startedAt - DAYS * DAY_MS, now: () => clock.ms }
 const folder = KEPT ?? mkdtempSync(join(tmpdir(), 'tollgate-pages-'))
 const path = join(folder, 'tollgate.db')
-const isThere = existsSync(path)
+const exists = existsSync(path)
 const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes: 'here' })
 try {
-  if (!isThere) await fill(store)
+  if (!exists) await fill(store)
   if (!store.reads.people.hasOperator()) await addPeople(store)
   clock.ms = startedAt
   if (!store.reads.people.findByEmail(HEAVY)) await addHeavy(store)
@@ -61,7 +61,7 @@ try {
   if (KEPT === undefined) rmSync(folder, { recursive: true })
 }
 
-/** Creates accounts, keys and exchanges through the store's own functions, so that the rows are those of a gateway. */
+/** Creates accounts, keys and exchanges with the store's own functions, so that the rows are those of a gateway. */
 async function fill(store: LocalStore): Promise<void> {
   const ids = createIds(clock)
   const accounts: { id: string; keys: string[] }[] = []

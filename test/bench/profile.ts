@@ -18,7 +18,7 @@ interface CpuProfile {
   readonly endTime: number
 }
 
-export interface Spent {
+export interface TimeShare {
   readonly name: string
   /** Share of the thread's busy time: 0 to 1. */
   readonly share: number
@@ -26,9 +26,9 @@ export interface Spent {
 
 export interface ThreadProfile {
   /** Most expensive first. */
-  readonly functions: readonly Spent[]
+  readonly functions: readonly TimeShare[]
   /** By part of the program. Functions of the runtime count for their nearest caller that has a part. */
-  readonly parts: readonly Spent[]
+  readonly parts: readonly TimeShare[]
   /** Share of the main thread's time: sending operations to the writer thread and receiving its answers. */
   readonly messaging: number
 }
@@ -36,7 +36,7 @@ export interface ThreadProfile {
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const ROOT_URL = pathToFileURL(ROOT).href
 
-/** The code between a ledger operation and its answer after the commit. */
+/** Whether a file sends operations to the ledger's thread, or receives its answers. */
 const isMessaging = (file: string) => file.startsWith('src/store/thread/')
 
 /**

@@ -4,16 +4,16 @@ import { type CpuTime, wholeOf } from './cpu.ts'
 
 /** Figures of one contestant in one round. */
 export interface Round {
-  readonly 'json-1k'?: Saturated
-  readonly 'json-16k'?: Saturated
+  readonly 'json-1k'?: FullLoad
+  readonly 'json-16k'?: FullLoad
   /** Milliseconds at a fixed rate. */
   readonly rate?: { readonly p50: number; readonly p99: number; readonly cpu: CpuTime | null }
   /** Paced streams: microseconds of CPU a chunk, and milliseconds to the first one. */
   readonly streams?: { readonly cpu: CpuTime | null; readonly first50: number; readonly first99: number }
 }
 
-/** Figures with one request in progress on each connection. */
-export interface Saturated {
+/** Figures at full load: one request in progress on each connection. */
+export interface FullLoad {
   /** Microseconds of CPU a request. */
   readonly cpu: CpuTime
   /** Per request; null if they are not counted. */
@@ -34,7 +34,7 @@ export interface Memory {
   readonly perStream: number
 }
 
-export interface Measured {
+export interface Measurement {
   readonly machine: string
   readonly conditions: string
   /** Why instructions are not counted; null if they are. */
@@ -58,34 +58,34 @@ export const TITLES: Readonly<Record<Name, string>> = {
   'bare-undici8': 'bare proxy, undici 8',
 }
 
-type Pick = (round: Round) => number | null
+type FigureOf = (round: Round) => number | null
 
-const cpuAt = (kind: Saturation, part: (cpu: CpuTime) => number = wholeOf): Pick => {
+const cpuAt = (kind: AnswerSize, part: (cpu: CpuTime) => number = wholeOf): FigureOf => {
   return round => (round[kind] ? part(round[kind].cpu) : null)
 }
-type Saturation = 'json-1k' | 'json-16k'
-const instructionsAt = (kind: Saturation): Pick => {
+type AnswerSize = 'json-1k' | 'json-16k'
+const instructionsAt = (kind: AnswerSize): FigureOf => {
   return round => (round[kind]?.instructions == null ? null : round[kind].instructions / 1000)
 }
-const atSaturation = (value: (saturated: Saturated) => number): Pick => {
+const atSaturation = (value: (saturated: FullLoad) => number): FigureOf => {
   return round => (round['json-1k'] ? value(round['json-1k']) : null)
 }
 const tail = atSaturation(({ p50, p99 }) => p99 / p50)
-const cpuOfChunk: Pick = round => (round.streams?.cpu ? wholeOf(round.streams.cpu) : null)
+const cpuOfChunk: FigureOf = round => (round.streams?.cpu ? wholeOf(round.streams.cpu) : null)
 
-export function tables(measured: Measured): string {
+export function tables(measured: Measurement): string {
   const { uncounted } = measured
   const note = uncounted === null ? [] : [`Instructions a request are omitted: ${uncounted}.`, '']
   return [measured.machine, '', measured.conditions, '', ...note, figures(measured), '', aims(measured)].join('\n')
 }
 
-function figures(measured: Measured): string {
+function figures(measured: Measurement): string {
   const { memory, messaging } = measured
   const names = measured.names.filter(name => name !== 'direct')
   const row = (title: string, cell: (name: Name) => string) => [title, ...names.map(cell)]
-  const figure = (pick: Pick) => (name: Name) => bestAndMedian(valuesOf(measured, name, pick))
-  const ratio = (pick: Pick) => (name: Name) => ratioCell(measured, name, pick)
-  const added = (pick: Pick) => (name: Name) => milliseconds(addedOf(measured, name, pick))
+  const figure = (pick: FigureOf) => (name: Name) => bestAndMedian(valuesOf(measured, name, pick))
+  const ratio = (pick: FigureOf) => (name: Name) => ratioCell(measured, name, pick)
+  const added = (pick: FigureOf) => (name: Name) => milliseconds(addedOf(measured, name, pick))
   const onlyTollgate = (cell: (name: Name) => string) => (name: Name) =>
     name === 'credits' || name === 'unmetered' ? cell(name) : ''
   const part = (which: keyof CpuTime) =>
@@ -102,7 +102,7 @@ function figures(measured: Measured): string {
     )
     return name === 'credits' && messaging !== null && main !== null ? `– / ${(main * messaging).toFixed(1)}` : '–'
   })
-  const instructions = (kind: Saturation, size: string) =>
+  const instructions = (kind: AnswerSize, size: string) =>
     measured.uncounted === null
       ? [
           row(`**instructions a request, thousand, ${size}**`, figure(instructionsAt(kind))),
@@ -150,24 +150,24 @@ interface Aim {
   readonly name: Name
   readonly most: number
   readonly unit: string
-  value(measured: Measured): number | null
+  value(measured: Measurement): number | null
 }
 
-const medianAim = (what: string, name: Name, most: number, unit: string, pick: Pick): Aim => ({
+const medianAim = (what: string, name: Name, most: number, unit: string, pick: FigureOf): Aim => ({
   what,
   name,
   most,
   unit,
   value: measured => median(valuesOf(measured, name, pick)),
 })
-const ratioAim = (what: string, name: Name, most: number, pick: Pick): Aim => ({
+const ratioAim = (what: string, name: Name, most: number, pick: FigureOf): Aim => ({
   what,
   name,
   most,
   unit: '×',
   value: measured => median(ratiosOf(measured, name, pick)),
 })
-const addedAim = (what: string, name: Name, most: number, pick: Pick): Aim => ({
+const addedAim = (what: string, name: Name, most: number, pick: FigureOf): Aim => ({
   what,
   name,
   most,
@@ -181,7 +181,7 @@ const memoryAim = (what: string, name: Name, most: number, unit: 'MiB' | 'KiB', 
   unit,
   value: measured => measured.memory.get(name)?.[key] ?? null,
 })
-const [p50, first]: [Pick, Pick] = [round => round.rate?.p50 ?? null, round => round.streams?.first50 ?? null]
+const [p50, first]: [FigureOf, FigureOf] = [round => round.rate?.p50 ?? null, round => round.streams?.first50 ?? null]
 
 const rss = atSaturation(each => each.rss)
 
@@ -205,7 +205,7 @@ const AIMS: readonly Aim[] = [
   memoryAim('memory a stream, 2,000 open', 'credits', 60, 'KiB', 'perStream'),
 ]
 
-function aims(measured: Measured): string {
+function aims(measured: Measurement): string {
   const rows = AIMS.flatMap(aim => {
     const value = aim.value(measured)
     if (value === null) return []
@@ -219,25 +219,25 @@ function aims(measured: Measured): string {
   return markdown(['Aim', 'at most', 'measured', ''], rows)
 }
 
-function valuesOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
+function valuesOf({ rounds }: Measurement, name: Name, pick: FigureOf): number[] {
   return (rounds.get(name) ?? []).map(pick).filter(value => value !== null)
 }
 
 /** Ratios to the bare proxy of the same round. */
-function ratiosOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
+function ratiosOf({ rounds }: Measurement, name: Name, pick: FigureOf): number[] {
   const bare = rounds.get('bare') ?? []
   return pairs(rounds.get(name) ?? [], bare, pick, (value, other) => value / other)
 }
 
 /** Differences from the upstream without a gateway in the same round. */
-function addedOf({ rounds }: Measured, name: Name, pick: Pick): number[] {
+function addedOf({ rounds }: Measurement, name: Name, pick: FigureOf): number[] {
   return pairs(rounds.get(name) ?? [], rounds.get('direct') ?? [], pick, (value, other) => value - other)
 }
 
 function pairs(
   mine: readonly Round[],
   others: readonly Round[],
-  pick: Pick,
+  pick: FigureOf,
   combine: (mine: number, other: number) => number,
 ): number[] {
   return mine.flatMap((round, index) => {
@@ -246,7 +246,7 @@ function pairs(
   })
 }
 
-function ratioCell(measured: Measured, name: Name, pick: Pick): string {
+function ratioCell(measured: Measurement, name: Name, pick: FigureOf): string {
   if (name === 'bare') return '1'
   const ratio = median(ratiosOf(measured, name, pick))
   if (ratio === null) return '–'
@@ -254,7 +254,7 @@ function ratioCell(measured: Measured, name: Name, pick: Pick): string {
   return `${best.toFixed(2)} / ${ratio.toFixed(2)}`
 }
 
-function perCore(measured: Measured, name: Name): string {
+function perCore(measured: Measurement, name: Name): string {
   const values = valuesOf(measured, name, cpuAt('json-1k'))
   return values.length === 0 ? '–' : Math.round(1e6 / Math.min(...values)).toLocaleString('en')
 }

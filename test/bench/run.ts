@@ -19,8 +19,8 @@ import { countersTable, measureCounters } from './counters.ts'
 import { type CpuTime, whyNotHere } from './cpu.ts'
 import { fairnessTable, measureFairness } from './fairness.ts'
 import { whyNoInstructions } from './instructions.ts'
-import type { Spent } from './profile.ts'
-import { type Measured, type Memory, median, type Round, TITLES, tables } from './report.ts'
+import type { TimeShare } from './profile.ts'
+import { type Measurement, type Memory, median, type Round, TITLES, tables } from './report.ts'
 import { measureScale, scaleTable } from './scale.ts'
 import { measureSteps, type StepFigures, stepsTable } from './steps.ts'
 import { measureTranslation, type Translation, translationTable } from './translation.ts'
@@ -58,18 +58,18 @@ Example: the cost of a step, in seven rounds
 `
 
 const TOP_FUNCTIONS = 25
-const WHERE_IT_GOES = 'profile'
+const PROFILE = 'profile'
 const SCALE = 'scale'
 const FAIRNESS = 'fairness'
 const COUNTERS = 'counters'
-/** Arguments that replace the whole measurement. */
-const INSTEAD: readonly string[] = [WHERE_IT_GOES, SCALE, FAIRNESS, COUNTERS]
+/** Arguments that select one measurement instead of the comparison. */
+const INSTEAD: readonly string[] = [PROFILE, SCALE, FAIRNESS, COUNTERS]
 /** Values of `--only` besides the contestants. */
 const PARTS = ['translation', 'steps'] as const
 type Part = (typeof PARTS)[number]
 const isPart = (name: string): name is Part => PARTS.includes(name as Part)
 
-/** The last progress line without a terminal. */
+/** The kind of the last progress line, if stderr is not a terminal. */
 let shownKind = ''
 
 const { values: options, positionals } = parseArgs({
@@ -103,7 +103,7 @@ async function main(): Promise<void> {
   if (impossible !== null) return complain(impossible)
   const [rounds, seconds] = [positive('rounds'), positive('seconds')]
   if (positionals.includes(FAIRNESS)) return fairness(seconds)
-  const names = chosen()
+  const names = contestantNames()
   const folder = temporaryFolder()
   const cores = coresToUse()
   const load = startScript('load.ts', cores.rig, folder)
@@ -114,7 +114,7 @@ async function main(): Promise<void> {
   const bench = new Bench(load, { folder, upstreamPort, core: cores.gateway, undici8 }, lengths, progress)
   const head = { machine: machine(), conditions: conditions(rounds, seconds, cores), uncounted }
 
-  if (positionals.includes(WHERE_IT_GOES)) return whereItGoes(bench, names, rounds, head)
+  if (positionals.includes(PROFILE)) return measureBudgets(bench, names, rounds, head)
   if (positionals.includes(COUNTERS)) return counters(bench, names)
   if (positionals.includes(SCALE)) return scale(bench, rounds, lengths.windowMs)
   const compared = names.length === 0 ? null : await compare(bench, names, rounds, head)
@@ -140,8 +140,8 @@ async function compare(
   bench: Bench,
   names: readonly Name[],
   rounds: number,
-  head: Pick<Measured, 'machine' | 'conditions' | 'uncounted'>,
-): Promise<{ readonly measured: Measured; readonly profiles: Profiles }> {
+  head: Pick<Measurement, 'machine' | 'conditions' | 'uncounted'>,
+): Promise<{ readonly measured: Measurement; readonly profiles: Profiles }> {
   const measured = new Map<Name, Round[]>(names.map(name => [name, []]))
   const memory = new Map<Name, Memory>()
   if (!options['no-memory']) for (const name of names) if (name !== 'direct') memory.set(name, await bench.memory(name))
@@ -164,11 +164,11 @@ async function compare(
 }
 
 /** Measures CPU time in processes without a profiler, and its division in profiled ones. */
-async function whereItGoes(
+async function measureBudgets(
   bench: Bench,
   names: readonly Name[],
   rounds: number,
-  head: Pick<Measured, 'machine' | 'conditions' | 'uncounted'>,
+  head: Pick<Measurement, 'machine' | 'conditions' | 'uncounted'>,
 ): Promise<void> {
   const compared = names.filter(name => name !== 'direct' && name !== 'nginx')
   const measured = new Map<Name, Round[]>(compared.map(name => [name, []]))
@@ -224,7 +224,7 @@ async function scale(bench: Bench, rounds: number, ms: number): Promise<void> {
   }
 }
 
-/** Whether a part is measured: all are without `--only`. */
+/** Without `--only`, all parts are measured. */
 function isWanted(part: Part): boolean {
   return only === undefined || only.includes(part)
 }
@@ -234,7 +234,7 @@ async function portOf(script: ChildProcess): Promise<number> {
   return port
 }
 
-function chosen(): Name[] {
+function contestantNames(): Name[] {
   const named = only?.filter(name => !isPart(name))
   const unknown = named?.filter(name => !NAMES.includes(name as Name) || name === 'direct') ?? []
   if (unknown.length > 0)
@@ -299,7 +299,7 @@ function conditions(rounds: number, seconds: number, { gateway, rig }: Cores): s
   )
 }
 
-function printProfiles(profiles: Profiles, rounds: Measured['rounds']): void {
+function printProfiles(profiles: Profiles, rounds: Measurement['rounds']): void {
   for (const [name, { main, ledger }] of profiles) {
     const cpuOf = (part: keyof CpuTime) =>
       median((rounds.get(name) ?? []).flatMap(round => round['json-1k']?.cpu[part] ?? [])) ?? 0
@@ -307,20 +307,20 @@ function printProfiles(profiles: Profiles, rounds: Measured['rounds']): void {
       if (profile === null) continue
       const cpu = cpuOf(thread as 'main' | 'ledger')
       console.log(`\n${name}, ${thread} thread: ${cpu.toFixed(1)} µs a request, by part and by function\n`)
-      printSpent(profile.parts, cpu)
+      printShares(profile.parts, cpu)
       console.log('')
-      printSpent(profile.functions, cpu)
+      printShares(profile.functions, cpu)
     }
   }
 }
 
-function printSpent(list: readonly Spent[], cpu: number): void {
+function printShares(list: readonly TimeShare[], cpu: number): void {
   for (const { name, share } of list.slice(0, TOP_FUNCTIONS)) {
     console.log(`${(share * cpu).toFixed(2).padStart(7)} µs ${(share * 100).toFixed(1).padStart(5)} %  ${name}`)
   }
 }
 
-function plain({ rounds, memory, ...rest }: Measured): object {
+function plain({ rounds, memory, ...rest }: Measurement): object {
   return { ...rest, rounds: Object.fromEntries(rounds), memory: Object.fromEntries(memory) }
 }
 

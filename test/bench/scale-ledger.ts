@@ -82,13 +82,13 @@ async function saturate(exchange: () => Promise<void>, ms: number): Promise<void
 /** An open loop: one exchange every 2 ms, without waiting for the previous ones. */
 async function atRate(exchange: () => Promise<void>, ms: number): Promise<void> {
   const begunAt = performance.now()
-  const under: Promise<void>[] = []
+  const exchanges: Promise<void>[] = []
   while (performance.now() - begunAt < ms) {
     const due = Math.floor(((performance.now() - begunAt) / 1000) * PER_SECOND)
-    while (under.length < due) under.push(exchange())
+    while (exchanges.length < due) exchanges.push(exchange())
     await new Promise(resolve => setTimeout(resolve, 1))
   }
-  await Promise.all(under)
+  await Promise.all(exchanges)
 }
 
 const figures = await measure(JSON.parse(process.argv[2]!) as LedgerTask)

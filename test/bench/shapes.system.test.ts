@@ -9,17 +9,17 @@ import type { SentError } from '../../src/request/send/exchange-summary.ts'
 import type { LiveExchange } from '../../src/request/send/live-exchange.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
-type Recorded = readonly [exchange: LiveExchange, summary: object]
+type ExchangeRecord = readonly [exchange: LiveExchange, summary: object]
 
 /** The checked objects. */
-const CHECKED: Readonly<Record<string, (recorded: Recorded) => object>> = {
+const CHECKED: Readonly<Record<string, (recorded: ExchangeRecord) => object>> = {
   LiveExchange: ([exchange]) => exchange,
   Client: ([exchange]) => exchange.client,
   Meter: ([exchange]) => exchange.meter,
   summary: ([, summary]) => summary,
 }
 
-const recorded = vi.hoisted((): Recorded[] => [])
+const recorded = vi.hoisted((): ExchangeRecord[] => [])
 
 // Calls the real function and records its arguments, because the gateway does not keep finished exchanges.
 vi.mock('../../src/request/send/exchange-summary.ts', async original => {
@@ -74,7 +74,7 @@ test.each([
     ...(steps === WITHOUT_CREDITS ? { yaml: { routes } } : {}),
   })
   const authorization = `Bearer ${gateway.key}`
-  // Several, because V8 changes shapes during the first ones.
+  // Several requests, because V8 changes the shapes of objects during the first ones.
   for (let nth = 0; nth < 5; nth++) {
     const init = { headers: { 'content-type': 'application/json', authorization, ...headers } }
     const answer = await gateway.chat(body, init)
@@ -82,7 +82,7 @@ test.each([
     expect(answer.status).toBe(status)
     await gateway.exchangeLine(answer.headers.get('x-request-id')!)
   }
-  // No object changes after the stop.
+  // After the stop no object changes any more.
   await gateway.stop()
   expect(recorded).toHaveLength(5)
   const slow = Object.entries(CHECKED).flatMap(([name, of]) => (recorded.some(each => !isFast(of(each))) ? [name] : []))

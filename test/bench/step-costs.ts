@@ -1,7 +1,7 @@
 /**
  * The cost of a step alone, without a network: the real plan, runner, exchange and conditions, but no upstream call. A policy
- * has 20 steps of one kind after a few others; the cost of those few in the same round is subtracted. It is CPU time of the whole
- * process, including V8's threads. Kinds take turns, so that other load falls on all alike.
+ * has 20 steps of one kind after five others; the cost of those five in the same round is subtracted. Costs are CPU time of the
+ * whole process, including V8's threads. Kinds take turns, so that other load affects all of them.
  */
 import type { Context } from 'koa'
 import {
@@ -31,7 +31,7 @@ import { median } from './report.ts'
 export const TIMES = 20
 const REQUESTS = 3000
 const CHUNKS = 20_000
-/** Uncounted rounds, for the compiler. */
+/** Unmeasured rounds, in which V8 compiles. */
 const WARM_ROUNDS = 4
 
 /** Microseconds per step and request, or per tap and chunk: a figure for each round. */
@@ -92,7 +92,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   'an empty step': { handle: empty },
   'an empty step that returns `next()`': { handle: (_ctx, next) => next() },
   'with a `when` that is true': { handle: empty, when: 'account.plan == "free"' },
-  'with one that names three facts': {
+  'with a `when` that names three facts': {
     handle: empty,
     when: 'account.plan == "free" && !chat.stream && header("x-team") == ""',
   },
@@ -215,7 +215,7 @@ function exchangeOf(plan: Plan): Exchange {
   })
 }
 
-/** One for all requests, because its cost is not part of a step's. */
+/** All requests share one context, because its cost is not part of a step's. */
 function contextOf(): Context {
   const context = new Contexts().koa({ method: 'POST', path: '/v1/chat/completions' })
   // The headers of an answer after the rate limits.

@@ -1,4 +1,4 @@
-/** Policies and plugins of the gateway in which the cost of a step is measured through sockets. */
+/** Policies and plugins of the gateway in which the cost of a step is measured. */
 import { TIMES } from './step-costs.ts'
 
 /** A route with `times` steps of one kind between the steps that every route has. */

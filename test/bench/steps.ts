@@ -1,6 +1,6 @@
 /**
- * The cost of a policy step: empty, with a condition, in shadow mode, with a note, a watch or an edit. It is measured for the
- * functions alone (step-costs.ts), and through one busy gateway with a route for each kind. Routes take turns within a round, and
+ * The cost of a policy step: empty, with a condition, in shadow mode, with a note, a watch or an edit. The cost is measured for the
+ * functions alone (step-costs.ts), and in one busy gateway with a route for each kind. Routes take turns within a round, and
  * differences are computed within a round.
  */
 import type { Bench } from './bench.ts'
@@ -49,7 +49,7 @@ export async function measureSteps(
         progress(`steps, round ${Math.max(round + 1, 0)} of ${rounds}: ${route.name}, ${model}`)
         costs.set(route, await cpuOf(bench, gateway, route, model))
       }
-      // The first round is for the compiler.
+      // V8 compiles in the first round.
       if (round < 0) continue
       plain.push(costs.get(PLAIN)!)
       for (const route of routes) {

@@ -1,7 +1,7 @@
 /**
- * The cost of translation: a provider of each dialect, compared with OpenAI's own, whose stream is passed on. It is measured for
- * the functions alone (costs.ts), and through one busy gateway. Dialects take turns within a round, and ratios are computed
- * within a round.
+ * The cost of translation: a provider of each dialect, compared with a provider of OpenAI's dialect, whose chunks are forwarded
+ * unchanged. The cost is measured for the functions alone (costs.ts), and in one busy gateway. Dialects take turns within a round,
+ * and ratios are computed within a round.
  */
 import type { Bench } from './bench.ts'
 import { type Contestant, start } from './contestants.ts'

@@ -6,8 +6,8 @@
  * - `paced`: an event stream of 100 chunks, 10 ms apart, the first at once
  * - `open`: one chunk a second until the other side disconnects
  *
- * It is started by run.ts and sends it its port. A clock of 1 ms sends the chunks: at thousands of chunks a second, a timer for
- * each would cost more than the gateway.
+ * run.ts starts this process and receives its port. One timer of 1 ms sends all chunks: at thousands of chunks a second, a timer
+ * for each would cost more than the gateway.
  */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 
@@ -15,12 +15,12 @@ const CHUNKS = 100
 const PACE_MS = 10
 const OPEN_PACE_MS = 1000
 const END_OF_HEAD = Buffer.from('\r\n\r\n')
-const TAKEN = Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n')
+const ACCEPTED = Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n')
 const BEFORE_MODEL = Buffer.from('"model":"')
 
 const whole = { 'json-1k': wholeAnswer(950), 'json-16k': wholeAnswer(16_384) }
 const oneOfStream = frame(chunk({ content: ' word, and' }))
-/** With a word: the gateway holds back a role until the first content, so that it can still try another target. */
+/** It includes a word, because the gateway sends no role before the first content: it may still try another target. */
 const firstOfStream = Buffer.concat([streamHead(), frame(chunk({ role: 'assistant', content: '' })), oneOfStream])
 const endOfStream = Buffer.from(
   [
@@ -37,7 +37,7 @@ interface Stream {
   left: number
 }
 
-/** Streams by the beat of their next chunk, modulo the pace. */
+/** Streams by the millisecond of their next chunk, modulo the pace. */
 const paced = Array.from({ length: PACE_MS }, () => new Set<Stream>())
 const open = Array.from({ length: OPEN_PACE_MS }, () => new Set<Stream>())
 let beat = 0
@@ -81,8 +81,8 @@ function isWhole(request: Buffer): boolean {
 function answer(socket: Socket, request: Buffer): Stream | null {
   const before = request.indexOf(BEFORE_MODEL)
   if (before < 0) {
-    // Traces: this process is the collector too.
-    socket.write(TAKEN)
+    // The request has traces: this process is the collector too.
+    socket.write(ACCEPTED)
     return null
   }
   const at = before + BEFORE_MODEL.length

@@ -1,4 +1,4 @@
-/** Each planted fault has its place in the source. The runs that plant them take long and are rare. */
+/** The source still has the text that each planted fault changes. The runs that plant faults are slow and rare, so this test runs often. */
 import { expect, test } from 'vitest'
 import { read } from '../helpers/repository.ts'
 import { apply } from '../simulation/plant.ts'

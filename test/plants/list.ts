@@ -36,8 +36,8 @@ const CHARGE_TESTS = 'plugins/credits/charge.test.ts'
 const MATRIX = 'test/gateway/matrix.test.ts'
 
 export const PLANTS: readonly Plant[] = [
-  plant('I1', 'a hold is written whatever is left', changeOf('no-credit-check'), LEDGER_TESTS),
-  plant('I2', 'a settle does not free what it held', changeOf('refund-forgotten'), LEDGER_TESTS),
+  plant('I1', 'a hold is written without enough credit', changeOf('no-credit-check'), LEDGER_TESTS),
+  plant('I2', 'a settle does not release its hold', changeOf('refund-forgotten'), LEDGER_TESTS),
   plant(
     'I3',
     'a credit is posted twice',
@@ -80,13 +80,13 @@ export const PLANTS: readonly Plant[] = [
   ),
   plant(
     'I12',
-    'the cap of a key ignores what the key holds',
+    'the cap of a key ignores the holds of the key',
     ['src/store/money/budgets.ts', 'used.spent + used.held + more > used.amount', 'used.spent + more > used.amount'],
     'test/store/caps.engines.test.ts',
   ),
   plant(
     'I12',
-    'a settle leaves what it held in the budgets',
+    'a settle does not release its hold in the budgets',
     ['src/store/money/budgets.ts', 'charge(use, held, charged)', 'charge(use, 0n, charged)'],
     'test/store/budgets.engines.test.ts',
   ),
@@ -102,13 +102,13 @@ export const PLANTS: readonly Plant[] = [
   ),
   plant(
     'Exact money',
-    'money goes through a floating-point number',
+    'an amount is computed as a floating-point number',
     changeOf('price-as-float'),
     'test/contract/units.test.ts',
   ),
   plant(
     'Exact money',
-    'the end of an answer leaves before its charge is on disk',
+    'the end of an answer is sent before its charge is on disk',
     changeOf('finish-before-settle'),
     'test/gateway/stream-manners.test.ts',
   ),
@@ -128,7 +128,7 @@ export const PLANTS: readonly Plant[] = [
   plant('Honest streams', 'a broken stream ends cleanly', changeOf('broken-stream-ends-cleanly'), MATRIX),
   plant(
     'Honest streams',
-    'the request to the provider goes on after a disconnect',
+    'the request to the provider continues after a disconnect',
     changeOf('abort-not-passed'),
     'test/gateway/leaving.test.ts',
   ),
@@ -140,7 +140,7 @@ export const PLANTS: readonly Plant[] = [
   ),
   plant(
     'Secrets stay secret',
-    'the words of a provider are not searched for credentials',
+    'error texts of a provider are not searched for credentials',
     [
       'src/providers/dialects/failure.ts',
       "redact(beginning(text, MAX_READ)).replace(SIGNATURE, '[secret]')",
@@ -151,7 +151,7 @@ export const PLANTS: readonly Plant[] = [
   ),
   plant(
     'Secrets stay secret',
-    'keys are stored as they are',
+    'keys are stored in plain text',
     [
       'src/store/people/token.ts',
       "return createHmac('sha256', key).update(token).digest()",

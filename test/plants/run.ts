@@ -10,7 +10,7 @@ import { allFiles, ROOT } from '../helpers/repository.ts'
 import { apply } from '../simulation/plant.ts'
 import { PLANTS } from './list.ts'
 
-/** A fault may let a test wait for an event that never comes: that counts as a failure. */
+/** The limit of a test. A fault may make a test wait for an event that never comes: that counts as a failure. */
 const LIMIT_MS = 60_000
 
 interface Outcome {
@@ -25,7 +25,7 @@ try {
   rmSync(copy, { recursive: true, force: true })
 }
 
-/** Returns whether all is as it must be. */
+/** Returns whether the tests find every fault, and pass without one. */
 function run([promise]: readonly string[]): boolean {
   const plants = PLANTS.filter(each => promise === undefined || each.promise === promise)
   if (plants.length === 0) throw new Error(`No planted fault is about "${promise}".`)

@@ -48,21 +48,21 @@ async function provide(script: Behaviour | Behaviour[]): Promise<FakeProvider> {
   return provider
 }
 
-interface Heard {
+interface CallbackRecord {
   text: string
   ends: number
   failures: UpstreamFailure[]
   heads: [status: number | null, code: string | null][]
 }
 
-/** Starts an attempt whose deadlines run on the test's clock, and records every callback. */
+/** Starts an attempt whose deadlines use the test's clock, and records every callback. */
 function start(
   transport: Transport,
   options: Partial<AttemptOptions> & { body?: object; accept?: () => boolean } = {},
 ) {
   const deadlineClock = handWatchman()
-  const heard: Heard = { text: '', ends: 0, failures: [], heads: [] }
-  const { promise: over, resolve } = Promise.withResolvers<Heard>()
+  const heard: CallbackRecord = { text: '', ends: 0, failures: [], heads: [] }
+  const { promise: over, resolve } = Promise.withResolvers<CallbackRecord>()
   const streamed = options.stream ?? true
   const body = { model: 'm', messages: [], stream: streamed, max_tokens: 16, ...options.body }
   const attempt = startAttempt({
@@ -96,10 +96,10 @@ function start(
   return { attempt, deadlineClock, heard, over }
 }
 
-/** Longer than any late event takes on loopback. */
+/** Waits longer than a late event takes on loopback. */
 const settle = () => new Promise(resolve => setTimeout(resolve, 30))
 
-const ended = (heard: Heard) => heard.ends + heard.failures.length
+const ended = (heard: CallbackRecord) => heard.ends + heard.failures.length
 
 describe('a provider that cannot be reached', () => {
   const CODES: Record<string, string> = { F02: 'upstream_timeout' }
@@ -115,7 +115,7 @@ describe('a provider that cannot be reached', () => {
 })
 
 describe('a provider that fails', () => {
-  /** The failure of each fault that shows before the body is read. `null`: the body arrives and fails in a later layer. */
+  /** The failure code of each fault. `null`: the attempt succeeds, and a later layer finds the fault in the body. */
   const CODES: readonly (readonly [
     fault: string,
     whole: string | null,
@@ -160,7 +160,7 @@ describe('a provider that fails', () => {
       const code = mode === 'whole' ? wholeCode : streamCode
       expect(heard.failures.map(failure => failure.code)).toEqual(code === null ? [] : [code])
       expect(heard.ends).toBe(code === null ? 1 : 0)
-      // `onHead` reports a failure inside a body as success: the receipt's line is written when the head is known.
+      // For a failure inside the body, `onHead` reports success: the receipt's line is written when the head arrives.
       expect(heard.heads).toEqual([[status, code === 'upstream_truncated' ? null : code]])
       expect(deadlineClock.watched).toBe(0)
       // Redirects are not followed and nothing is retried.
@@ -261,7 +261,7 @@ describe('deadlines', () => {
     const url = await silent(...pieces)
     const { dispatch } = openTransport(url)
     let received = 0
-    // The bytes of an error are counted on arrival: they do not leave the attempt.
+    // Counts the bytes of an error on arrival, because the attempt does not forward them.
     const counting: Transport = (request, handler) => {
       const onData = handler.onData.bind(handler)
       handler.onData = bytes => {
@@ -347,14 +347,14 @@ describe('deadlines', () => {
   })
 })
 
-describe('a client that does not keep up', () => {
+describe('a slow client', () => {
   test('slows the provider down and still gets everything', async () => {
     const tokens = Array.from({ length: 3_000 }, (_, i) => `${i} ${'x'.repeat(10_000)}`)
     const provider = await provide(stream({ tokens, obeyCap: false }))
     let accepts = false
     const { heard, attempt, over } = start(openTransport(provider.baseUrl).dispatch, { accept: () => accepts })
     await until(() => heard.text !== '')
-    // Until the kernel's buffers are full and the provider waits.
+    // Wait until the kernel's buffers are full and the provider stops.
     const emitted = () => provider.requests[0]!.emitted.bytes
     for (let before = -1; before !== emitted(); ) {
       before = emitted()
@@ -430,7 +430,7 @@ describe('an attempt that is aborted', () => {
     attempt.abort()
     const { how, at } = await provider.waitForClose(request)
     expect(how).toMatch(/fin|reset/)
-    // The limit is a second; on loopback it takes a few milliseconds.
+    // The limit is a second; on loopback the close takes a few milliseconds.
     expectWithin(at - abortedAt, 1_000)
     await settle()
     expect(heard).toEqual(recorded)
@@ -479,8 +479,8 @@ describe('an attempt that is aborted', () => {
   })
 })
 
-// Seen in a prototype: 290 clients that disconnected left a pool of 64 connections dead for good. Requests that waited for a
-// connection could not be aborted yet. They were sent anyway, paused by a closed response, and never resumed.
+// In a prototype, 290 disconnected clients blocked all of 64 connections for ever. Their requests still waited for a connection
+// and could not be aborted. They were sent anyway, were paused by the closed response, and were never resumed.
 test('300 abandoned streams on 64 connections do not slow down the requests of the next second', async () => {
   const provider = await provide(stream({ tokens: 1_000, obeyCap: false }))
   const { dispatch } = openTransport(provider.baseUrl, 64)
@@ -495,7 +495,7 @@ test('300 abandoned streams on 64 connections do not slow down the requests of t
     for (const heard of await Promise.all(answers)) expect(heard).toMatchObject({ ends: 1, failures: [] })
     expectWithin(performance.now() - startedAt, 1_000 * counts(1, 5), `round ${second}`)
   }
-  // Requests that waited were never sent, and paused ones get no more data.
+  // Waiting requests were never sent, and paused ones get no more data.
   expect(provider.requests.filter(({ body }) => body?.['stream'] === true)).toHaveLength(64)
   expect(provider.openConnections).toBeLessThanOrEqual(64)
   expect(abandoned.map(({ heard }) => heard.text.length)).toEqual(received)
@@ -550,7 +550,7 @@ describe('misbehaving transports', () => {
     }
   }
 
-  test('one that fails before it has connected', () => {
+  test('a transport that fails before it has connected: the failure is reported', () => {
     const { handler, heard } = byHand()
     handler().onError(Object.assign(new Error('bad header'), { code: 'UND_ERR_INVALID_ARG' }))
     expect(heard).toMatchObject({
@@ -589,7 +589,7 @@ describe('misbehaving transports', () => {
     expect(heard).toEqual({ text: '', ends: 1, failures: [], heads: [[200, null]] })
   })
 
-  test('one that connects after the abort is aborted', () => {
+  test('a transport that connects after the abort is aborted', () => {
     const { attempt, connect, head, handler, heard, counts } = byHand()
     attempt.abort()
     connect()
@@ -599,7 +599,7 @@ describe('misbehaving transports', () => {
     expect(heard).toEqual({ text: '', ends: 0, failures: [], heads: [] })
   })
 
-  test('one that answers early is resumed once', () => {
+  test('an attempt that is not paused does not resume its transport', () => {
     const { attempt, connect, head, counts } = byHand()
     connect()
     head()

@@ -53,7 +53,7 @@ describe('a refused credential', () => {
     expect(next(2)).toBe('bb')
   })
 
-  test('is used if all are refused, the one that expires first, and restored when it is accepted', () => {
+  test('is used if all are refused, beginning with the one whose minute ends first, and restored when it is accepted', () => {
     const { clock, reported, take, next } = start('a', 'b')
     const a = take()
     const b = take()

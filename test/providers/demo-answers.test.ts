@@ -7,7 +7,7 @@ import { countTokens, splitTokens } from '../../src/providers/demo/tokens.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { CORPUS, describeWith, WITHOUT_CORPUS } from '../helpers/missing.ts'
 import { parseSse } from '../helpers/sse.ts'
-import { ask, asking, chunksOf, demoWith, said, Time, user, weather } from './demo-rig.ts'
+import { answerText, ask, asking, chunksOf, demoWith, Time, user, weather } from './demo-rig.ts'
 
 const counts = countsOf('corpus')
 
@@ -21,19 +21,19 @@ describe('the answer', () => {
     )
     expect(first!.choices).toEqual(second!.choices)
     expect(first!.id).not.toBe(second!.id)
-    const others = [1, 2, 3, 4, 5].map(seed => said({ ...body, seed }))
+    const others = [1, 2, 3, 4, 5].map(seed => answerText({ ...body, seed }))
     expect(new Set(others).size).toBeGreaterThan(1)
   })
 
   it('repeats the question, counts the turns and quotes the previous question', () => {
-    const one = said({ model: 'demo', messages: [user('What is a gateway?')] })
+    const one = answerText({ model: 'demo', messages: [user('What is a gateway?')] })
     expect(one).toContain('"What is a gateway?", which is 4 words')
     const messages = [
       user('What is a gateway?'),
       { role: 'assistant', content: one },
       user([{ type: 'text', text: 'Why?' }]),
     ]
-    expect(said({ model: 'demo', messages })).toContain(
+    expect(answerText({ model: 'demo', messages })).toContain(
       'turn 2 of our conversation; before it you wrote "What is a gateway?"',
     )
   })
@@ -44,7 +44,7 @@ describe('the answer', () => {
     ['count from 5 to 3', 'I only count upwards, and 3 is below 5.'],
     [' ', 'I am ready. Send a user message, and I will answer it.'],
   ])('%j -> %j', (message, answer) => {
-    expect(said({ model: 'demo', messages: [user(message)] })).toBe(answer)
+    expect(answerText({ model: 'demo', messages: [user(message)] })).toBe(answer)
   })
 
   it('answers a tool result in text that names the tool', () => {
@@ -57,7 +57,9 @@ describe('the answer', () => {
       },
       { role: 'tool', tool_call_id: 'c1', content: '{"celsius": 12}' },
     ]
-    expect(said({ model: 'demo', messages, tools: [weather] })).toContain('get_weather returned: {"celsius": 12}.')
+    expect(answerText({ model: 'demo', messages, tools: [weather] })).toContain(
+      'get_weather returned: {"celsius": 12}.',
+    )
   })
 })
 

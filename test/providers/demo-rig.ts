@@ -57,7 +57,8 @@ export function ask(body: unknown, time = new Time(), demo = demoWith(time)) {
   return { status: recorder.status, headers: recorder.headers, text: recorder.text() }
 }
 
-export function said(body: unknown): string {
+/** Sends a body and returns the text of the answer. */
+export function answerText(body: unknown): string {
   return (JSON.parse(ask(body).text) as ChatCompletion).choices[0]!.message.content!
 }
 
@@ -70,13 +71,13 @@ export function contentPieces(text: string): string[] {
   return deltas.filter(content => typeof content === 'string' && content !== '') as string[]
 }
 
-/** Records every call of the handler. */
+/** A handler that records every call. */
 export class Recorder implements AnswerHandler {
   readonly calls: string[] = []
   readonly data: Buffer[] = []
   status = 0
   headers: Record<string, string> = {}
-  /** `onData` returns the opposite. */
+  /** Whether `onData` asks the provider to pause. */
   full = false
   onCall: (name: string) => unknown = () => {}
   abort = (): void => {}
@@ -117,7 +118,7 @@ export class Recorder implements AnswerHandler {
   }
 }
 
-/** A clock with timers that moves only by `advance` and `runAll`. */
+/** A clock with timers. Only `advance` and `runAll` move it. */
 export class Time {
   private now = 0
   private timers: { due: number; run: () => void }[] = []

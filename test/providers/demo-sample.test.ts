@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, it } from 'vitest'
-import { ask, asking, said } from './demo-rig.ts'
+import { answerText, ask, asking } from './demo-rig.ts'
 
 describe('structured output', () => {
   const node = {
@@ -76,7 +76,7 @@ describe('structured output', () => {
     ['names only', { type: 'object', required: ['x'], additionalProperties: { type: 'integer' }, minProperties: 3 }],
   ]
   it.each(schemas)('is valid: %s', (_title, schema) => {
-    const answer = said({
+    const answer = answerText({
       ...asking('Add 2 and 3 for "Ada"'),
       response_format: { type: 'json_schema', json_schema: { name: 'x', schema } },
     })
@@ -113,7 +113,7 @@ describe('structured output', () => {
   })
 
   it('json_object is an object', () => {
-    expect(JSON.parse(said({ ...asking('Hello'), response_format: { type: 'json_object' } }))).toMatchObject({
+    expect(JSON.parse(answerText({ ...asking('Hello'), response_format: { type: 'json_object' } }))).toMatchObject({
       turn: 1,
     })
   })

@@ -249,7 +249,7 @@ describe('time', () => {
 describe('the shape of a stream', () => {
   const body = { model: 'demo-small', stream: true, messages: [user('Hello')] }
 
-  it('role first, one finish, [DONE]; one id, time and model; no usage key unless requested', () => {
+  it('the role first, one finish reason, [DONE]; one id, time and model; no usage key unless requested', () => {
     const { text, headers } = ask(body)
     expect(headers['content-type']).toMatch(/^text\/event-stream/)
     const sse = parseSse(text)

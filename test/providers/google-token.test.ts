@@ -32,7 +32,7 @@ beforeEach(() => {
   answer = { status: 200, body: JSON.stringify({ access_token: 'token-1', expires_in: 3600 }) }
 })
 
-/** A token keeper with a manual clock and manual timers. */
+/** Starts a token keeper whose clock and timers the test controls. */
 function start(of: Partial<ServiceAccount> = {}) {
   const clock = { now: NOW }
   const problems: string[] = []

@@ -1,4 +1,4 @@
-/** Health records of targets and the order that follows from them; the test passes the time in. */
+/** Health records of targets, and the order of targets that they cause. The test sets the time. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ErrorCode, Target } from '#contract'
 import { HealthTracker } from '../../src/providers/health.ts'
@@ -41,7 +41,7 @@ const failTimes = (of: Target, times: number) => {
 }
 
 describe('a target that fails', () => {
-  test('five times in a row is put behind the others for 15 s', () => {
+  test('five times in a row comes after the others for 15 s', () => {
     failTimes(a, 4)
     expect(order(a, b)).toBe('ab')
     fail(a)
@@ -60,7 +60,7 @@ describe('a target that fails', () => {
     expect(order(a, b)).toBe('ab')
   })
 
-  test('in half of ten attempts is put behind the others too, unless they are old', () => {
+  test('in half of ten attempts comes after the others too, unless the attempts are old', () => {
     for (let i = 0; i < 5; i++) {
       healthTracker.begin(a).good()
       fail(a)
@@ -164,7 +164,7 @@ describe('a rate-limited target', () => {
   test.each([
     ['for the time that it sends', 7000, 7000],
     ['for a second if it sends no time', undefined, 1000],
-  ])('is behind the healthy ones %s', (_name, retryAfterMs, outMs) => {
+  ])('comes after the healthy ones %s', (_name, retryAfterMs, outMs) => {
     for (let i = 0; i < 20; i++) fail(a, 'upstream_rate_limited', retryAfterMs)
     expect(order(a, b)).toBe('ba')
     now += outMs
@@ -172,7 +172,7 @@ describe('a rate-limited target', () => {
     expect(ejected).toEqual([])
   })
 
-  test('that was failing before is behind too', () => {
+  test('that was failing before comes after the healthy ones too', () => {
     failTimes(a, 5)
     now += 15_000
     fail(a, 'upstream_rate_limited', 60_000)
@@ -192,7 +192,7 @@ describe('a rate-limited target', () => {
     expect(order(a, b)).toBe('ab')
   })
 
-  test('is before a failing one', () => {
+  test('comes before a failing one', () => {
     failTimes(a, 5)
     fail(b, 'upstream_rate_limited')
     expect(order(a, b, c)).toBe('cba')
@@ -200,7 +200,7 @@ describe('a rate-limited target', () => {
 })
 
 describe('attempts in progress', () => {
-  test('a target with its maximum of attempts is left out, even if it is the only one', () => {
+  test('a target with its maximum of attempts is omitted, even if it is the only one', () => {
     const narrow = target('n', 2)
     const one = healthTracker.begin(narrow)
     expect(order(narrow, a)).toBe('na')
@@ -255,7 +255,7 @@ describe('attempts in progress', () => {
 })
 
 describe('a target that is in no configuration', () => {
-  test('is forgotten with the last configuration that had it', () => {
+  test('is removed with the last configuration that had it', () => {
     healthTracker.keep([a, b])
     healthTracker.keep([a])
     failTimes(a, 5)

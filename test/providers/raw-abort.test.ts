@@ -35,7 +35,7 @@ function send(baseUrl: string, bytes: Buffer, signal: AbortSignal) {
 test.each([
   ['a good answer', 200, true],
   ['an error', 500, false],
-])('behind the head of %s', async (_name, status, isBillable) => {
+])('after the head of %s', async (_name, status, isBillable) => {
   async function run(call: Call): Promise<void> {
     call.head(status, { 'content-type': 'application/json', 'content-length': '500' })
     await call.write('{')

@@ -79,7 +79,7 @@ describe('a provider that fails', () => {
     'never ends': ['upstream_too_large', /larger than 16384 bytes/],
   }
 
-  it('every expectation above belongs to a fault', () => {
+  it('every expected title belongs to a fault', () => {
     const titles = new Set(FAULTS.map(fault => fault.title))
     expect(Object.keys(expected).filter(title => !titles.has(title))).toEqual([])
   })
@@ -160,7 +160,7 @@ describe('a provider that fails', () => {
     await provider.waitForClose(provider.requests[0]!)
   })
 
-  it('an answer that arrives before a large body was read counts', async () => {
+  it('an answer that arrives before a large body was sent completely is used', async () => {
     const provider = await start([
       {
         name: 'too large for me',
@@ -359,7 +359,7 @@ describe('the upstream request', () => {
     expect(JSON.stringify(rawHeaders)).not.toContain('canary')
   })
 
-  it('has them for a real request on a real server too', async () => {
+  it('has no header of the client for a request to a real server either', async () => {
     const provider = await start(answer('{}'))
     const { send } = setUp(provider.baseUrl)
     const gateway = createServer(async (request, response) => {
@@ -427,7 +427,7 @@ describe('bytes', () => {
     ['every byte', Buffer.from(Array.from({ length: 256 }, (_, index) => index))],
     ['a megabyte', Buffer.from(Array.from({ length: 1024 * 1024 }, (_, index) => (index * 2654435761) >>> 13))],
     ['text', Buffer.from('{"input":"naïve €uro 😀\\u0000"}\r\n')],
-  ])('%s: pass unchanged in both directions', async (_title, bytes) => {
+  ])('%s: forwarded unchanged in both directions', async (_title, bytes) => {
     const provider = await start(request => answer(request.raw, { 'content-type': 'audio/mpeg' }))
     const { status, body, headers } = await setUp(provider.baseUrl).send({
       request: { method: 'POST', headers: { 'content-type': 'multipart/form-data; boundary=x' } },
@@ -462,7 +462,7 @@ describe('bytes', () => {
   })
 })
 
-describe('an answer that is passed on while it arrives', () => {
+describe('an answer that is forwarded while it arrives', () => {
   const pieces = (count: number, end: (call: Call) => unknown = call => call.end()): Behaviour => ({
     name: 'pieces',
     async run(call) {
@@ -472,7 +472,7 @@ describe('an answer that is passed on while it arrives', () => {
     },
   })
 
-  it('that breaks off is a failure, like a collected one', async () => {
+  it('that breaks off is a failure, like an answer that is collected first', async () => {
     const provider = await start(pieces(2, call => call.step(async () => call.reset())))
     const { send, watchers } = setUp(provider.baseUrl)
     let bytes = 0
@@ -528,7 +528,7 @@ describe('an answer that is passed on while it arrives', () => {
     ['an error', errorAnswer(429), 'upstream_rate_limited'],
     ['a redirect', errorAnswer(302), 'upstream_error'],
     ['a page', answer('<html>', { 'content-type': 'text/html' }), 'upstream_invalid'],
-  ])('%s is not passed on', async (_title, script, code) => {
+  ])('%s is not forwarded', async (_title, script, code) => {
     const provider = await start(script)
     const begin = () => {
       throw new Error('asked')
@@ -552,7 +552,7 @@ describe('connections', () => {
     expect(provider.requests.map(request => request.connection)).toEqual([0, 0, 0, 0, 0, 1])
   })
 
-  it('are at most as many as the provider may have; a request that waits in vain was never sent', async () => {
+  it('never exceed the maximum of the provider; a request that times out while it waits is never sent', async () => {
     const held: Behaviour = {
       name: 'held',
       async run(call) {

@@ -6,7 +6,7 @@ import { countsOf } from '../helpers/counts.ts'
 
 const counts = countsOf('corpus')
 
-interface Given {
+interface FailureFields {
   readonly retryAfterMs?: number
   readonly tookMs?: number
   readonly attempts?: number
@@ -14,8 +14,8 @@ interface Given {
   readonly hasOtherCredential?: boolean
 }
 
-/** With the random number in the middle of its range. */
-const retryOf = (code: ErrorCode, { retryAfterMs, ...given }: Given = {}) =>
+/** The retry after a failure, with the random number 0.5. */
+const retryOf = (code: ErrorCode, { retryAfterMs, ...given }: FailureFields = {}) =>
   retryAfterFailure(
     {
       failure: { code, detail: '', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
@@ -33,7 +33,7 @@ const AS_ANOTHER = { where: 'as_another' }
 const here = (pauseMs: number) => ({ where: 'here', pauseMs })
 
 describe('the next attempt after', () => {
-  test.each<[string, ErrorCode, Given, object | null]>([
+  test.each<[string, ErrorCode, FailureFields, object | null]>([
     ['an invalid request: no other target either', 'upstream_rejected', { hasOther: true }, null],
     ['a request that is too long', 'context_length_exceeded', { hasOther: true }, null],
     ['a request that a filter refused', 'content_filter', { hasOther: true }, null],
@@ -96,7 +96,7 @@ describe('the next attempt after', () => {
     )
   })
 
-  test('only failures of a provider are tried again', () => {
+  test('only failures of a provider are retried', () => {
     const codes = Object.keys(ERRORS) as ErrorCode[]
     const again = codes.filter(code => retryOf(code, { hasOther: true }) !== null)
     expect(again.filter(code => !code.startsWith('upstream_'))).toEqual([
@@ -122,7 +122,7 @@ describe('the budget', () => {
     expect(spendAll()).toBe(1)
   })
 
-  test('is at most 20, however long no attempt failed', () => {
+  test('is at most 20, even after many exchanges without a failure', () => {
     const budget = createRetryBudget()
     for (let i = 0; i < 10_000; i++) budget.earn()
     let spent = 0

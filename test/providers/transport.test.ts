@@ -36,17 +36,17 @@ const requestOf = (body: object = {}): UpstreamRequest => ({
 })
 const STREAM = requestOf({ stream: true })
 
-interface Heard {
+interface CallbackRecord {
   status: number | null
   headers: Readonly<Record<string, string>>
   text: string
   end: 'complete' | Error | null
 }
 
-/** Sends a request and records the callbacks; `accept` decides whether a piece is taken. */
-function send(dispatch: Transport, request = requestOf(), accept: (heard: Heard) => boolean = () => true) {
-  const heard: Heard = { status: null, headers: {}, text: '', end: null }
-  const { promise: over, resolve } = Promise.withResolvers<Heard>()
+/** Sends a request and records the callbacks. `accept` returns false to pause the answer. */
+function send(dispatch: Transport, request = requestOf(), accept: (heard: CallbackRecord) => boolean = () => true) {
+  const heard: CallbackRecord = { status: null, headers: {}, text: '', end: null }
+  const { promise: over, resolve } = Promise.withResolvers<CallbackRecord>()
   const state = { abort: null as ((reason?: Error) => void) | null, resume: null as (() => void) | null, heads: 0 }
   const end = (how: 'complete' | Error) => {
     expect(heard.end, 'a second end').toBeNull()
@@ -99,7 +99,7 @@ describe('an aborted request', () => {
 })
 
 describe('a request', () => {
-  test('goes to the base URL plus its path, with these headers and its own length', async () => {
+  test('is sent to the base URL plus its path, with these headers and its own length', async () => {
     const provider = await provide(exact())
     const { dispatch } = open(`${provider.url}/deployments/a%20b/v1`)
     const request = {
@@ -174,13 +174,13 @@ describe('a request', () => {
     expect(provider.requests).toHaveLength(0)
   })
 
-  test('never waits behind another one on the same connection', async () => {
+  test('never waits for another request on the same connection', async () => {
     const provider = await provide([gated(), gated(), whole()])
     const { dispatch } = open(provider.baseUrl, { connections: 2 })
     const streams = [send(dispatch, STREAM), send(dispatch, STREAM)]
     await provider.waitForRequest(1)
     const third = send(dispatch)
-    // It waits for a connection and takes the first free one.
+    // The third request waits for a connection and gets the first free one.
     expect(provider.requests).toHaveLength(2)
     provider.requests[1]!.release()
     expect(await third.over).toMatchObject({ end: 'complete' })

@@ -1,4 +1,4 @@
-/** A replay against the configuration that wrote the log: nothing changes, not by one nano-dollar. */
+/** A replay with the configuration that wrote the log: no verdict changes, and no charge by one nano-dollar. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -45,7 +45,7 @@ const YAML = {
   ],
 }
 
-/** Exchanges with every kind of ending, with time passing in between. */
+/** Sends exchanges with every kind of ending; time passes between them. */
 async function traffic(bench: Bench): Promise<void> {
   const { upstream, clock, store, accountId } = bench
   const other = await store.createKey({ account: accountId, name: 'other', models: ['free'] })
@@ -102,7 +102,7 @@ async function traffic(bench: Bench): Promise<void> {
   }
 }
 
-async function recorded(settings: object) {
+async function record(settings: object) {
   const folder = mkdtempSync(join(parent, 'bench-'))
   mkdirSync(join(folder, 'policies'))
   const usage = { use: 'usage-log', with: { file: '../usage.jsonl', address: true, ...settings } }
@@ -136,7 +136,7 @@ const verdictsOf = ({ found }: Awaited<ReturnType<typeof replay>>) =>
 
 describe('the configuration that wrote the log', () => {
   test('with bodies: every verdict and every charge is the same', async () => {
-    const { again, spent, codes } = await recorded({ bodies: 'keep' })
+    const { again, spent, codes } = await record({ bodies: 'keep' })
     const result = await again()
     expect(verdictsOf(result)).toEqual([])
     const { found, skippedCount, late } = result
@@ -166,7 +166,7 @@ describe('the configuration that wrote the log', () => {
   })
 
   test.each(['none', 'hash'])('bodies: %s. The gaps are reported', async bodies => {
-    const { again, spent } = await recorded({ bodies })
+    const { again, spent } = await record({ bodies })
     const result = await again()
     const { found, gaps } = result
     // Without text, equal questions cannot be recognised.
@@ -181,7 +181,7 @@ describe('the configuration that wrote the log', () => {
   })
 
   test('against itself there are no changes, whatever the log lacks', async () => {
-    const { again, configuration } = await recorded({ bodies: 'none' })
+    const { again, configuration } = await record({ bodies: 'none' })
     const result = await again({ against: configuration, balanceOf: () => null, hasBalances: false })
     expect(verdictsOf(result)).toEqual([])
     expect(result.found.cost.after).toBe(result.found.cost.before)

@@ -59,7 +59,7 @@ describe('a gate', () => {
     else expect(reason).toBe(null)
   })
 
-  test('reports its finding', () => {
+  test('reports the figure that exceeds it', () => {
     expect(exceeds(parseGate('refused>1'), found)).toBe('refused: 10 of 1000 exchanges (--fail-on "refused>1")')
     expect(exceeds(parseGate('skipped'), found)).toBe('skipped: 20 of 2000 lines (--fail-on "skipped")')
     expect(exceeds(parseGate('cost'), found)).toBe('cost: $5.000000000 more than $100.000000000 (--fail-on "cost")')
@@ -92,7 +92,7 @@ test.each([
   ['refused>40%', null],
   ['admitted', null],
   ['refused,unknown>4', null],
-])('unknown verdicts for want of message text count as refusals: %s', (text, sentence) => {
+])('verdicts that are unknown because the log has no message text count as refusals: %s', (text, sentence) => {
   const found = { ...emptyComparison(), lines: 10, unknown: new Map([['words', 4]]) }
   const gates = text.split(',').map(parseGate)
   const reasons = gates.map(gate => exceeds(gate, { found, taken: 10, passedBy: 0, skippedCount: 0 }, gates))

@@ -57,12 +57,12 @@ export function refusedLine(status: number, code: string, by: string, changes: o
   return lineWith({ outcome: 'refused', status, code, decided_by: by, ...nothing, ...changes })
 }
 
-/** That many milliseconds after 2026-11-20T08:00Z. */
+/** The time `ms` milliseconds after 2026-11-20T08:00Z. */
 export function at(ms: number): { readonly at: string } {
   return { at: new Date(Date.UTC(2026, 10, 20, 8) + ms).toISOString() }
 }
 
-/** Parsed lines, in the order of their ends. */
+/** One batch of parsed lines, in the order in which their exchanges ended. */
 export async function* batchesOf(lines: readonly object[]): AsyncGenerator<ReadLine<LogLine>[]> {
   const read = lines.map(line => parseLine(JSON.stringify(line)))
   read.sort((one, other) => one.at + one.ms - other.at - other.ms)

@@ -29,7 +29,7 @@ async function readAll(files: string[], input = Readable.from([])) {
   return { found, bytes }
 }
 
-test('files are read in order, gzipped ones under any name, then standard input', async () => {
+test('files and standard input are read in order; a gzipped file may have any name', async () => {
   const plain = file('a.jsonl', textOf('a', 'b'))
   const packed = file('b.log', gzipSync(textOf('c')))
   const { found } = await readAll([plain, packed, '-'], Readable.from([Buffer.from(textOf('d'))]))

@@ -83,7 +83,7 @@ async function replayed(configuration: Configuration, lines: readonly object[], 
   return { ...result, changes }
 }
 
-/** That many requests, one every `everyMs`. */
+/** `count` requests, one every `everyMs` milliseconds. */
 const row = (count: number, everyMs: number, changes: object = {}) =>
   Array.from({ length: count }, (_, nth) => lineWith({ ...at(nth * everyMs), ...changes }))
 
@@ -92,7 +92,7 @@ describe('each step on the traffic', () => {
     [
       'a rate limit uses the time of the lines',
       { use: 'rate-limit', with: { per: 'key', requests: '60 per minute', burst: 2 } },
-      // At one per second each finds the refilled token.
+      // At one request a second, each finds a refilled token.
       [...row(10, 1_000), ...row(5, 0, at(60_000))],
       ['3x 200 (answered) > rate_limit_exceeded (rate-limit)'],
     ],
@@ -100,7 +100,7 @@ describe('each step on the traffic', () => {
       'concurrency: requests that overlapped overlap again',
       { use: 'concurrency', with: { per: 'account', limit: 2 } },
       row(6, 300),
-      // Each lasts a second: the third and fourth find two in progress, the fifth takes the first's place.
+      // Each request lasts a second. The third and fourth find two in progress; the fifth gets the slot of the first.
       ['2x 200 (answered) > rate_limit_exceeded (concurrency)'],
     ],
     [
@@ -113,7 +113,7 @@ describe('each step on the traffic', () => {
       'a queue whose waiting time is over',
       { use: 'concurrency', with: { per: 'account', limit: 1, queue: { length: 9, wait: '1200ms' } } },
       row(4, 10),
-      // A second each: the first runs, the second follows, the others have then waited too long.
+      // Each request lasts a second. The first runs, then the second; by then the others have waited too long.
       ['2x 200 (answered) > rate_limit_exceeded (concurrency)'],
     ],
     [
@@ -184,9 +184,9 @@ describe('each step on the traffic', () => {
     expect([...found.shadow.values()]).toEqual([{ step: 'rate-limit', code: 'rate_limit_exceeded', lines: 4 }])
   })
 
-  test('a step that writes a log writes nothing, and one that uses the network does not', async () => {
+  test('a replay writes no usage log and uses no network', async () => {
     const idp = { issuer: 'https://idp.invalid', audience: 'a', jwks: 'https://idp.invalid/keys', account: 'acme' }
-    // A real instance would fetch its keys, and could not open its file.
+    // A real `jwt` would fetch its keys, and a real `usage-log` could not open its file.
     const recording = { use: 'usage-log', with: { file: 'no/such/folder/never.jsonl' } }
     const configuration = await configurationOf([recording, { use: 'jwt', with: idp }, { use: 'schema' }, ...LAST])
     const refused = refusedLine(401, 'unauthorized', 'jwt', {
@@ -274,7 +274,7 @@ describe('money', () => {
     expect(found.cost.after).toBeGreaterThan(0n)
   })
 
-  test('without balances every account has enough, except those that had not', async () => {
+  test('without balances every account has enough credit, except for lines that were refused for credit', async () => {
     const lines = [
       ...row(3, 0),
       refusedLine(402, 'insufficient_quota', 'credits'),
@@ -287,7 +287,7 @@ describe('money', () => {
     expect(gaps.map(({ about }) => about)).toContain("keys' spending caps")
   })
 
-  test('another price', async () => {
+  test('another price changes the cost', async () => {
     const models = {
       m: {
         targets: [{ provider: 'p', model: 'up' }],
@@ -322,14 +322,14 @@ describe('money', () => {
     ['charged', 'charged', undefined, '0.000010000', 10_000n],
     ['forgiven, and is charged now', 'charged', undefined, '0.000000000', 10_000n],
     ['charged, and is forgiven now', 'forgiven', 'cancel_free', '0.000010000', 0n],
-  ])('a prompt without an answer was %s', async (_name, _now, on_disconnect, charged, after) => {
+  ])('a prompt without an answer: %s', async (_name, _now, on_disconnect, charged, after) => {
     const credits = { use: 'credits', ...(on_disconnect ? { with: { on_disconnect } } : {}) }
     const configuration = await configurationOf([...FIRST, credits, { use: 'route' }])
     const { found } = await replayed(configuration, [lineWith({ ...disconnected, charged })])
     expect(found.cost.after).toBe(after)
   })
 
-  test('a refused request that is now admitted gets an average length, marked as an estimate', async () => {
+  test('a refused request that is now admitted costs as much as an average answer, marked as an estimate', async () => {
     const lines = [...row(3, 2_000), refusedLine(429, 'rate_limit_exceeded', 'burst', at(9_000))]
     const { changes, found } = await replayed(await between(), lines)
     expect(changes).toEqual(['1x rate_limit_exceeded (burst) > 200 (answered)'])
@@ -512,7 +512,7 @@ describe('a request that steps lengthen', () => {
   })
 })
 
-test('accounts with a balance and accounts in the log', async () => {
+test('accounts that are only in --balances or only in the log are reported', async () => {
   const other = { account: { id: 'acc_2', name: 'poor', plan: 'free' } }
   const lines = [...row(2, 2_000), ...row(2, 2_000, other)]
   const balanceGaps = async (balancesFor: readonly string[], rest: bigint | null = null) => {
@@ -544,7 +544,7 @@ describe('against another configuration', () => {
     ])
   })
 
-  test('a route that was removed, a model that was removed', async () => {
+  test('requests for a removed route or model are refused', async () => {
     const without = await configurationOf([...FIRST, ...LAST], {
       yaml: { routes: [{ path: '/office/v1/chat/completions', policy: 'standard' }] },
     })
@@ -624,7 +624,7 @@ test('the caller is the recorded one if your own plugin identifies it', async ()
   })
 })
 
-test('a plugin that really waits is awaited', async () => {
+test('a replay waits for a plugin that uses real time', async () => {
   const slow = definePlugin({
     name: 'slow',
     dryRun: true,
@@ -655,7 +655,7 @@ test('a request that waits for ever is not compared', async () => {
   expect({ lines: found.lines, unknown: [...found.unknown] }).toEqual({ lines: 4, unknown: [['unfinished', 3]] })
 })
 
-test('a limit and an account', async () => {
+test('a replay takes a maximum number of lines, or the lines of one account', async () => {
   const lines = [...row(4, 0), ...row(3, 0, { account: { id: 'acc_2', name: 'b', plan: 'free' } })]
   const configuration = await between()
   const first = await replayed(configuration, lines, { limit: 5 })
@@ -666,12 +666,12 @@ test('a limit and an account', async () => {
   }
 })
 
-test('repeated lines are taken once', async () => {
+test('a repeated line counts once', async () => {
   const lines = row(3, 100)
   const { found, twice } = await replayed(await between(), [...lines, ...lines])
   expect([found.lines, twice]).toEqual([3, 3])
 
-  // Even if the first one ended long before.
+  // The same holds if the first line ended long before.
   const refused = row(3, 60_000, { outcome: 'refused', status: 429, code: 'overloaded', decided_by: 'gateway' })
   const later = row(1, 3_600_000, { id: 'req_later' })
   const again = await replayed(await between(), [...refused, ...later, ...refused])

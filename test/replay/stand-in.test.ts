@@ -59,7 +59,7 @@ test('each digest gives its own request, however short', () => {
   }
 })
 
-test('an unread body has only its length', () => {
+test('a body that was not read keeps only its length', () => {
   expect(made({}, { kind: 'raw' })).toEqual({ body: null, bytes: Buffer.alloc(60) })
   const { bytes } = standInRequest(parseLine(JSON.stringify({ ...lineWith(), request: { bytes: 1_000_000 } })))
   expect(bytes.length).toBe(1_000_000)

@@ -50,7 +50,7 @@ test('memory is bounded: above the bound the next available line is released', (
   expect(ordered({ ...BOUNDS, ms: 1_000, bytes: 50 }, lines)[0]).toBe(100)
 })
 
-test('tasks run in order at their time, including those added meanwhile', async () => {
+test('tasks run in order of their times, also those that a task adds', async () => {
   const timeline = new Timeline()
   const seen: string[] = []
   const say = (word: string) => () => void seen.push(`${word} ${timeline.now()}`)

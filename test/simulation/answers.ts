@@ -14,16 +14,16 @@ export interface Item {
   readonly contents: readonly { readonly index: number; readonly text: string }[]
   /** The choices that it ends. */
   readonly finishes: readonly number[]
-  /** As in the JSON; undefined: it has none. */
+  /** The usage as in the JSON; undefined: none. */
   readonly usage?: unknown
-  /** Nothing behind it counts: `[DONE]`, or something that is not an answer. */
+  /** Nothing after this item counts: it is `[DONE]`, or not part of an answer. */
   readonly last?: 'done' | 'broken'
 }
 
 /** The provider's next action. */
 export interface Move {
   readonly afterMs: number
-  /** Sends these; the items end within them. */
+  /** The bytes to send. These items end within them. */
   readonly bytes?: Buffer
   readonly items?: readonly Item[]
   readonly head?: { readonly status: number; readonly headers: Record<string, string> }
@@ -113,7 +113,7 @@ function event(item: Omit<Item, 'text'> & { readonly reason?: string }): Item {
 const NOTHING = { contents: [], finishes: [] }
 const DONE: Item = { ...NOTHING, text: 'data: [DONE]\n\n', last: 'done' }
 
-/** Usage as an honest provider counts it, or not. */
+/** Draws an honest usage, a hostile one or none. */
 function drawUsage(tokens: number, random: Random): { readonly usage?: unknown; readonly name: string } {
   const kind = random.next()
   if (kind < 0.15) return { name: 'no usage' }
@@ -197,7 +197,7 @@ function streamScript(asked: RequestShape, random: Random, headAfterMs: number):
   const odd = random.next()
   if (odd < 0.16) return brokenStream(head, items, random, gapMs, odd)
   if (odd < 0.19) {
-    // One of these exceeds a cap of 64, about ten exceed one of 1,000.
+    // One such text exceeds a cap of 64 tokens; about ten exceed a cap of 1,000.
     const text = 'x'.repeat(2_000)
     return {
       name: 'stream without end',
@@ -217,7 +217,7 @@ function streamScript(asked: RequestShape, random: Random, headAfterMs: number):
   const tail: Item[] = []
   if (!inFinish && 'usage' in drawn) tail.push(event({ ...NOTHING, ...said }))
   if (random.chance(0.05)) tail.push(event({ ...NOTHING, ...said }))
-  // Behind its finish, before or behind the usage.
+  // Content after the finish reason, before or after the usage.
   if (random.chance(0.1)) tail.unshift(event({ contents: [{ index: 0, text: 'late' }], finishes: [] }))
   if (random.chance(0.1)) tail.push(event({ contents: [{ index: 0, text: 'later '.repeat(40) }], finishes: [] }))
   const hasDone = random.chance(0.9)
@@ -229,7 +229,7 @@ function streamScript(asked: RequestShape, random: Random, headAfterMs: number):
   const moves = [head, ...cut(items, random, gapMs)]
   if (first) moves.push({ ...first, afterMs: first.afterMs + pauseMs }, ...rest)
   const name = `stream, ${drawn.name}${hasDone ? '' : ', no [DONE]'}`
-  // A body that does not end behind [DONE]: the gateway does not wait for it for long.
+  // A body that does not end after [DONE]: the gateway waits only a short time for its end.
   if (hasDone && random.chance(0.1)) return { name: `${name}, no end`, moves }
   return { name, moves: [...moves, { afterMs: random.whole(0, 20), end: 'complete' }] }
 }

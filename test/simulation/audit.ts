@@ -14,7 +14,7 @@ export interface Evidence {
   readonly clients: readonly Client[]
   readonly lives: readonly Life[]
   readonly providers: readonly Provider[]
-  /** By life: when it was killed. */
+  /** The times of kills, by the number of the life. */
   readonly diedAt: ReadonlyMap<number, number>
   readonly scenario: Scenario
   books(): Books
@@ -26,7 +26,7 @@ export class Audit {
   readonly #world: World
   readonly #evidence: Evidence
   readonly #witnesses: Witnesses
-  /** The minimum of grants, by account: acknowledged by the store, without unacknowledged ones. */
+  /** The least credit of each account: added credit counts when it is acknowledged, removed credit when it is requested. */
   readonly #granted = new Map<string, bigint>()
   #isDirty = false
   #isAudited = false
@@ -41,7 +41,7 @@ export class Audit {
     this.#granted.set(account, (this.#granted.get(account) ?? 0n) + amount)
   }
 
-  /** Called after each COMMIT, at the end of its turn. */
+  /** Called after each COMMIT. Checks the balances at the end of the turn. */
   onCommit(): void {
     if (this.#isDirty) return
     this.#isDirty = true
@@ -77,12 +77,12 @@ export class Audit {
 
   /** I9: the end of an answer is delivered only after its charge was committed or spooled. */
   onComplete(client: Client): void {
-    const exchange = client.seen().headers['x-request-id'] ?? ''
-    const settle = this.#evidence.books().promise(exchange)
+    const exchange = client.received().headers['x-request-id'] ?? ''
+    const settle = this.#evidence.books().durableSettle(exchange)
     if (!settle) this.#fail(client, 'I9: has all of its answer, but nothing is settled')
     else if (settle.outcome !== 'answered')
       this.#fail(client, `has all of its answer, but is settled as ${settle.outcome}`)
-    const cost = client.seen().headers['x-tollgate-cost']
+    const cost = client.received().headers['x-tollgate-cost']
     const amount =
       settle && `${settle.amount / 1_000_000_000n}.${String(settle.amount % 1_000_000_000n).padStart(9, '0')}`
     if (!client.plan.stream && cost !== amount)
@@ -93,7 +93,7 @@ export class Audit {
     this.#witnesses.overAt.set(key, this.#world.now)
   }
 
-  /** The final audit, in a process of its own after recovery. */
+  /** The final audit, in a life of its own after recovery. */
   ledger(report: VerifyReport): void {
     this.#isAudited = true
     for (const { invariant, subject, message } of report.violations) {
@@ -168,7 +168,7 @@ export class Audit {
     }
     const about = caseOf(client, Number(request.body['max_completion_tokens']))
     if (hold.cap_tokens !== BigInt(ceilingOf(about))) this.#fail(client, `its hold pays for ${hold.cap_tokens} tokens`)
-    const items = request.handed.map(({ item }) => item)
+    const items = request.delivered.map(({ item }) => item)
     if (settle.source === 'recovered') {
       this.#recovered(client, about, request, hold, settle)
       return
@@ -189,12 +189,12 @@ export class Audit {
 
   /** Whether the gateway aborted a sent request only because its client had disconnected. */
   #wasAbandoned(client: Client, about: Case, request: ProviderRequest, { outcome }: SettleRow): boolean {
-    const { end, endedAt, askedAt, sentAt, headAt, pieceAt, status, handed } = request
+    const { end, endedAt, askedAt, sentAt, headAt, pieceAt, status, delivered } = request
     if (end !== 'aborted' || sentAt === null || (status !== null && status !== 200)) return false
     const { leftAt, leftBlocked } = client
     const hasLeft = outcome === 'client_left' || (leftAt !== null && !leftBlocked && leftAt < endedAt!)
     if (!hasLeft || !(outcome === 'client_left' || outcome === 'cut')) return false
-    const items = handed.map(({ item }) => item)
+    const items = delivered.map(({ item }) => item)
     if (about.stream && sumOf(items, about).isBroken) return false
     // A request that is aborted at once is not late.
     if (endedAt === leftAt) return true
@@ -203,10 +203,10 @@ export class Audit {
     return !isSilent && endedAt! - askedAt <= TIMEOUTS.totalMs
   }
 
-  /** Whether it may have ended like that. */
+  /** Checks that the exchange may have its outcome. */
   #outcome(client: Client, about: Case, request: ProviderRequest, { outcome }: SettleRow): void {
     const sum = sumOf(
-      request.handed.map(({ item }) => item),
+      request.delivered.map(({ item }) => item),
       about,
     )
     const isBodyWhole = request.end === 'complete' && request.status === 200
@@ -247,7 +247,7 @@ export class Audit {
     }
     const countedAt = (ms: number) =>
       sumOf(
-        request.handed.filter(({ at }) => at <= ms).map(({ item }) => item),
+        request.delivered.filter(({ at }) => at <= ms).map(({ item }) => item),
         about,
       ).counted
     if (before > countedAt(diedAt))

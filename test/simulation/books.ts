@@ -55,13 +55,13 @@ export class Books {
     return this.#settled.get(exchange) as unknown as SettleRow | undefined
   }
 
-  /** The same, including settles that are only in the spool, which is on disk. */
-  promise(exchange: string): Pick<SettleRow, 'amount' | 'outcome'> | undefined {
+  /** The settle of an exchange, which may be in the spool only: the spool is on disk too. */
+  durableSettle(exchange: string): Pick<SettleRow, 'amount' | 'outcome'> | undefined {
     const spooled = () => readSpool(this.#place.beside).find(({ settle }) => settle?.exchange === exchange)?.settle
     return this.settle(exchange) ?? spooled()
   }
 
-  /** An account with an impossible balance. */
+  /** Describes an account with an impossible balance; undefined if all balances are possible. */
   wrongBalance(): string | undefined {
     if (this.#isClosed) return undefined
     const row = this.#wrong.get()

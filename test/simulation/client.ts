@@ -1,4 +1,4 @@
-/** A client: sends its request, reads some of the answer, disconnects when it likes, and records what it saw. */
+/** A client: sends its request, reads some of the answer, may disconnect early, and records the received bytes. */
 import { Wire } from '../../src/simulate/connection.ts'
 import type { ClientPlan } from './scenario.ts'
 import type { World } from './world.ts'
@@ -10,14 +10,14 @@ export type ConnectionEnd = 'left' | 'closed' | 'process ended' | 'no connection
 export interface ReceivedAnswer {
   readonly status: number | null
   readonly headers: Readonly<Record<string, string>>
-  /** Whether it is framed to its end. */
+  /** Whether its framing shows that it is complete. */
   readonly isWhole: boolean
   readonly body: string
 }
 
 export interface ClientParts {
   readonly world: World
-  /** Called at the moment when it has seen the end of a good answer. */
+  /** Called when the client has received the end of a good answer. */
   onComplete(client: Client): void
 }
 
@@ -29,11 +29,11 @@ export class Client {
   end: ConnectionEnd | null = null
   endedAt: number | null = null
   leftAt: number | null = null
-  /** It had not read what was written when it disconnected: the disconnect is noticed only after a read. */
+  /** Whether bytes for the client were unread when it disconnected. Then the gateway notices the disconnect only after a read. */
   leftBlocked = false
-  /** The number of the gateway's life in which it came. */
+  /** The number of the gateway's life in which the client connected. */
   life = 0
-  /** When all of its request was sent. */
+  /** The time at which all of the request was sent. */
   sentAt: number | null = null
   stalledForMs = 0
   #text = ''
@@ -112,7 +112,7 @@ export class Client {
     return this.#text
   }
 
-  seen(): ReceivedAnswer {
+  received(): ReceivedAnswer {
     const at = this.#text.indexOf('\r\n\r\n')
     if (at < 0) return { status: null, headers: {}, isWhole: false, body: '' }
     const [statusLine, ...lines] = this.#text.slice(0, at).split('\r\n')
@@ -145,7 +145,7 @@ export class Client {
   /** `[DONE]`, or the last byte of a whole answer with status 200. */
   #looksComplete(): boolean {
     if (this.plan.stream) return this.#text.includes('data: [DONE]')
-    const { status, isWhole } = this.seen()
+    const { status, isWhole } = this.received()
     return status === 200 && isWhole
   }
 
@@ -154,7 +154,7 @@ export class Client {
     this.end = how
     this.endedAt = this.#parts.world.now
     if (how === 'left') return
-    const { status } = this.seen()
+    const { status } = this.received()
     this.#parts.world.note(`client ${this.plan.index}: ${how}, status ${status}, ${this.#bytes} bytes`)
   }
 }

@@ -29,7 +29,7 @@ export interface Disk {
   readonly connections: Database[]
 }
 
-/** Thrown into a dead process: its later actions have no effect. */
+/** The error of every COMMIT in a dead process. */
 const DEAD = 'the process has ended'
 
 /** Replaces the store's own function, see `Connector`. */

@@ -8,7 +8,7 @@ import { openPostgres } from '../../src/store/engine/postgres/index.ts'
 import { SPOOL } from '../../src/store/store-address.ts'
 import type { DiskFault } from './disk.ts'
 
-/** Where a process has its store. */
+/** The place of a process's store. */
 export interface Place {
   readonly url: string
   /** In PostgreSQL, for the process's own files. */
@@ -17,12 +17,12 @@ export interface Place {
   readonly beside: string
   /** A separate connection for reads. */
   connect(): Database
-  /** kill -9: where the next process finds the committed data, and nothing else of this one. */
+  /** kill -9: returns the place of the next process, which has the committed data only. */
   left(): Place
 }
 
 export interface Engine {
-  /** Of the template of all seeds, before the first one. */
+  /** The URL of the template, of which each seed gets a copy. */
   readonly template: string
   readonly open: typeof openDatabase
   /** A copy of the template; the former copy is removed. */
@@ -30,7 +30,7 @@ export interface Engine {
   failure(fault: DiskFault): Error
   /** Statements that a full disk refuses. */
   readonly writes: RegExp
-  /** Whether some of them are sent with their COMMIT. */
+  /** Whether some of these statements are sent together with their COMMIT. */
   readonly defers: boolean
   clear(): void
 }
@@ -56,13 +56,13 @@ export function sqliteEngine(folder: string): Engine {
     template: `sqlite:${template}`,
     open(path, options) {
       const database = openDatabase(path, options)
-      // Power loss is the subject of another test; it makes no difference here.
+      // Power loss is not simulated here: log-cut.test.ts does that.
       database.exec('PRAGMA synchronous = OFF')
       return database
     },
     fresh() {
       clear(runs)
-      // One file, without a log beside it.
+      // Moves the log into the file, so that one file is copied.
       const database = connect(template)
       database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
       database.close()
@@ -79,7 +79,7 @@ export function sqliteEngine(folder: string): Engine {
 /** SQLITE_FULL, SQLITE_READONLY, SQLITE_IOERR (sqlite.org/rescode.html). */
 const ERRCODES = { full: 13, 'read-only': 8, begin: 10, before: 10, after: 10 } as const
 
-/** @param server the address of one on which databases can be made */
+/** @param server the address of a server on which databases can be made */
 export function postgresEngine(server: string, folder: string): Engine {
   const name = `simulation_${process.pid}`
   const runs = join(folder, 'run')

@@ -17,7 +17,7 @@ const PARENT = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 export const TIMEOUTS = { firstByteMs: 8_000, idleMs: 5_000, totalMs: 60_000 }
 
-/** A client that reads nothing for this long is cut. */
+/** The gateway disconnects a client that reads nothing for this long. */
 export const STALL_MS = 6_000
 
 export interface Ground {

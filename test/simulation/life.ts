@@ -1,4 +1,4 @@
-/** One process of the gateway, from its start to its end, with the real store, gateway, application and parser. */
+/** A life is one process of the gateway, from its start to its end, with the real store, gateway, application and parser. */
 import { formatMoney, type Log, refuse } from '#contract'
 import { createClientApp, createListener, type Listener } from '../../src/app.ts'
 import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
@@ -26,20 +26,20 @@ export interface LifeParts {
   readonly configuration: Configuration
   readonly disk: Disk
   readonly provider: Provider
-  /** It accepts requests. */
+  /** Called when the gateway accepts requests. */
   onUp(): void
-  /** An exchange has ended, except for its last bytes; by its idempotency key. */
+  /** Called when an exchange has ended, except for its last bytes, with its idempotency key. */
   onOver(key: string): void
-  /** It has shut down in order. */
+  /** Called when the gateway has shut down in order. */
   onClosed(): void
 }
 
-/** More exchanges than a run has. */
+/** The settles for which the spool reserves space: more than a run has. */
 const RESERVED = 64
 
 const SILENT: Log = { info() {}, warn() {}, error() {} }
 
-/** The interval of the deadline clock. Rounds are most of the events, and nothing waits for less than this. */
+/** The interval of the deadline clock. Its rounds are most of the events, and no timeout is shorter. */
 const ROUND_MS = 100
 
 export class Life {
@@ -48,11 +48,11 @@ export class Life {
   store!: LocalStore
   gateway!: Gateway
   recovered: RecoveryReport | null = null
-  /** Deadlines that the deadline clock watches. */
+  /** The number of deadlines that the deadline clock watches. */
   watched = 0
-  /** When its streams were cut. */
+  /** The time at which the gateway cut its streams. */
   cutAt: number | null = null
-  /** When its process had shut down in order. */
+  /** The time at which the process had shut down in order. */
   endedAt: number | null = null
   #generation!: Generation
   #listener!: Listener
@@ -62,7 +62,7 @@ export class Life {
     this.parts = parts
   }
 
-  /** Opens everything without virtual time; then recovery takes its time. */
+  /** Opens store and gateway in no virtual time, then starts recovery. */
   async start(): Promise<void> {
     const { world, place, secret, configuration, disk, provider } = this.parts
     const { clock } = world
@@ -152,10 +152,10 @@ export class Life {
     return left
   }
 
-  /** Frees what the end of a process would free: Node's parsers keep everything alive that they belong to. */
+  /** Frees the memory of the process: otherwise Node's parsers would keep it. */
   forget(): void {
     for (const wire of this.#wires) (wire as { parser?: { close(): void } | null }).parser?.close()
-    // Undefined in a life that could not start; its own error must be shown.
+    // Undefined if the life could not start; then the error of the start must be shown.
     void (this.#generation as Generation | undefined)?.dispose()
   }
 
@@ -177,7 +177,7 @@ export class Life {
       })
     })
     void this.gateway.idle().then(async () => {
-      // Longer than any fault of a disk lasts here.
+      // Resolves, because every fault of the disk ends.
       await this.store.flushed()
       cut.cancelled = true
       if (this.isAlive) void this.#close()
@@ -194,7 +194,7 @@ export class Life {
     this.parts.onClosed()
   }
 
-  /** Repeats it until it succeeds, like a supervisor. */
+  /** Repeats recovery until it succeeds, as a supervisor repeats the start. */
   async #recover(): Promise<void> {
     const { world } = this.parts
     for (;;) {
@@ -246,7 +246,7 @@ export class Life {
         if (!this.isAlive) return
         world.note(`log: ${message}`)
         world.count(`log ${message}`)
-        // The only error that a disk can cause in a step.
+        // A disk can cause only these errors.
         if (!/it is spooled|it waits in memory|spool cannot be reserved/.test(message))
           world.fail(`${message}: ${JSON.stringify(fields)}`)
       },

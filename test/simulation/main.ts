@@ -1,5 +1,5 @@
 /**
- * Runs seeds in a process of its own, with the simulation's time and randomness.
+ * The process of the simulation: runs seeds with virtual time and randomness.
  *
  * - `node test/simulation/main.ts --from 1 --count 1000`
  * - `node test/simulation/main.ts --seed 123            one seed, with its event log`
@@ -28,7 +28,7 @@ const LAST_LINES = 40
 
 installWorld()
 installChanges(process.env['TOLLGATE_PLANT'])
-// Imported only now, because modules take time and randomness at import.
+// Imported only now, because modules keep the clock and the randomness that they find at import.
 const { prepareGround } = await import('./ground.ts')
 const { runSeed } = await import('./seed.ts')
 

@@ -11,7 +11,7 @@ export interface Tariff {
   readonly input: bigint
   readonly cachedInput: bigint
   readonly output: bigint
-  /** The price in nano-dollars of the search that each request makes; left out: it makes none. */
+  /** The price in nano-dollars of the search that each request makes; omitted if requests make no search. */
   readonly search?: bigint
 }
 
@@ -25,7 +25,7 @@ export interface Case {
   readonly forgives: boolean
   readonly stream: boolean
   readonly choices: number
-  /** As it was sent to the provider. */
+  /** The cap that was sent to the provider. */
   readonly cap: number
   /** The length of the client's body. */
   readonly bytes: number
@@ -33,7 +33,7 @@ export interface Case {
   readonly promptBytes: number
 }
 
-export interface Expected {
+export interface ExpectedCharge {
   readonly amount: bigint
   readonly source: string
 }
@@ -51,7 +51,7 @@ export interface Sum {
   readonly usage: unknown
   /** The usage came after every choice had finished. */
   readonly usageIsLast: boolean
-  /** Another usage without numbers came behind it. */
+  /** Another usage without numbers came after it. */
   readonly isPartial: boolean
 }
 
@@ -105,7 +105,7 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
     if (item.last === 'done') isDone = true
     if (item.last) break
     for (const { index, text } of item.contents) {
-      // Content behind a finish counts, and only [DONE] shows that it was complete.
+      // Content after a finish reason counts. Then only [DONE] shows that the answer is complete.
       if (finished.has(index)) continues = true
       begun.add(index)
       pieces++
@@ -120,7 +120,7 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
       usage = item.usage
       usageIsLast = isComplete()
     }
-    // An answer that exceeds the cap so far is cut.
+    // An answer that exceeds its cap by this much is cut.
     if (about.stream && (pieces > 2 * ceilingOf(about) + 64 || bytes > 16 * ceilingOf(about) + 4096)) isBroken = true
     if (isBroken) break
   }
@@ -133,12 +133,12 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
 export interface RequestEnd {
   /** For a whole answer: whether the gateway received all of it. */
   readonly wasTaken: boolean
-  /** It was sent, and the gateway aborted it only because its client disconnected. */
+  /** Whether the request was sent, and the gateway aborted it only because its client disconnected. */
   readonly wasAbandoned: boolean
 }
 
 /** @param outcome of the exchange for the client */
-export function chargeOf(about: Case, outcome: string, items: readonly Item[], end: RequestEnd): Expected {
+export function chargeOf(about: Case, outcome: string, items: readonly Item[], end: RequestEnd): ExpectedCharge {
   const { wasTaken, wasAbandoned } = end
   const released = { amount: 0n, source: 'released' }
   const insurance = { amount: 0n, source: 'insurance' }
@@ -156,7 +156,7 @@ export function chargeOf(about: Case, outcome: string, items: readonly Item[], e
 
   const reported = numbersOf(sum.usage)
   const source = about.reasoning ? 'estimated_low' : 'estimated'
-  // The pieces of a whole answer are the messages of its choices. It counts as begun even if they are empty.
+  // The pieces of a whole answer are the messages of its choices. A whole answer counts as begun even if they are empty.
   if (reported === null && about.stream && !sum.isStarted) return isAnswered ? insurance : released
   if (reported === null) {
     if (!sum.hasFinish && sum.counted === 0) return insurance
@@ -176,7 +176,7 @@ function hasNumbers(usage: unknown): boolean {
   return reported !== null && (reported.prompt > 0 || reported.completion > 0)
 }
 
-/** Null without numbers. A text of digits counts as a number; cached tokens above the prompt are beside it. */
+/** Null without numbers. A text of digits counts as a number. Cached tokens above the prompt are not part of it, so they are added. */
 function numbersOf(usage: unknown): { prompt: number; completion: number; cached: number } | null {
   if (typeof usage !== 'object' || usage === null) return null
   const reported = usage as Record<string, unknown>
@@ -187,7 +187,7 @@ function numbersOf(usage: unknown): { prompt: number; completion: number; cached
   return { prompt: cached > prompt && prompt >= 0 ? prompt + cached : prompt, completion, cached }
 }
 
-function priced(about: Case, prompt: number, cached: number, completion: number, source: string): Expected {
+function priced(about: Case, prompt: number, cached: number, completion: number, source: string): ExpectedCharge {
   const isPossible = [prompt, cached, completion].every(Number.isSafeInteger)
   const most = promptOf(about)
   const within = (value: number, limit: number) => Math.ceil(Math.min(Math.max(value, 0), limit))

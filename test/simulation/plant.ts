@@ -1,14 +1,13 @@
 /**
- * Changes the product's source while it is loaded: a planted bug, and one number that only costs the simulation time. Installed before
- * any
- * import of the product.
+ * Changes the product's source while the source is loaded: a planted bug, and a number that would only make the simulation slow. Call
+ * this before any import of the product.
  */
 import { registerHooks } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { PLANTED, PLANTED_IN_POSTGRES } from './planted.ts'
 
 export interface Change {
-  /** From the repository's root. */
+  /** The path from the repository's root. */
   readonly file: string
   readonly old: string
   readonly new: string
@@ -16,7 +15,7 @@ export interface Change {
 
 const ROOT = new URL('../../', import.meta.url)
 
-/** Every start allocates space for that many buckets at once; a run has a handful, and about three starts. */
+/** Every start allocates memory for this many buckets. A run uses a few buckets and has about three starts. */
 const FEWER_BUCKETS: Change = { file: 'src/state/buckets.ts', old: 'MAX_NAMES = 65_536', new: 'MAX_NAMES = 64' }
 
 /** @param name of a planted bug, see planted.ts. Throws for an unknown name. */
@@ -42,7 +41,7 @@ export function changeWhileLoading(changes: readonly Change[]): void {
   })
 }
 
-/** Throws if the old text is missing or occurs more than once: then the bug must be planted anew. */
+/** Throws if the old text is missing or occurs more than once: then the planted bug must be adapted to the source. */
 export function apply(source: string, change: Change): string {
   const parts = source.split(change.old)
   if (parts.length === 2) return parts.join(change.new)

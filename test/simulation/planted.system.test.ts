@@ -11,7 +11,7 @@ const full = isFull('simulation')
 
 const ROOT = new URL('../../', import.meta.url)
 
-/** One of each kind that is found by its first seeds: charging, sending, delivering. */
+/** Bugs of each kind (charging, sending, delivering) that the first seeds find. */
 const QUICK = [
   'no-settle-on-leaving',
   'dispatch-before-hold',
@@ -20,7 +20,7 @@ const QUICK = [
   'former-forgotten',
 ]
 
-/** Each with its engine. */
+/** Each bug with the row of its engine. */
 const BUGS = ALL_ENGINES.flatMap(row =>
   (row.engine === 'SQLite' ? PLANTED : PLANTED_IN_POSTGRES).map(bug => ({ ...row, ...bug })),
 )
@@ -43,7 +43,7 @@ describe('planted bugs', () => {
       const { report } = await simulate(['--from', '1', '--count', '1000', ...where], name)
       console.log(`${name}: found by seed ${report.failed}`)
       expect(report.failed, `${report.ran} seeds did not find it`).not.toBe(null)
-      // The planted bug caused it: without it the same seed passes.
+      // Without the planted bug, the same seed passes.
       const { report: sound, text } = await simulate(['--from', String(report.failed), '--count', '1', ...where])
       expect(sound.failed, text).toBe(null)
     })

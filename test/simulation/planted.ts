@@ -67,7 +67,7 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   one(
     'rounded-down',
-    'a part of a nano-dollar is given away',
+    'a part of a nano-dollar is not charged',
     PRICE,
     '(sum + DENOMINATOR - 1n) / DENOMINATOR',
     'sum / DENOMINATOR',
@@ -158,14 +158,14 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   one(
     'no-first-byte-deadline',
-    'a silent provider is waited for',
+    'the gateway waits for a silent provider without end',
     ATTEMPT,
     '} else if (now - this.#startedMs > timeouts.firstByteMs) {',
     '} else if (now - this.#startedMs > 1e9) {',
   ),
   one(
     'idle-deadline-while-empty',
-    'a provider that stops in the middle is waited for',
+    'the gateway waits too long for a provider that stops in the middle',
     ATTEMPT,
     'if (now - this.#lastMs > timeouts.idleMs)',
     'if (now - this.#lastMs > 10 * timeouts.idleMs)',
@@ -193,7 +193,7 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   one(
     'usage-not-awaited',
-    'a client that disconnects after the finish reason costs the operator the usage',
+    'the usage is lost if a client disconnects after the finish reason',
     PUMP,
     'if (this.parts.meter.complete) this.awaitUsage()\n    else if',
     'if',
@@ -263,7 +263,7 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
 ]
 
-/** The same, for a store in PostgreSQL: bugs in what only such a store does. */
+/** Bugs in code that only a store in PostgreSQL runs. */
 export const PLANTED_IN_POSTGRES: readonly PlantedBug[] = [
   one(
     'refusal-taken-for-a-hold',

@@ -1,4 +1,4 @@
-/** The virtual provider: follows its scripts, and records its requests, the delivered items and the time of each abort. */
+/** The virtual provider: follows scripts, and records its requests, the delivered items and the time of each abort. */
 import type { QueuedHandler, Transport, UpstreamRequest } from '../../src/providers/transport.ts'
 import { drawScript, type Item, type Script } from './answers.ts'
 import type { Entry, World } from './world.ts'
@@ -6,21 +6,21 @@ import type { Entry, World } from './world.ts'
 /** The provider's record of one request. */
 export interface ProviderRequest {
   readonly exchange: string
-  /** The client's name of it, from the prompt. */
+  /** The number of the client, from the prompt. */
   readonly client: number
   readonly body: Record<string, unknown>
   readonly script: Script
   readonly life: number
   readonly askedAt: number
-  /** When it was sent; null while it waits for a connection. */
+  /** The time at which the request was sent; null while it waits for a connection. */
   sentAt: number | null
-  /** Items that the gateway has taken, with their times. */
-  readonly handed: { readonly item: Item; readonly at: number }[]
+  /** Items that the gateway has received, with their times. */
+  readonly delivered: { readonly item: Item; readonly at: number }[]
   headAt: number | null
   status: number | null
-  /** When the last piece was delivered. */
+  /** The time at which the last piece was delivered. */
   pieceAt: number | null
-  /** The gateway took nothing for a while. */
+  /** Whether the gateway paused the answer at any time. */
   wasPaused: boolean
   end: 'complete' | 'error' | 'aborted' | 'process ended' | null
   endedAt: number | null
@@ -29,17 +29,17 @@ export interface ProviderRequest {
 export interface ProviderParts {
   readonly world: World
   readonly life: number
-  /** Called before anything of the request is used. */
+  /** Called when the gateway dispatches the request, before the provider reads it. */
   onAsked(request: ProviderRequest): void
   onSent(request: ProviderRequest): void
-  /** After a piece with these items was taken. */
-  onHanded(request: ProviderRequest, items: readonly Item[]): void
+  /** Called after the gateway has received a piece with these items. */
+  onDelivered(request: ProviderRequest, items: readonly Item[]): void
 }
 
 export interface Provider {
   readonly dispatch: Transport
   readonly requests: ProviderRequest[]
-  /** The gateway's process has ended. */
+  /** Called when the gateway's process ends. */
   hangUp(): void
 }
 
@@ -80,7 +80,7 @@ function requestOf({ headers, body }: UpstreamRequest, { world, life }: Provider
     life,
     askedAt: world.now,
     sentAt: null,
-    handed: [],
+    delivered: [],
     headAt: null,
     status: null,
     pieceAt: null,
@@ -120,7 +120,7 @@ class Run {
     this.#entry = world.after(waitMs, () => this.#send())
   }
 
-  /** Ends it; the gateway gets no more events. */
+  /** Ends the request; the gateway gets no more events. */
   over(how: NonNullable<ProviderRequest['end']>): void {
     const { request } = this
     if (request.end) return
@@ -153,7 +153,7 @@ class Run {
         this.request.headAt = this.#parts.world.now
         this.request.status = move.head.status
         this.#handler.onHeaders(move.head.status, { ...move.head.headers }, () => this.#resume())
-      } else if (move.bytes) this.#hand(move.bytes, move.items ?? [])
+      } else if (move.bytes) this.#deliver(move.bytes, move.items ?? [])
       else if (move.end === 'complete') {
         this.over('complete')
         this.#handler.onComplete()
@@ -165,13 +165,13 @@ class Run {
     })
   }
 
-  #hand(bytes: Buffer, items: readonly Item[]): void {
-    const { world, onHanded } = this.#parts
-    for (const item of items) this.request.handed.push({ item, at: world.now })
+  #deliver(bytes: Buffer, items: readonly Item[]): void {
+    const { world, onDelivered } = this.#parts
+    for (const item of items) this.request.delivered.push({ item, at: world.now })
     this.request.pieceAt = world.now
-    // A copy, because the real transport reuses its buffers too.
+    // Sends a copy, because the real transport reuses its buffers.
     if (!this.#handler.onData(Buffer.from(bytes))) this.#isPaused = this.request.wasPaused = true
-    onHanded(this.request, items)
+    onDelivered(this.request, items)
   }
 
   #resume(): void {

@@ -47,7 +47,7 @@ export const MODELS: Readonly<Record<string, SimulatedModel>> = {
 
 export const PATHS = ['/v1/chat/completions', '/drain/v1/chat/completions', '/free/v1/chat/completions'] as const
 export const ACCOUNTS = ['ann', 'ben', 'cem'] as const
-/** The first two belong to the first account, and so on. */
+/** A key belongs to the account in its name. */
 export const KEYS = ['ann-1', 'ann-2', 'ben-1', 'ben-2', 'cem-1'] as const
 
 export interface SimulatedKey {
@@ -66,10 +66,10 @@ export interface ClientPlan {
   readonly stream: boolean
   readonly includeUsage: boolean
   readonly choices: number
-  /** Null: it requests none. */
+  /** The requested `max_completion_tokens`; null: none. */
   readonly cap: number | null
   readonly words: number
-  /** The pieces of the request: the share that is sent, and after how long. */
+  /** The pieces of the request. After each pause, the request is sent up to this share of it. */
   readonly pieces: readonly { readonly afterMs: number; readonly upTo: number }[]
   readonly leaveBy: 'fin' | 'reset'
   readonly leaveAfterMs: number | null
@@ -93,7 +93,7 @@ export interface Scenario {
   readonly credits: readonly { readonly account: string; readonly amount: bigint }[]
   readonly clients: readonly ClientPlan[]
   readonly mishaps: readonly (Mishap & { readonly atMs: number })[]
-  /** When the last gateway is asked to stop. */
+  /** The time of SIGTERM for the last gateway. */
   readonly stopAtMs: number
   readonly cutAfterMs: number
 }
@@ -110,7 +110,7 @@ export function drawScenario(random: Random, keys: readonly SimulatedKey[]): Sce
   for (let nth = 0; nth < 2; nth++) {
     maybe(0.5, () => {
       const fault = random.pick<DiskFault>(['begin', 'full', 'before', 'after', 'read-only', 'read-only'])
-      // Usually longer than a settle is retried: then it is in memory only.
+      // 6 s is longer than a settle is retried: then the settle is in memory only.
       if (fault === 'read-only') return { what: 'disk', fault, share: 1, forMs: random.pick([300, 6_000, 6_000]) }
       return { what: 'disk', fault, share: random.pick([0.3, 0.9, 1]), forMs: random.pick([50, 300, 2_000, 6_000]) }
     })
@@ -149,7 +149,7 @@ function drawClient(index: number, random: Random, keys: readonly SimulatedKey[]
   const cuts = slowly ? [random.next() * 0.9, 1] : [1]
   return {
     index,
-    // Some with others, some alone.
+    // Half of the clients start together with others.
     atMs: random.chance(0.5) ? random.whole(1, 4) * 4_000 + random.whole(0, 30) : random.whole(10, SPAN_MS),
     key: random.pick(keys),
     path: random.pick(PATHS),

@@ -14,7 +14,7 @@ import { World } from './world.ts'
 export interface SeedResult {
   readonly seed: number
   readonly lines: readonly string[]
-  /** Of the whole event log. */
+  /** The SHA-256 of the whole event log. */
   readonly hash: string
   readonly tally: ReadonlyMap<string, number>
   /** Null if every invariant held. */
@@ -36,7 +36,7 @@ export async function runSeed(seed: number, ground: Ground): Promise<SeedResult>
   return { seed, lines: world.lines, hash, tally: world.tally, violation }
 }
 
-/** How long after the end of a process none of its timers may be left. */
+/** This long after the end of a process, none of its deadlines may be watched. */
 const QUIET_AFTER_MS = 7_000
 
 class Run {
@@ -53,7 +53,7 @@ class Run {
   #place: Place
   #outage: { readonly fault: NonNullable<ReturnType<Disk['fault']>>; readonly share: number; until: number } | null =
     null
-  /** Beside it the spool cannot be written. */
+  /** The path of the store whose spool cannot be written now, as `Place.beside`. */
   #lockedSpool: string | null = null
   #isEnding = false
   #grants = 0
@@ -122,7 +122,7 @@ class Run {
     return this.#lives.at(-1)!
   }
 
-  /** The process of the last life has ended, and with it its file handles. */
+  /** Closes the file handles of the last life, whose process has ended. */
   #closeConnections(): void {
     for (const database of this.#disk.connections.splice(0)) {
       try {
@@ -143,7 +143,7 @@ class Run {
       life: number,
       onAsked: request => this.#audit.onAsked(request),
       onSent: request => this.#audit.onSent(request),
-      onHanded: (request, items) => {
+      onDelivered: (request, items) => {
         const client = this.#clients[request.client]!
         const hasFinished = items.some(item => item.finishes.length > 0) && !items.some(item => item.usage)
         if (client.plan.leaveAtFinish && hasFinished) world.after(1, () => client.leave('at its finish'))
@@ -178,7 +178,7 @@ class Run {
   #onClosed(life: Life): void {
     const deaths = this.#diedAt.size
     this.#world.after(QUIET_AFTER_MS, () => {
-      // A crash ends the timers of all lives, also of an ended one.
+      // A crash removes the timers of all lives, also of one that has ended.
       if (life.watched > 0 && this.#diedAt.size === deaths)
         this.#world.fail(`life ${life.parts.number} has ended, but ${life.watched} deadlines are still watched`)
     })
@@ -187,10 +187,10 @@ class Run {
     else this.#closeConnections()
   }
 
-  /** The life that only audits. */
+  /** The number of the last life, which only audits. */
   #lastNumber = Number.POSITIVE_INFINITY
 
-  /** All clients have come; those present may finish. */
+  /** All clients have started. Stops the gateway; exchanges in progress may finish. */
   #end(): void {
     const life = this.#life
     if (life.state !== 'up') {
@@ -253,7 +253,7 @@ class Run {
 
   #grant(life: Life, { account, amount }: { readonly account: string; readonly amount: bigint }): void {
     const grant = { account, amount, reference: `grant ${++this.#grants}`, actor: 'simulation', note: 'why' }
-    // It may be written although the answer is lost.
+    // A removal may be written although its answer is lost.
     if (amount < 0n) this.#audit.granted(grant)
     const again = (tries: number): void => {
       if (!life.isAlive) return
@@ -280,7 +280,7 @@ class Run {
     this.#lockedSpool = null
     this.#place = life.die()
     this.#lockSpool()
-    // Timers of an ended life are removed too, with its pending aborts.
+    // `die` also removed the timers of earlier lives, with their pending aborts.
     for (const provider of this.#providers) provider.hangUp()
     for (const client of this.#clients) {
       if (client.life === life.parts.number && client.wire) client.cut('process ended')

@@ -1,7 +1,6 @@
 /**
- * The exchange and the ledger, simulated: each seed has about thirty exchanges with all kinds of faults, and the invariants must hold
- * after
- * each. To repeat: TOLLGATE_SEED=123 runs one seed and shows its event log.
+ * The exchange and the ledger, simulated: each seed has about thirty exchanges with all kinds of faults, and the invariants must hold.
+ * TOLLGATE_SEED=123 repeats one seed and shows its event log.
  */
 import { expect, test } from 'vitest'
 import { countsOf } from '../helpers/counts.ts'
@@ -10,7 +9,7 @@ import { ENGINES, simulate } from './run.ts'
 
 const counts = countsOf('simulation')
 
-/** The number of seeds, and of those that run twice. */
+/** The number of seeds, and the number of seeds that run twice. */
 const SEEDS: Readonly<Record<string, readonly [seeds: number, twice: number]>> = {
   SQLite: [counts(8, 2_000), counts(1, 50)],
   PostgreSQL: [counts(8, 150), counts(1, 10)],
@@ -73,7 +72,7 @@ const ENDINGS = [
 
 const seed = process.env['TOLLGATE_SEED']
 
-/** The number of seeds in which all of these must happen. */
+/** A run of this many seeds must include all of these events. */
 const MANY = 40
 
 for (const { engine, missing, parameters } of seed ? ENGINES : [])
@@ -86,7 +85,7 @@ for (const { engine, missing, parameters } of seed ? ENGINES : [])
 for (const { engine, missing, parameters } of seed ? [] : ENGINES) {
   const [seeds, twice] = SEEDS[engine]!
   describeWith(missing, `simulated on ${engine}`, () => {
-    test('every invariant holds, whatever happens', async () => {
+    test('every invariant holds under all faults', async () => {
       const tally: Record<string, number> = {}
       let [ran, seconds] = [0, 0]
       for (let from = 1; from <= seeds; from += AT_MOST) {

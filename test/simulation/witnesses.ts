@@ -6,7 +6,7 @@ import { type Case, caseOf, sumOf } from './oracle.ts'
 import type { ProviderRequest } from './provider.ts'
 import type { World } from './world.ts'
 
-/** Two rounds of the deadline clock, and a moment. */
+/** Two rounds of the deadline clock (100 ms each), and 100 ms more. */
 export const SLACK_MS = 300
 /** Maximum wait for a client after a cut. */
 const HURRY_MS = 2_000
@@ -37,7 +37,7 @@ export class Witnesses {
     const life = this.#evidence.lives[client.life]
     const cutAt = life?.cutAt ?? 0
     const patience = Math.max((overAt ?? 0) + STALL_MS, cutAt + HURRY_MS) + SLACK_MS
-    // Bytes in the kernel outlive the process.
+    // A client may read bytes from the kernel after the process has ended.
     const waitedUntil = Math.min(endedAt ?? 0, life?.endedAt ?? Number.POSITIVE_INFINITY)
     if (overAt !== undefined && waitedUntil > patience) {
       this.#fail(client, `read nothing for ${waitedUntil - overAt} ms and was waited for`)
@@ -47,7 +47,7 @@ export class Witnesses {
       return
     }
     if (end !== 'closed') return
-    const { status, body, isWhole, headers } = client.seen()
+    const { status, body, isWhole, headers } = client.received()
     const isExcused = plan.stall !== null
     if (status === null) {
       if (!isExcused) this.#fail(client, 'got no answer at all')
@@ -105,14 +105,14 @@ export class Witnesses {
     this.#content(client, contents, dones === 1)
   }
 
-  /** The client read the provider's contents in order; all of them if its answer was marked as complete. */
+  /** Checks that the client read the provider's contents in order, and all of them if the answer was marked as complete. */
   #content(client: Client, received: readonly (readonly [number, string])[], isAll: boolean): void {
     const [request] = this.requestsOf(client)
     if (!request) {
       this.#fail(client, 'got an answer without a request to a provider')
       return
     }
-    const items = request.handed.map(({ item }) => item)
+    const items = request.delivered.map(({ item }) => item)
     const end = items.findIndex(item => item.last)
     const provided = (end < 0 ? items : items.slice(0, end)).flatMap(({ contents }) => contents)
     for (let index = 0; index < client.plan.choices; index++) {
@@ -129,10 +129,10 @@ export class Witnesses {
     }
   }
 
-  /** The provider's view: it was not kept busy for nothing. */
+  /** The provider's view: it was busy only as long as necessary. */
   request(request: ProviderRequest): void {
     const client = this.#evidence.clients[request.client]!
-    const { askedAt, sentAt, headAt, pieceAt, endedAt, handed, body } = request
+    const { askedAt, sentAt, headAt, pieceAt, endedAt, delivered, body } = request
     if (endedAt === null) {
       this.#fail(client, 'its request at the provider was never ended')
       return
@@ -147,8 +147,8 @@ export class Witnesses {
       else within(askedAt, TIMEOUTS.firstByteMs, 'no answer came')
     }
     within(askedAt, TIMEOUTS.totalMs, 'it took very long')
-    // The answer has ended then, even for a present client; the body gets a second to end too.
-    const doneAt = handed.find(({ item }) => item.last === 'done')?.at
+    // After [DONE] the answer has ended, also for a connected client. The body gets one more second to end.
+    const doneAt = delivered.find(({ item }) => item.last === 'done')?.at
     if (doneAt !== undefined) {
       within(doneAt, 1_000, 'it had sent [DONE]')
       return
@@ -156,7 +156,7 @@ export class Witnesses {
     const { leftAt } = client
     if (leftAt === null || client.leftBlocked || leftAt < askedAt || endedAt <= leftAt) return
     const drains = client.plan.path.startsWith('/drain') || (about.reasoning && !about.forgives)
-    const before = handed.filter(({ at }) => at <= leftAt).map(({ item }) => item)
+    const before = delivered.filter(({ at }) => at <= leftAt).map(({ item }) => item)
     const isComplete = sumOf(before, about).isComplete
     const isDrained = !isComplete && drains && sentAt !== null && sentAt <= leftAt
     if (isComplete || isDrained) this.#patience(client, about, request, leftAt + (isComplete ? 2_000 : 30_000))
@@ -167,18 +167,18 @@ export class Witnesses {
     else within(leftAt, 1_000 - SLACK_MS, 'its client left')
   }
 
-  /** The usage was worth waiting for: no provider was aborted before its time had passed. */
+  /** Checks that the gateway did not abort the request while it should still wait for the usage. */
   #patience(client: Client, about: Case, request: ProviderRequest, until: number): void {
-    const { end, endedAt, askedAt, headAt, pieceAt, status, handed } = request
+    const { end, endedAt, askedAt, headAt, pieceAt, status, delivered } = request
     const isCut = this.#evidence.lives[request.life]!.cutAt !== null
     if (end !== 'aborted' || isCut || (status !== null && status !== 200) || endedAt! >= until) return
     const sum = sumOf(
-      handed.map(({ item }) => item),
+      delivered.map(({ item }) => item),
       about,
     )
     const lastMs = pieceAt ?? (about.stream ? null : headAt)
     const isLate = lastMs === null ? endedAt! - askedAt > TIMEOUTS.firstByteMs : endedAt! - lastMs > TIMEOUTS.idleMs
-    // It finished while it was still read: from then on there are two seconds for the usage.
+    // The answer finished while it was drained: from then on the gateway waits two seconds for the usage.
     if (sum.isBroken || isLate || (sum.isComplete && endedAt! >= lastMs! + 1_000)) return
     this.#fail(client, `was aborted ${until - endedAt!} ms too early: its usage might still have come`)
   }
@@ -188,15 +188,15 @@ export class Witnesses {
   }
 }
 
-interface Parsed {
+interface StreamEvent {
   readonly error?: unknown
   readonly usage?: unknown
   readonly choices?: readonly { index: number; finish_reason: string | null; delta?: { content?: string } }[]
 }
 
-function parseOr(data: string): Parsed[] {
+function parseOr(data: string): StreamEvent[] {
   try {
-    return [JSON.parse(data) as Parsed]
+    return [JSON.parse(data) as StreamEvent]
   } catch {
     return []
   }

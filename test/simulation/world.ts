@@ -1,8 +1,7 @@
 /**
  * Virtual time. Every event is an entry in one queue, ordered by its time and then by the order of its creation. Between two entries
- * everything runs to completion (promises, ticks), so that the order depends on the seed alone. The product's timers, clocks and
- * randomness
- * belong to this world while one runs.
+ * all promises and ticks run to completion, so that the order depends on the seed alone. While a world runs, the product uses the timers,
+ * the clocks and the randomness of this world.
  */
 import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
@@ -23,7 +22,7 @@ export interface Entry {
 /** 2027-01-15, in milliseconds since the epoch. */
 const EPOCH_MS = 1_800_000_000_000
 
-/** Maximum virtual time of a run. Beyond it something waits for ever. */
+/** The longest virtual time of a run. A longer run never ends. */
 const MAX_RUN_MS = 600_000
 
 const realImmediate = setImmediate
@@ -31,7 +30,7 @@ const realImmediate = setImmediate
 export class World {
   readonly seed: number
   readonly random: Random
-  /** Separate from the other one, so that the number of ids affects nothing else. */
+  /** A second generator, so that the number of ids affects nothing else. */
   readonly idRandom: Random
   readonly lines: string[] = []
   /** Monotonic milliseconds since the start. */
@@ -98,7 +97,7 @@ export class World {
     if (this.#violation) throw this.#violation
   }
 
-  /** The process has ended, and with it its timers. */
+  /** Stops the timers of a process that has ended. */
   dropTimers(): void {
     for (const timer of this.#timers) timer.stop()
   }
@@ -225,7 +224,7 @@ export function installWorld(): void {
   })
   const now = performance.now.bind(performance)
   performance.now = () => current?.now ?? now()
-  // Also before the first seed, so that every process starts the same.
+  // Before the first seed, randomness has a fixed seed too, so that every process starts the same.
   const before = createRandom(0)
   Object.assign(crypto, {
     randomBytes: (size: number) => Buffer.from((current?.idRandom ?? before).bytes(size)),

@@ -68,7 +68,7 @@ describe('properties', () => {
     )
   })
 
-  test('after resetMs it is full, whatever was taken or given', () => {
+  test('after resetMs a bucket is full, whatever was taken or given', () => {
     fc.assert(
       fc.property(
         shape,
@@ -93,7 +93,7 @@ describe('properties', () => {
   })
 })
 
-/** 10 at once, one a second. */
+/** Ten units, and one more each second. */
 const TEN: BucketShape = { capacity: 10, refillPerMs: 0.001 }
 
 describe('a bucket for ten, one a second', () => {
@@ -111,7 +111,7 @@ describe('a bucket for ten, one a second', () => {
     expect(() => give(undefined, TEN, amount, 0)).toThrow(RangeError)
   })
 
-  test('one that refills once an hour admits no caller two milliseconds early', () => {
+  test('a bucket that refills once an hour admits no caller two milliseconds early', () => {
     const shape = { capacity: 278, refillPerMs: 1 / 3_600_000 }
     const { level } = take(undefined, shape, 200, 0)
     const { retryAfterMs } = take(level, shape, 79, 0).grant
@@ -119,12 +119,12 @@ describe('a bucket for ten, one a second', () => {
     expect(take(level, shape, 79, retryAfterMs).grant.taken).toBe(true)
   })
 
-  test('one that never refills still returns a finite time', () => {
+  test('a bucket that never refills still returns a finite time', () => {
     const { level } = take(undefined, { capacity: 1, refillPerMs: 0 }, 1, 0)
     expect(take(level, { capacity: 1, refillPerMs: 0 }, 1, 9).grant.retryAfterMs).toBe(Number.MAX_SAFE_INTEGER)
   })
 
-  test('an empty one returns the time of the next unit', async () => {
+  test('an empty bucket returns the time of the next unit', async () => {
     const clock = testClock()
     const buckets = createBuckets(clock)
     for (let left = 9; left >= 0; left--) {

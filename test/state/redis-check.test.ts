@@ -1,4 +1,4 @@
-/** Servers that are not state servers, or too old, with answers from this test. */
+/** Servers that are too old, or not state servers. This test writes their answers. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
@@ -35,7 +35,7 @@ test.each<[string, (command: string) => string | null, string, string]>([
   ['Redis 6.0', info('redis_version:6.0.20\r\n'), 'is Redis 6.0.20, which is too old', 'Redis 6.2'],
   ['silence', () => null, 'cannot be reached: no answer within 2000 ms', 'start it'],
   ['HTTP', () => 'HTTP/1.1 400 Bad Request\r\n\r\n', 'is not a state server', 'Redis or Valkey'],
-])('%s is refused in a sentence', async (_name, answer, words, suggestion) => {
+])('%s is refused with a sentence and a suggestion', async (_name, answer, words, suggestion) => {
   const port = await answering(answer)
   const error = await openRedisState({ url: `redis://:hidden@127.0.0.1:${port}`, clock, log }).catch(each => each)
   expect(error.name).toBe('StateError')

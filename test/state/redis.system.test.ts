@@ -1,6 +1,6 @@
 /**
- * State that replicas share: several of them in this process, each with its own connection to one real server. Only where a
- * server is lost do calls to it have a time limit: a busy machine makes no other call late.
+ * State that replicas share: several replicas in this process, each with its own connection to one real server. Calls have a time
+ * limit only in tests that lose the server, so that a busy machine makes no other call late.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
@@ -31,12 +31,12 @@ async function server(options: readonly string[] = []): Promise<RedisServer> {
 async function replica(url: string, options: Partial<RedisStateOptions> = {}): Promise<State> {
   const all = { clock, log: SILENT, leaseMs: LIMIT_MS, connectMs: LIMIT_MS, now: () => 0, ...options }
   const state = await openRedisState({ url, ...all })
-  // Not waited for: its server may be stopped, and ends afterwards.
+  // Do not wait for the close: the server may be stopped.
   onTestFinished(() => void state.close())
   return state
 }
 
-/** @param options of all; each of them knows how many there are from its start */
+/** Starts replicas that know from their start how many there are. @param options of all of them */
 async function replicas({ url, client }: RedisServer, count = 3, options: Partial<RedisStateOptions> = {}) {
   const places = Array.from({ length: count - 1 }, (_, index) => `place ${index}`)
   const farMs = Date.now() + 10 * LIMIT_MS
@@ -50,7 +50,7 @@ async function replicas({ url, client }: RedisServer, count = 3, options: Partia
   return states
 }
 
-/** A server to be lost: meanwhile calls to it have their time limit. */
+/** A server that the test loses. While it is lost, calls have their time limit. */
 async function losable() {
   const redis = await server()
   let isLost = false
@@ -82,12 +82,13 @@ async function timeOf(client: RedisServer['client']): Promise<number> {
   return Number(seconds) * 1000 + Number(micros) / 1000
 }
 
-/** One call of each replica at once. */
+/** The concurrent callers of each replica. */
 const CALLERS = 8
 
 /**
- * All states take as fast as they can until `isEnough`. Returns the number taken and the time. `broken`: calls in progress when the server
- * was lost, which may count twice: at the server and in a share. Also returns the calls that waited for a lost server.
+ * Takes from the bucket with all states, as fast as possible, until `isEnough`. Returns the number taken and the time. `broken` counts calls
+ * in progress when the server was lost: these may count twice, at the server and in a share. `waited` counts calls that waited for a lost
+ * server.
  */
 async function hammer(states: readonly State[], shape: BucketShape, isEnough: (taken: number, ms: number) => boolean) {
   const begun = performance.now()
@@ -134,7 +135,7 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
     )
   })
 
-  test('refill with the time of the server, and say when', async () => {
+  test('refill with the time of the server, and return when to retry', async () => {
     const { url, client } = await server()
     const { buckets } = await replica(url)
     // A unit takes longer than any test.
@@ -145,7 +146,7 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
     expect(refused.taken).toBe(false)
     expect(refused.retryAfterMs).toBeGreaterThanOrEqual(10 * LIMIT_MS - (await timeOf(client)) + begun - 1)
     expect(refused.retryAfterMs).toBeLessThanOrEqual(10 * LIMIT_MS)
-    // Where the machine was so slow that it has refilled, another one.
+    // If the machine was so slow that the bucket has refilled, try another bucket.
     const shape = { capacity: 2, refillPerMs: 1 / 200 }
     for (let name = 0; ; name++) {
       await buckets.take(`fast ${name}`, shape, 2)
@@ -158,7 +159,7 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
     }
   })
 
-  test('let three replicas have one limit: at most 2 % above it', async () => {
+  test('limit three replicas together, at most 2 % above the limit', async () => {
     const states = await replicas(await server())
     const shape = { capacity: 50, refillPerMs: 0.2 }
     const { taken, ms } = await hammer(states, shape, taken => taken >= 7 * shape.capacity)
@@ -166,7 +167,7 @@ describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
     expect(isUp(states)).toBe(true)
   })
 
-  test('a full one leaves nothing on the server, and an abandoned one is removed when it is full', async () => {
+  test('that are full leave nothing on the server; an abandoned one is removed when it is full', async () => {
     const { url, client } = await server()
     const { buckets } = await replica(url)
     await buckets.take('a', slowly(10), 4)
@@ -189,7 +190,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
         if (slot === null) continue
         most = Math.max(most, ++inside, slot.inside)
         if (inside === 5) full.resolve()
-        // The first ones leave when the limit is reached.
+        // No request leaves before the limit is reached.
         await full.promise
         await sleep(2)
         inside--
@@ -201,7 +202,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     await expect.poll(() => client.exists('tollgate:slots:a')).toBe(0)
   })
 
-  test('one who waits gets the slot that another replica gives back', async () => {
+  test('that one replica gives back go to a waiting request of another', async () => {
     const [one, two] = await replicas(await server())
     const taken = (await one!.slots.enter('a', 1)) as Slot
     expect(await two!.slots.enter('a', 1)).toBeNull()
@@ -223,7 +224,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     expect(await lives.slots.enter('a', 1)).toBeNull()
     await left.close()
     expect(await lives.slots.enter('a', 2)).toMatchObject({ inside: 1 })
-    // As a killed replica leaves it: with a slot, and a lease without renewal.
+    // As after the kill of a replica: it has a slot, and a lease that is not renewed.
     await client.hset('tollgate:slots:b', 'dead', 1)
     await client.zadd(LEASES, (await timeOf(client)) + LIMIT_MS, 'dead')
     expect(await lives.slots.enter('b', 1)).toBeNull()
@@ -233,7 +234,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
     expect(await timeOf(client)).toBeGreaterThanOrEqual(overMs)
   })
 
-  test('are declared again to a server that has lost them', async () => {
+  test('are reported again to a server that has lost them', async () => {
     const redis = await server()
     const [one, two] = await replicas(redis)
     const held = (await one!.slots.enter('a', 2)) as Slot
@@ -248,7 +249,7 @@ describeWith(WITHOUT_REDIS, 'slots on a server', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'texts on a server', () => {
-  test('are those of all replicas; answers only of those with the same configuration', async () => {
+  test('are shared by all replicas; cached answers only by replicas with the same configuration', async () => {
     const [one, two] = await replicas(await server())
     one!.kv.set('a', 'ä\n', 60_000)
     one!.cacheOf('x').open('main/cache', 1).set('key', 'an answer', 60_000)
@@ -285,7 +286,7 @@ describeWith(WITHOUT_REDIS, 'all that a replica writes', () => {
 })
 
 describeWith(WITHOUT_REDIS, 'versions on a server', () => {
-  test('a change is seen at once by all replicas, also one that was made while the server was lost', async () => {
+  test('all replicas see a change at once, and later a change that was made while the server was lost', async () => {
     const { redis, pair, stop, goOn } = await losable()
     const [one, two] = await pair()
     const seen = await two.versions.get('a')
@@ -374,7 +375,7 @@ const LOSSES: [string, (redis: RedisServer) => Promise<unknown>, (redis: RedisSe
 
 const slow = new Set<RedisServer>()
 
-/** It answers for 5 ms in every 85, until it is removed from the set. */
+/** Lets the server answer for 5 ms of every 85 ms, until it is removed from the set. */
 async function slowDown(redis: RedisServer): Promise<void> {
   slow.add(redis)
   while (slow.has(redis)) {
@@ -387,7 +388,7 @@ async function slowDown(redis: RedisServer): Promise<void> {
 
 describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
   test.each(LOSSES)(
-    '%s: each replica uses its share, no caller waits for more than one call, and the server is used again',
+    '%s: each replica uses its share, no call waits while the server is lost, and the server is used again',
     async (_how, lose, mend) => {
       const { redis, now, begin, end } = await losable()
       const lines: string[] = []
@@ -419,7 +420,7 @@ describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
     },
   )
 
-  test('a call has 50 ms, and the ones after it do not wait', async () => {
+  test('a call has 50 ms, and later calls do not wait', async () => {
     const redis = await server()
     let atMs = 0
     const [one] = await replicas(redis, 3, { now: () => atMs })
@@ -440,7 +441,7 @@ describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
     expect(buckets.take('a', slowly(9), 1)).toMatchObject({ taken: false })
   })
 
-  test('a share of a small limit is one, and what fits the whole bucket fits the share', async () => {
+  test('the share of a small limit is one, and an amount that fits the bucket fits the share', async () => {
     const { redis, now, begin } = await losable()
     const [one] = await replicas(redis, 3, { now })
     begin()
@@ -461,26 +462,26 @@ describeWith(WITHOUT_REDIS, 'after a loss', () => {
     const { redis, now, stop, goOn } = await losable()
     const [one, two] = (await replicas(redis, 2, { now })) as [State, State]
     stop()
-    // Lost at the first call; then half of ten are there for each.
+    // The first call finds the server lost. Then each replica has half of ten.
     for (let i = 0; i < 6; i++) await one.buckets.take('a', slowly(10), 1)
     two.buckets.give('a', slowly(10), 0)
     goOn()
     await expect.poll(() => isUp([one, two])).toBe(true)
     await one.buckets.take('a', slowly(10), 0)
-    // Five from the share. The late call may have been done nevertheless.
+    // Five were taken from the share. The server may have executed the late call too.
     const remaining = async () => (await two.buckets.take('a', slowly(10), 0)).remaining
     await expect.poll(remaining).toBeLessThan(6)
     expect(await remaining()).toBeGreaterThan(3)
   })
 
-  test('it knows that also when a flood of addresses came meanwhile', async () => {
+  test('the server also knows it if a flood of addresses came meanwhile', async () => {
     const { redis, now, stop, end } = await losable()
     const { buckets, health } = await replica(redis.url, { now })
     stop()
     await buckets.take('main/few/key:key_1', slowly(10), 10)
     expect(health().isUp).toBe(false)
     for (let index = 0; index < 65_536; index++) buckets.take(`main/few/address:${index}`, slowly(10), 1)
-    // A server that continues does the late call; a new one knows only the debt.
+    // The restarted server did not execute the late call: it gets only the debt.
     await redis.restart()
     end()
     await expect.poll(() => health().isUp).toBe(true)
@@ -489,7 +490,7 @@ describeWith(WITHOUT_REDIS, 'after a loss', () => {
 })
 
 describe('the start', () => {
-  test('without a server fails with a message without the password', async () => {
+  test('without a server fails, and the message does not contain the password', async () => {
     const opened = replica('redis://me:hidden@127.0.0.1:2/3')
     await expect(opened).rejects.toMatchObject({
       name: 'StateError',

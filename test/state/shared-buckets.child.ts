@@ -13,7 +13,7 @@ const { memory, index, takes, names, dies } = workerData as {
 let isDying = false
 const clock = {
   now() {
-    // In the middle of a change, as when memory runs out.
+    // Ends the thread in the middle of a change.
     if (isDying) process.exit(3)
     return 1
   },

@@ -1,4 +1,4 @@
-/** Buckets in shared memory compared with those of one thread; and many threads at once, with one that dies. */
+/** Buckets in shared memory: compared with those of one thread, with concurrent threads, and with a thread that dies. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
@@ -17,7 +17,7 @@ function open(memory: BucketMemory, clock = testClock(), index = 0): SharedBucke
   return new SharedBuckets({ memory, clock, index, secret: SECRET })
 }
 
-/** @param dies whether it dies with a lock after its last take */
+/** @param dies whether the thread dies while it has a lock, after its last take */
 function launch(memory: BucketMemory, index: number, takes: number, names: readonly string[], dies = false): Worker {
   const worker = new Worker(new URL('./shared-buckets.child.ts', import.meta.url), {
     workerData: { memory, index, takes, names, dies },
@@ -26,7 +26,7 @@ function launch(memory: BucketMemory, index: number, takes: number, names: reado
   return worker
 }
 
-test('behave like those of one thread, in every thread', () => {
+test('shared buckets behave like those of one thread, in every thread', () => {
   const moves = fc.array(
     fc.record({
       name: fc.constantFrom('a', 'b', 'c', '', '__proto__'),

@@ -93,10 +93,10 @@ test('a request that leaves the queue leaves nothing behind; a slot that was giv
   controller.abort()
   expect(await waiting).toBe('left')
   expect(one.leave('a')).toBe(false)
-  // It was refused, and the slot was free again before it came here.
+  // A thread refused this request; the slot became free before the request waits here.
   const late = (await main.wait('a', 1, QUEUE, new AbortController().signal)) as Slot
   late.free()
-  // Without a notification: a thread may die before it sends one.
+  // No notification is sent: a thread may die before it notifies.
   one.enter('a', 1)
   const waitingUnnotified = main.wait('a', 1, QUEUE, new AbortController().signal)
   expect(one.leave('a')).toBe(true)
@@ -104,7 +104,7 @@ test('a request that leaves the queue leaves nothing behind; a slot that was giv
   expect([main.size, placesUsed(memory)]).toEqual([0, 0])
 })
 
-test('count like one thread, in every thread', () => {
+test('shared slots count like those of one thread, in every thread', () => {
   const moves = fc.array(
     fc.record({
       name: fc.constantFrom('a', 'b', 'c', '', '__proto__'),

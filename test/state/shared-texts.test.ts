@@ -27,7 +27,7 @@ describe('a thread that dies', () => {
     forgetTexts(memory, 3)
     expect(texts.get('a')).toBeUndefined()
     forgetTexts(memory, 2)
-    // It may have been in the middle of a change.
+    // The dead thread may have been in the middle of a change.
     expect([texts.get('a'), texts.get('b')]).toEqual([undefined, undefined])
     texts.set('a', 'three', 1000)
     expect(texts.get('a')).toBe('three')
@@ -109,7 +109,7 @@ test.each([
   ['all texts while there is room', 1_000_000, true],
   ['no text but the last', 1000, false],
   ['no text but the last, with little room', 200, false],
-])('finds %s', (_, bytes, findsAll) => {
+])('a thread finds %s', (_, bytes, findsAll) => {
   fc.assert(
     fc.property(MOVES, moves => {
       const clock = testClock()

@@ -47,7 +47,7 @@ test('a slot that is freed between `enter` and `wait` is taken at once', async (
   expect(slots.size).toBe(0)
 })
 
-test('only the first waiting request asks the counter of all replicas', async () => {
+test('only the first waiting request calls the shared counter', async () => {
   let asked = 0
   const slots = new LocalSlots({
     async enter() {

@@ -68,7 +68,7 @@ function restore(file: string, path: string, more: Partial<RestoreRequest> = {})
   return restoreBackup({ file, store: urlOf(path), folder: folder(), ...own, ...more })
 }
 
-/** Where a store of an engine may be made. */
+/** A path or an address for a new store. */
 const newPlace = async (engine: Engine) =>
   engine === 'sqlite' ? join(folder(), 'data/tollgate.db') : (await testDatabase()).url
 
@@ -241,7 +241,7 @@ describe('a restore is refused', () => {
     }
   })
 
-  testWith(WITHOUT_POSTGRES, 'into a database of an older version in use: it stays one', async () => {
+  testWith(WITHOUT_POSTGRES, 'into a database of an older version in use, which is not migrated', async () => {
     const file = await backedUp(await testStore())
     const { url } = await testDatabase()
     const database = openPostgres(url)
@@ -313,7 +313,7 @@ describe('a restore is refused', () => {
     )
   })
 
-  test('over charges without a store: its file was removed', async () => {
+  test('to a path that has charges in a spool, although the file of the store was removed', async () => {
     const store = await testStore()
     const file = await backedUp(store)
     const path = join(folder(), 'tollgate.db')
@@ -341,7 +341,7 @@ onEveryEngine(engine => {
     const store = await testStore()
     const { account, token } = await fill(store)
     createSpool(store.spool).append(aSettle({ exchange: 'req_4', amount: 33n }))
-    // Charged twice, or without an exchange: neither may come back.
+    // A second charge of an exchange, and a charge without an exchange: the restore must drop both.
     createSpool(store.spool).append(aSettle({ exchange: 'req_1' }))
     createSpool(store.spool).append(aSettle({ exchange: 'req_unknown' }))
     const { file, made } = backUp(store)
@@ -388,7 +388,7 @@ onEveryEngine(engine => {
     expect(await restored.ledger.settle(aSettle({ exchange: 'req_new' }))).toBe('settled')
   })
 
-  testWith(WITHOUT_POSTGRES, 'a backup of the other engine is as good', async () => {
+  testWith(WITHOUT_POSTGRES, 'a backup can be restored to the other engine', async () => {
     const store = await testStore()
     await fill(store)
     const file = await backedUp(store)
@@ -488,7 +488,7 @@ test('a restore by root belongs to the owner of the old store, or else of its fo
   expect(ownersIn(empty)).toEqual(new Set([uid]))
 })
 
-test('--replace removes a store that cannot be opened any more', async () => {
+test('--replace also replaces a store that cannot be opened any more, and keeps its files', async () => {
   const store = await testStore()
   await fill(store)
   const file = await backedUp(store)
@@ -503,7 +503,7 @@ test('--replace removes a store that cannot be opened any more', async () => {
   expect(restored.reads.verify()).toMatchObject({ accounts: 1, violations: [] })
 })
 
-test('a restore that was killed between its steps has kept the store, and the next one keeps the rest of it', async () => {
+test('after a restore that was killed between its steps, the next restore succeeds and the kept store is complete', async () => {
   const store = await testStore()
   await fill(store)
   const file = await backedUp(store)
@@ -522,7 +522,7 @@ test('a restore that was killed between its steps has kept the store, and the ne
   }
 })
 
-test('the copy of a killed restore is removed and does not disturb anything', async () => {
+test('a restore removes the files that a killed restore left', async () => {
   const store = await testStore()
   await fill(store)
   const file = await backedUp(store)

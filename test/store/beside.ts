@@ -5,7 +5,7 @@ import { type TestStore, testStore } from './helpers.ts'
 /** A lease interval so short that a test can wait for several. */
 export const QUICK: Partial<StoreOptions> = { writes: 'thread', roundMs: 20 }
 
-/** The store of another process, from the view of the database. */
+/** Opens the database a second time: for the server this is another process. */
 export const beside = (store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> =>
   testStore({ ...QUICK, path: store.path, clock: store.clock, ...options })
 

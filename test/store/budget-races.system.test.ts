@@ -15,7 +15,7 @@ const PAID = 300n
 const AMOUNT = 7n
 
 onPostgres(() => {
-  test('a balance, and a budget of the account, the key and a tag, each the tightest in turn', async () => {
+  test('of a balance and three budgets, the smallest pays for exactly as many requests as it can', async () => {
     const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
     const random = seeded(seed)
     const first = await testStore(QUICK)
@@ -47,7 +47,7 @@ async function raceOnce(stores: readonly TestStore[], round: number, random: () 
   expect(BigInt(held.length), seed).toBe(least / AMOUNT)
   const uses = () => budgetUses(first.reads, accountId, 0).map(({ held, spent }) => ({ held, spent }))
   expect(uses(), seed).toEqual(names.map(() => ({ held: AMOUNT * BigInt(held.length), spent: 0n })))
-  // Settled by another replica, at the same time as holds that take the returned amount.
+  // Another replica settles each hold, while new holds take the returned amount.
   let spent = 0n
   const settles = held.map(async (exchange, index) => {
     const charge = BigInt(Math.floor(random() * (Number(AMOUNT) + 1)))
@@ -64,7 +64,7 @@ async function raceOnce(stores: readonly TestStore[], round: number, random: () 
   expect([posted, onHold], seed).toEqual([limits[0]! - spent, still])
 }
 
-/** On a busy machine the database may exceed the timeout of a statement. Repeating the same request changes nothing twice. */
+/** On a busy machine a statement may exceed its timeout. The same hold may be requested again: it is placed once. */
 async function persistently<Result>(ask: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {

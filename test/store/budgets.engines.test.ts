@@ -32,7 +32,7 @@ function uses(store: TestStore): unknown[] {
   )
 }
 
-/** The marks with an alert, in order of time. */
+/** The marks that caused an alert, in order of time. */
 function alerts(store: TestStore): unknown[] {
   const rows = rowsOf(store, "SELECT id, at, data FROM alert WHERE kind = 'budget' ORDER BY at, id")
   return rows.map(({ data }) => {
@@ -228,7 +228,7 @@ onEveryEngine(() => {
   })
 
   describe('alerts', () => {
-    test('each mark gets one, in the transaction of the charge that reaches it', async () => {
+    test('each mark causes one, in the transaction of the charge that reaches the mark', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       const chain = [budget('a', 100n, { marks: [50, 80, 100] }), budget('b', 1000n, { marks: [10] })]
@@ -251,13 +251,13 @@ onEveryEngine(() => {
       expect(alerts(store)).toHaveLength(5)
     })
 
-    test('a hold that would not fit even without the others reaches 100 %, when most is spent', async () => {
+    test('a hold that exceeds the budget even without other holds reaches the mark of 100 %, if 80 % are spent', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       const day = budget('day', 100n, { marks: [80, 90, 100] })
       await hold('req_1', 79n, day)
       await settle('req_1', 79n)
-      // One large request does not show that the budget is used up, and suppresses no alert of it.
+      // One large request does not show that the budget is used up, and must not suppress a later alert.
       expect(await hold('req_2', 90n, day)).toMatchObject({ held: false })
       expect(alerts(store)).toEqual([])
       store.clock.ms++
@@ -284,7 +284,7 @@ onEveryEngine(() => {
       expect(alerts(store)).toEqual([])
     })
 
-    test('a limit that was lowered for a while does not suppress alerts of the one before', async () => {
+    test('a limit that is lowered and then restored causes its own alerts', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       await hold('req_1', 50n, budget('day', 100n))
@@ -310,7 +310,7 @@ onEveryEngine(() => {
       expect(row!['id']).toMatch(/ 80 200$/)
     })
 
-    test('a raised limit has its marks again', async () => {
+    test('a raised limit causes alerts at its marks again', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       const spend = async (exchange: string, amount: bigint, limit: bigint) => {
@@ -404,7 +404,7 @@ onPostgres(() => {
     const { accountId, keyId, hold, settle } = await prepared(store)
     await store.changeKey({ id: keyId, spendingCap: 1009n })
     const other = store.connect()
-    // Like that version: with these functions, which are unchanged, and without a fence.
+    // The previous version writes with the same SQL functions, but without a fence.
     const write = other.prepare('SELECT * FROM write_many(CAST(? AS JSON), ?)')
     const ask = (lines: readonly object[]) => write.all(JSON.stringify(lines), store.clock.ms)
     const replica = Number(other.prepare('SELECT max(id) AS id FROM replica').get()?.['id'])
@@ -422,7 +422,7 @@ onPostgres(() => {
       }
       if (ask([line])[0]?.['refusal'] === null) heldThere.push(id)
       for (const [index, { held }] of (await here).entries()) if (held) heldHere.push(`req_${round}_${'ab'[index]}`)
-      // Each settles the holds of the other one.
+      // Each version settles a hold of the other one.
       if (round === 5) await settle(heldThere.pop()!, 10n)
       if (round === 7) {
         const counts = {

@@ -58,7 +58,7 @@ onEveryEngine(() => {
     await expect(hold('req_1', 60n)).rejects.toThrow(/already has a hold/)
     expect(figures()).toMatchObject({ held: 100n })
     expect(store.reads.findKey(keyId)).toMatchObject({ requests: 1 })
-    // Also while the cap has room for another one.
+    // The same holds while the cap has room for another hold.
     await store.changeKey({ id: keyId, spendingCap: 1000n })
     expect(await hold('req_1', 100n)).toEqual({ held: true, available: 999_900n })
     expect(store.reads.findKey(keyId)).toMatchObject({ requests: 1 })

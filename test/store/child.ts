@@ -8,15 +8,15 @@ export interface Child {
   readonly pid: number
   /** Complete lines of its output so far. */
   readonly lines: readonly string[]
-  /** Resolves after so many lines; rejects if it ends before. */
-  said(count: number): Promise<void>
-  /** The exit code after it has ended by itself. */
+  /** Resolves when there are `count` lines; rejects if the process ends before that. */
+  untilLines(count: number): Promise<void>
+  /** Resolves with the exit code when the process ends by itself. */
   ended(): Promise<number | null>
   /** kill -9; resolves when the process has ended and all of its output was read. */
   kill(): Promise<void>
 }
 
-/** Runs a script beside this file with the same Node.js. It is killed after the test at the latest. */
+/** Runs a script of this folder with the same Node.js. The end of the test kills the process. */
 export function startChild(script: string, ...args: string[]): Child {
   const child = spawn(process.execPath, [new URL(script, import.meta.url).pathname, ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -33,7 +33,7 @@ export function startChild(script: string, ...args: string[]): Child {
   return {
     pid: child.pid!,
     lines,
-    said: count =>
+    untilLines: count =>
       new Promise((resolve, reject) => {
         onLine = () => {
           if (lines.length >= count) resolve()

@@ -1,7 +1,7 @@
 /**
- * Connections to PostgreSQL whose writing ones go through a proxy that cuts each at some byte, in either direction. The proxy has its own
- * process, because a writer may block the test's process. A thread that has reset connections does not always end: Node.js 26 waits for a
- * request that never ends.
+ * Connections to PostgreSQL. A proxy cuts each writing connection after some bytes, in either direction. The proxy has its own process,
+ * because a writer may block the test's process. A thread would not do: after connections were reset, a thread does not always
+ * end, because Node.js 26 waits for a request that never ends.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,19 +11,19 @@ import { openDatabase as open } from '../../src/store/engine/postgres/connector.
 import { type Direction, startFaultProxy } from '../helpers/fault-proxy.ts'
 import { seeded } from '../helpers/seeded.ts'
 
-/** Bytes after which a connection is cut: enough to sign in, and for some exchanges. */
+/** A connection is cut between these numbers of bytes: enough for the sign-in and some exchanges. */
 const [LEAST, MOST] = [1500, 20_000]
 
 /** Messages of the proxy: its port, then each connection. */
 type ProxyMessage = { readonly port: number } | 'connection'
 
-export interface Cutting {
+export interface CuttingProxy {
   readonly connector: Connector
   cuts(): number
   close(): Promise<unknown>
 }
 
-export async function cuttingConnector(url: string, seed: number): Promise<Cutting> {
+export async function cuttingConnector(url: string, seed: number): Promise<CuttingProxy> {
   const proxy = fork(fileURLToPath(import.meta.url), [url.replace('postgres:', 'http:'), String(seed)])
   const [{ port }] = (await once(proxy, 'message')) as [{ port: number }]
   let connections = 0
@@ -59,7 +59,7 @@ async function startProxy(target: string, seed: number): Promise<void> {
       return random() < 0.5 ? { up: direction } : { down: direction }
     },
   })
-  // The test's process may be killed.
+  // The test's process may be killed; then the proxy must end too.
   process.once('disconnect', () => process.exit())
   send({ port: proxy.port })
 }

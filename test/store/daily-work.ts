@@ -11,7 +11,6 @@ export async function serve(store: TestStore, name: string): Promise<string> {
     accountId: accounts[index % 3]!,
     keyId: key.id,
   }))
-  // Often enough for the server to settle on a plan.
   for (let round = 0; round < 8; round++) {
     const all = exchanges.map(each => ({ ...each, exchange: `${each.exchange}_${round}` }))
     await Promise.all(all.map(each => store.ledger.hold(aHold({ ...each, amount: 10n }))))

@@ -1,4 +1,4 @@
-/** Connections whose writing one can fail or be slow, in any thread: the faults are numbers in shared memory. */
+/** Database connections whose writes can fail or be slow, in any thread: the faults are numbers in shared memory. */
 import { isMainThread } from 'node:worker_threads'
 import {
   type Connector,
@@ -26,7 +26,7 @@ const NAMES = [
   'waiting',
 ] as const
 
-/** Words that both threads see. */
+/** Faults to set, and counts to read. All threads share them. */
 export interface Faults {
   /** Number of writing connections that cannot be opened, in threads other than the first. */
   refuse: number
@@ -34,11 +34,11 @@ export interface Faults {
   before: number
   /** Number of COMMITs that happen and then report a failure. */
   after: number
-  /** Added to every COMMIT, like a slow disk. */
+  /** The milliseconds that every COMMIT takes longer, as on a slow disk. */
   delayMs: number
   /** Number of COMMITs that end their thread before they happen. */
   dieBefore: number
-  /** Number of COMMITs that happen and end their thread before it can report that. */
+  /** Number of COMMITs that happen and then end their thread, before it reports them. */
   dieAfter: number
   /** `PRAGMA max_page_count` from the next transaction on, unless it is 0. */
   maxPages: number

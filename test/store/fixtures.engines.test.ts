@@ -87,7 +87,7 @@ onEveryEngine(engine => {
     const store = await testStore({ path: await load(engine, sql), clock: testClock(facts.at), secret: facts.secret })
     expect(store.reads.verify()).toMatchObject({ accounts: 2, openHolds: 2, violations: [] })
     expect(String(store.reads.findAccount('alice')?.held)).toBe(facts.held)
-    // One had its checkpoint at 30, the other one had none.
+    // One of the two open holds has a checkpoint of 30, the other one has no checkpoint.
     expect(await store.recover()).toMatchObject({ settled: 2, charged: 30n, rejected: 0 })
     const posted = BigInt(facts.posted) - 30n
     expect(store.reads.findAccount('alice')).toMatchObject({ id: facts.account, plan: 'pro', posted, held: 0n })

@@ -1,4 +1,4 @@
-/** Stores in temporary folders, and a clock that does not move. */
+/** Stores in temporary folders, and a clock that only the test moves. */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -37,7 +37,7 @@ export function folder(parent: string = tmpdir()): string {
 
 export type TestStore = LocalStore & {
   readonly clock: TestClock
-  /** Of the database's file; in PostgreSQL the address. */
+  /** The path of the database's file; in PostgreSQL its address. */
   readonly path: string
   readonly spool: string
   /** A separate connection to the database. */
@@ -54,7 +54,7 @@ const ENGINES: Readonly<Record<string, readonly Engine[]>> = {
   full: ['sqlite', 'postgres'],
 }
 
-/** Tests for every engine: `testStore` opens a store of the current one. */
+/** Defines the tests for every engine of this run. In them, `testStore` opens a store of that engine. */
 export function onEveryEngine(tests: (engine: Engine) => void): void {
   onEngines(ENGINES[process.env['TOLLGATE_LAYER'] ?? 'unit']!, tests)
 }
@@ -92,7 +92,7 @@ export async function testStore(options: TestStoreOptions = {}): Promise<TestSto
     ? { url: path, folder: options.folder ?? folder() }
     : { url: `sqlite:${path}` }
   const store = await openStore({ ...place, secret: SECRET, writes: 'here', ...options, clock })
-  // A test that loses settles has checked that before.
+  // Closing reports lost settles. A test that loses settles has checked them already.
   onTestFinished(() => store.close().catch(ignoreLoss))
   return Object.assign(store, {
     clock,
@@ -102,14 +102,14 @@ export async function testStore(options: TestStoreOptions = {}): Promise<TestSto
   })
 }
 
-/** The next owner's store after kill -9. */
+/** Opens a copy of the store, as the next start does after kill -9. */
 export async function afterDeath(store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> {
-  const [path, beside] = await leftBy(store.path, store.spool)
+  const [path, beside] = await copyData(store.path, store.spool)
   return testStore({ path, folder: beside, clock: store.clock, ...options })
 }
 
-/** A copy of the files, or of the database, and of the spool: its path or address, and the folder of the spool. */
-export async function leftBy(path: string, spool: string, parent?: string): Promise<[path: string, folder: string]> {
+/** Copies the files (or the database) and the spool. Returns the copy's path or address, and the folder of its spool. */
+export async function copyData(path: string, spool: string, parent?: string): Promise<[path: string, folder: string]> {
   const beside = folder(parent)
   const isPostgres = path.startsWith('postgres:')
   const copies = isPostgres
@@ -158,7 +158,7 @@ function ignoreLoss(error: Error): void {
   if (!/settles could not be written/.test(error.message)) throw error
 }
 
-/** Where the next recovery starts; in PostgreSQL for the newest replica, if there is one. */
+/** The id at which the next recovery starts; in PostgreSQL that of the newest replica, if there is one. */
 export function openFrom(database: Database): string {
   if (database.dialect.engine === 'sqlite') return readOpenFrom(database, null)
   const newest = database.prepare('SELECT open_from FROM replica ORDER BY id DESC LIMIT 1').get()

@@ -1,6 +1,6 @@
 /**
- * A process that opens a store, requests one operation without waiting, and is done. It must live until the answer has arrived, and no
- * longer.
+ * A process that opens a store and requests one operation without waiting for it. The process must live until the answer has arrived, and
+ * no longer.
  *
  *     node idle.child.ts STORE
  */

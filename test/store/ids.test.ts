@@ -7,7 +7,7 @@ import { testClock } from './helpers.ts'
 
 const counts = countsOf('corpus')
 
-test('strictly increasing, whatever the clock does', () => {
+test('ids strictly increase, even if the clock is set back', () => {
   const steps = fc.array(
     fc.oneof(
       fc.constant(0),
@@ -41,7 +41,7 @@ test('ids still increase when the counter of a millisecond overflows', () => {
   }
 })
 
-test('an id contains its thread, and ids of all threads sort by time', () => {
+test('an id contains the number of its thread, and ids of all threads sort by time', () => {
   const clock = testClock()
   const lanes = Array.from({ length: LANES }, (_, lane) => createIds(clock, { lane }))
   const early = lanes.map(ids => ids.next('req_'))

@@ -1,7 +1,6 @@
 /**
- * kill -9 of a process that writes in its own thread, as a command does. No acknowledged write is lost, no exchange is half written,
- * every
- * balance is exact, and recovery leaves no hold open. (kill-suite.ts kills gateways.)
+ * kill -9 of a process that writes in its main thread, as a command does. No acknowledged write is lost, no exchange is half written, every
+ * balance is exact, and recovery leaves no hold open. (test/gateway/kill-suite.ts kills gateways.)
  */
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -22,7 +21,7 @@ test(`kill -9 of a writer (TOLLGATE_SEED=${SEED})`, async () => {
 
   for (let kill = 0; kill < counts(1, 50); kill++) {
     const child = startChild('writer.child.ts', path)
-    await child.said(100 + Math.floor(random() * 3000))
+    await child.untilLines(100 + Math.floor(random() * 3000))
     await child.kill()
 
     const store = await testStore({ path })

@@ -7,15 +7,15 @@ import { createIds } from '../../src/store/ids.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { aSettle, SECRET } from './requests.ts'
 
-/** One exchange in so many had a checkpoint: streams of more than five seconds. */
 /** In the columns of earlier versions: most receipts of a large store are old. */
 const OLD_PRICE = [150_000_000n, 37_500_000n, 190_000_000n, 600_000_000n] as const
+/** One exchange in this many has a checkpoint, as a stream of more than five seconds has. */
 const CHECKPOINT_EVERY = 5
 const MODELS = ['chat-small', 'chat-large', 'thinker', 'embedder'] as const
 const OUTCOMES = ['answered', 'answered', 'failed', 'answered', 'answered', 'client_left', 'answered'] as const
 export const CREDIT = 10n ** 12n
 export const CHARGE = 40n
-/** The entries are spread over 90 days in the past, so that later writes come behind them, as in production. */
+/** The entries are spread over 90 days in the past, so that later writes have higher ids, as in production. */
 export const SAMPLE_FROM = 1_750_000_000_000
 export const SAMPLE_MS = 90 * 24 * 3_600_000
 
@@ -31,7 +31,7 @@ export interface Sample {
 
 const clock = { now: () => Date.now() }
 
-/** A store with so many accounts, each with a key, and so many entries: settled exchanges in the past. */
+/** Makes a store with `accountCount` accounts, each with a key, and `entries` entries of settled exchanges in the past. */
 export async function makeSample(dir: string, name: string, accountCount: number, entries: number): Promise<Sample> {
   const path = join(dir, 'data/tollgate.db')
   const store = await openSample(path)
@@ -91,8 +91,8 @@ function fillAccounts(database: Database, count: number): Owner[] {
 }
 
 /**
- * Writes exchanges as the ledger leaves them: a hold, its settle, sometimes a checkpoint; and where recovery starts. Every second one
- * belongs to the first account.
+ * Writes exchanges as the ledger leaves them: a hold, its settle, and sometimes a checkpoint. Also writes the start of recovery. Every
+ * second exchange belongs to the first account.
  */
 function fillEvents(database: Database, owners: readonly Owner[], exchanges: number): void {
   const hold = database.prepare(`
@@ -106,17 +106,17 @@ function fillEvents(database: Database, owners: readonly Owner[], exchanges: num
   const post = database.prepare('UPDATE balance SET posted = posted - ? WHERE account = ?')
   const { attempts, trail } = aSettle()
   const json = [JSON.stringify(attempts), JSON.stringify(trail)] as const
-  const then = { ms: SAMPLE_FROM, now: () => Math.floor(then.ms) }
-  const ids = createIds(then)
+  const sampleClock = { ms: SAMPLE_FROM, now: () => Math.floor(sampleClock.ms) }
+  const ids = createIds(sampleClock)
   const charged = new Map<string, bigint>()
   let id = ''
   for (let index = 0; index < exchanges; index++) {
-    then.ms += SAMPLE_MS / exchanges
+    sampleClock.ms += SAMPLE_MS / exchanges
     id = ids.next('req_')
     const { account, key } = index % 2 === 0 ? owners[0]! : owners[(index * 7919) % owners.length]!
     const model = MODELS[index % MODELS.length]!
-    hold.run(id, account, then.now(), key, model, ...OLD_PRICE)
-    settle.run(id, account, CHARGE, then.now(), OUTCOMES[index % OUTCOMES.length]!, ...json)
+    hold.run(id, account, sampleClock.now(), key, model, ...OLD_PRICE)
+    settle.run(id, account, CHARGE, sampleClock.now(), OUTCOMES[index % OUTCOMES.length]!, ...json)
     if (index % CHECKPOINT_EVERY === 0) reach.run(id)
     charged.set(account, (charged.get(account) ?? 0n) + CHARGE)
   }

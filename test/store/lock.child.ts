@@ -1,10 +1,10 @@
-/** A process that takes the lock of a store, prints that, and keeps it until it is killed: node lock.child.ts STORE [serve] */
+/** A process that takes the lock of a store, prints `locked`, and keeps the lock until it is killed: node lock.child.ts STORE [serve] */
 import { writeSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { takeLock } from '../../src/store/files/lock.ts'
 
-// The lock is not in a variable, so that it would be collected if it depended on one.
+// No variable refers to the lock: garbage collection must not release it.
 const purpose = process.argv[3] === 'serve' ? 'serve' : 'command'
 await takeLock(process.argv[2]!, { now: () => 1_800_000_000_000 }, purpose)
 setFlagsFromString('--expose-gc')

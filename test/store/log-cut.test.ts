@@ -1,7 +1,6 @@
 /**
  * Power loss: the write-ahead log ends at any byte, or has a flipped bit. The store must then equal its state after the last complete
- * commit:
- * everything acknowledged by then, nothing later, and recovery leaves no hold open.
+ * commit. It has everything acknowledged by then and nothing later, and recovery leaves no hold open.
  */
 import { copyFileSync, existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,12 +14,12 @@ import { aHold, aSettle, folder, fund, testClock, testStore } from './helpers.ts
 const counts = countsOf('ledger')
 
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
-// The cuts are made here, so no write needs to wait for a disk.
+// The test cuts the log itself, so no write needs to wait for a disk.
 const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : undefined
 const HEADER_BYTES = 32
 const FRAME_BYTES = 24 + 4096
 
-/** A commit: the end of the log when it was acknowledged, and all results of the store until then. */
+/** A commit: the end of the log when the commit was acknowledged, and all rows of the store at that time. */
 interface Commit {
   readonly end: number
   readonly rows: string
@@ -77,7 +76,7 @@ async function writeLog(): Promise<Log> {
   return { path, bytes: readFileSync(`${store.path}-wal`), commits }
 }
 
-/** The expected state for so many good bytes: that of the last complete commit, or a new store. */
+/** The last commit that is complete in the first `goodBytes` bytes of the log. */
 function expectedAt({ commits }: Log, goodBytes: number): Commit {
   return commits.findLast(({ end }) => end <= goodBytes)!
 }
@@ -115,7 +114,7 @@ async function expectRecovers(log: Log, wal: Buffer, what: string): Promise<void
 test(`a log that is cut at any byte of its last commits is a shorter log (TOLLGATE_SEED=${SEED})`, async () => {
   const log = await writeLog()
   const { path, bytes, commits } = log
-  // The full run covers every byte of as many commits as three minutes allow, which are more than two.
+  // The full run cuts at every byte of as many commits as fit in three minutes.
   const from = commits.at(-counts(3, 5))!.end
   const step = counts(97, 1)
   writeFileSync(`${path}-wal`, bytes)

@@ -1,7 +1,6 @@
 /**
- * Writes the store of this version as SQL into test/store/fixtures, which fixtures.engines.test.ts opens with each later version. Run it
- * once for
- * each migration before the version with it is released. A fixture is never written again.
+ * Writes a store of this version as SQL into test/store/fixtures. fixtures.engines.test.ts opens each fixture with the current version. Run
+ * it once for each migration, before the version with the migration is released. A fixture is never written again.
  *
  *     node test/store/make-fixture.ts                                       sqlite-NNN.sql
  *     node test/store/make-fixture.ts postgres://USER@HOST/EMPTY_DATABASE   postgres-NNN.sql (needs pg_dump)
@@ -19,7 +18,7 @@ import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle, SECRET } from './requests.ts'
 
 const random = seeded(1)
-// The store's modules are imported below this line only: they would take the real time and randomness with them.
+// Import the store's modules only below this line: they would keep the real `randomBytes`.
 crypto.randomBytes = ((size: number) => Buffer.from(Array.from({ length: size }, () => random() * 256))) as never
 syncBuiltinESMExports()
 const { openStore } = await import('../../src/store/engine/sqlite.ts')
@@ -185,7 +184,7 @@ async function writePostgres(url: string): Promise<void> {
   await store.close()
   rmSync(folder, { recursive: true })
   const database = openPostgres(url)
-  // Values of the server's clock and of this machine.
+  // Replace values of the server's clock and of this machine.
   database.exec("UPDATE tollgate_schema SET applied_at = '2026-01-15T12:00:00Z'")
   database.exec("UPDATE replica SET host = 'fixture', started_at = '2026-01-15T12:00:00Z'")
   const number = Number(database.prepare('SELECT max(version) AS version FROM tollgate_schema').get()!['version'])
@@ -197,7 +196,7 @@ async function writePostgres(url: string): Promise<void> {
     '--no-comments',
     url,
   ]).toString()
-  // Without commands of psql, and settings that newer servers do not know.
+  // Omit commands of psql, and settings that other versions of the server do not know.
   const lines = dump
     .split('\n')
     .filter(line => line.trim() !== '' && !/^(--|\\|SET |SELECT pg_catalog.set_config)/.test(line))

@@ -1,7 +1,6 @@
 /**
- * A process that migrates a database in PostgreSQL: `node migrate.child.ts URL FOLDER`. Without a folder it checks whether a gateway
- * could
- * start there.
+ * A process that migrates a database in PostgreSQL: `node migrate.child.ts URL FOLDER`. Without FOLDER, the process checks whether a
+ * gateway could start with the database.
  */
 import { checkPostgres, migratePostgres, openPostgres } from '../../src/store/engine/postgres/index.ts'
 

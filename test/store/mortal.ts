@@ -1,7 +1,6 @@
 /**
- * Connections of processes that can die. Every statement of a dead process fails, and none reaches the server. A process may also be cut
- * off
- * from the server for a while, or not receive the answer of a COMMIT.
+ * Connections of processes that can die. Every statement of a dead process fails, and none reaches the server. A process may also lose
+ * the server for a while, or not receive the answer of a COMMIT.
  */
 import type { Connector, Database, DatabaseOptions, Statement } from '../../src/store/engine/database.ts'
 import { PostgresError } from '../../src/store/engine/postgres/blocking-io.ts'
@@ -10,27 +9,27 @@ import { hookStatement } from '../helpers/transactions.ts'
 
 const dead = new Set<number>()
 const lost = new Set<number>()
-/** How the next COMMIT fails: before it is done, or after; null: it succeeds. */
-type Flaw = () => 'before' | 'after' | null
-const flaws = new Map<number, Flaw>()
+/** `before`: the next COMMIT is not executed. `after`: it is executed, but its answer is lost. Null: it succeeds. */
+type CommitFault = () => 'before' | 'after' | null
+const faults = new Map<number, CommitFault>()
 const connections = new Map<number, Database[]>()
 
-/** @param life a number of its own for each process */
+/** @param life the number of the process */
 export const mortalConnector = (life: number): Connector => ({ module: import.meta.url, data: life })
 
-/** The server sees the end of a dead process: its connections are closed. */
+/** Ends the process: the server sees that its connections are closed. */
 export function die(life: number): void {
   dead.add(life)
   for (const each of connections.get(life) ?? []) each.close()
 }
 
-/** Cuts it off from the server until `comeBack`. The caller also ends its connections, so that their transactions are lost. */
-export const getLost = (life: number): void => void lost.add(life)
-export const comeBack = (life: number): void => void lost.delete(life)
+/** Separates the process from the server until `reconnect`. The caller also ends its connections, which loses their transactions. */
+export const disconnect = (life: number): void => void lost.add(life)
+export const reconnect = (life: number): void => void lost.delete(life)
 
-/** Its COMMITs report a lost connection, some of them after they are done. */
-export const breakCommits = (life: number, flaw: Flaw): void => void flaws.set(life, flaw)
-export const mendCommits = (life: number): void => void flaws.delete(life)
+/** Makes COMMITs of the process report a lost connection, some of them after they were executed. */
+export const breakCommits = (life: number, fault: CommitFault): void => void faults.set(life, fault)
+export const mendCommits = (life: number): void => void faults.delete(life)
 
 /** Replaces the store's own function, see `Connector`. */
 export function openDatabase(url: string, options: DatabaseOptions | undefined, life: number): Database {
@@ -54,12 +53,12 @@ function commit(life: number, made: Statement): Statement {
   return {
     ...made,
     run(...values) {
-      const flaw = flaws.get(life)?.() ?? null
-      if (flaw !== 'before') {
+      const fault = faults.get(life)?.() ?? null
+      if (fault !== 'before') {
         const done = made.run(...values)
-        if (flaw === null) return done
+        if (fault === null) return done
       }
-      throw lostConnection(`the answer was lost (${flaw})`)
+      throw lostConnection(`the answer was lost (${fault})`)
     },
   }
 }

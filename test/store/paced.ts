@@ -1,11 +1,10 @@
 /**
- * Paced chunks beside heavy charging: how late a stream's chunks are while each of many exchanges holds and settles. It returns figures;
- * the caller checks them.
+ * Measures how late the chunks of a paced stream are while many exchanges hold and settle. The caller checks the figures.
  */
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { aHold, aSettle } from './requests.ts'
 
-/** How much later than planned a chunk came, in milliseconds. */
+/** The delays of chunks after their planned times. */
 export interface Lateness {
   readonly p50Ms: number
   readonly p99Ms: number
@@ -15,12 +14,12 @@ export interface Lateness {
 export interface PacedOptions {
   readonly store: LocalStore
   readonly accountId: string
-  /** The prefix of every exchange's number. */
+  /** The prefix of every exchange's id. */
   readonly prefix: string
   readonly perSecond: number
   readonly durationMs: number
   readonly now: () => number
-  /** How long this thread has waited for a core so far, in milliseconds. That part is caused by others and not counted. */
+  /** The milliseconds for which this thread has waited for a core so far. Other load causes this wait, so it is not counted. */
   readonly waited?: () => number
 }
 
@@ -49,7 +48,7 @@ export async function pacedChunks({
       const at = now()
       late.push(Math.max(0, at - dueAt - (waited() - waitedMs)))
       waitedMs = waited()
-      // The next one is paced from here, as a provider's would be: one stall is one late chunk.
+      // The next chunk is planned from this time, as a provider would send it: one stall is one late chunk.
       dueAt = at + CHUNK_EVERY_MS
       if (at - begunAt >= durationMs) {
         clearInterval(timer)

@@ -20,14 +20,14 @@ test.each<[string, object]>([
   ['postgres://u@/d?host=/run/pg&port=6000', { ...PLAIN, host: '/run/pg', port: 6000 }],
   ['postgres:///d?host=/run/pg&user=u', { ...PLAIN, host: '/run/pg' }],
   ['postgres://u@h/d?options=-csearch_path%3Dx', { ...PLAIN, options: '-csearch_path=x' }],
-  // The name shows that a replica is alive, and the limits are the gateway's own.
+  // These options are ignored: application_name identifies a live replica, and the gateway sets the limits itself.
   ['postgres://u@h/d?application_name=x&query_timeout=1&binary=true&pipeline=false&channel_binding=require', PLAIN],
   ['postgres://u@h/d?sslmode=disable', PLAIN],
   ['postgres://u@h/d?sslmode=require', { ...PLAIN, ssl: {} }],
   ['postgres://u@h/d?sslmode=verify-full&sslrootcert=system', { ...PLAIN, ssl: {} }],
   ['postgres://u@h/d?sslmode=no-verify', { ...PLAIN, ssl: { rejectUnauthorized: false } }],
   ['postgres://u@h/d?sslmode=require&uselibpqcompat=true', { ...PLAIN, ssl: { rejectUnauthorized: false } }],
-])('the client of %s', (address, expected) => {
+])('the configuration of the client for %s', (address, expected) => {
   expect(clientConfig(address)).toEqual(expected)
 })
 

@@ -32,7 +32,7 @@ test.each([
   ['SELECT ?, ?', 'SELECT $1, $2'],
   ['SELECT ?2, ?1, ?2', 'SELECT $2, $1, $2'],
   ["SELECT '?', ? || '?''?'", "SELECT '?', $1 || '?''?'"],
-])('places in %s', (sql, expected) => {
+])('placeholders of %s get numbers', (sql, expected) => {
   expect(numbered(sql)).toBe(expected)
 })
 
@@ -251,7 +251,7 @@ onPostgres(() => {
       const first = openPostgres(url)
       onTestFinished(() => first.close())
       const found = { secret: SECRET, place: '' }
-      // Another start has written it between the read and the write of this one.
+      // Another start has written the secret between the read and the write of this start.
       const late: Database = {
         ...first,
         prepare: sql =>
@@ -326,7 +326,7 @@ onPostgres(() => {
       onTestFinished(() => reader.close())
       reader.exec(reader.dialect.snapshot)
       reader.prepare('SELECT count(*) FROM event').get()
-      // In a process of its own, because it blocks its thread.
+      // The migration has a process of its own, because it blocks its thread.
       const child = spawn(process.execPath, [join(import.meta.dirname, 'migrate.child.ts'), url, dir], {
         stdio: 'inherit',
       })
@@ -354,7 +354,7 @@ onPostgres(() => {
       expect(store.reads.verify().violations).toEqual([])
     })
 
-    test('an old one is reported to a read-only connection', async () => {
+    test('is reported as old to a read-only connection, which cannot migrate it', async () => {
       const database = openPostgres((await testDatabase()).url, { readOnly: true })
       expect(() => migratePostgres(database, { canWrite: false })).toThrow(
         /has schema 0, .* has schema \d+\. Start the gateway/,
@@ -406,7 +406,7 @@ function thrownBy(work: () => unknown): Error {
   return expect.unreachable('nothing was thrown')
 }
 
-/** Repeats it until the result is known. */
+/** Repeats the work until its result is known. */
 async function again<Result>(work: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {

@@ -8,7 +8,7 @@ const counts = countsOf('replicas')
 
 const STEPS = 60
 
-/** Faults in the guarantees themselves, which the random play must find. */
+/** Faults in the schema, which break the guarantees. The random play must find them. */
 const PLANTED: readonly (readonly [name: string, sql: string])[] = [
   [
     'a replica that was taken over continues to write',

@@ -1,7 +1,6 @@
 /**
- * Runs one seed of the replica play (replica-play.ts) with planted bugs. It has a process of its own, because the product's source is
- * changed
- * while it is loaded.
+ * Runs one seed of the replica play (replica-play.ts) with a planted bug. It has a process of its own, because it changes the product's
+ * source while the source is loaded.
  *
  *     node test/store/replica-main.ts postgres://…/empty-database SEED STEPS "the planted bug's name"
  *
@@ -15,7 +14,7 @@ import { PLANTED } from './replica-plants.ts'
 
 const [url, seed, steps, name] = process.argv.slice(2)
 changeWhileLoading(PLANTED.filter(each => each.name === name).map(({ change }) => change))
-// Imported only now, because the changes are made while the source is loaded.
+// Imported only now: the changes apply to later imports.
 const { openStore } = await import('../../src/store/engine/sqlite.ts')
 const { openPostgres } = await import('../../src/store/engine/postgres/index.ts')
 const { testClock } = await import('./helpers.ts')
@@ -51,7 +50,7 @@ try {
   await play.end(8000)
   play.check()
 } catch (error) {
-  // A machine that is too busy to connect within a second does not count.
+  // Not a bug: the machine was too busy to connect within a second.
   if (!/cannot be reached/.test(String(error))) found = error
 }
 for (const each of folders) rmSync(each, { recursive: true, force: true })

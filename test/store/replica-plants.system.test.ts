@@ -13,7 +13,7 @@ const MAIN = fileURLToPath(new URL('./replica-main.ts', import.meta.url))
 const SEEDS = 60
 const STEPS = 60
 
-/** The finding of a play; null: none. */
+/** Returns what the play found; null: nothing. */
 async function play(seed: number, bug: string): Promise<string | null> {
   const { url } = await testDatabase()
   return new Promise((resolve, reject) => {
@@ -24,7 +24,7 @@ async function play(seed: number, bug: string): Promise<string | null> {
   })
 }
 
-/** Bugs that the first seed or two find; `npm run test:full` tries all. */
+/** Bugs that the first or second seed finds; `npm run test:full` tries all bugs. */
 const QUICK = [
   'recovery charges the whole hold',
   "a lease is renewed by the process's own clock",
@@ -32,14 +32,14 @@ const QUICK = [
 ]
 
 onPostgres(() => {
-  test.each(PLANTED.filter(({ name }) => full || QUICK.includes(name)))('is found: $name', async ({ name }) => {
+  test.each(PLANTED.filter(({ name }) => full || QUICK.includes(name)))('the play finds: $name', async ({ name }) => {
     const first = Math.floor(Math.random() * 2 ** 31)
     let found: string | null = null
     let seed = first
     for (; found === null && seed < first + SEEDS; seed++) found = await play(seed, name)
     expect(found, `${SEEDS} seeds from ${first} on did not find it`).not.toBe(null)
     console.log(`${name}: found by the seed ${seed - 1}, number ${seed - first}: ${found!.split('\n')[0]}`)
-    // It is the bug that was found: without it the same seed holds.
+    // The seed found this bug: without the bug, the same seed finds nothing.
     expect(await play(seed - 1, 'none')).toBe(null)
   })
 })

@@ -1,14 +1,13 @@
 /**
  * Bugs in the code that shares a database between processes, each a small careless change. The random play (replica-play.ts) must find
- * every
- * one. A bug that it does not find shows a gap in the play.
+ * every bug. A bug that it does not find shows a gap in the play.
  */
 import { readFileSync } from 'node:fs'
 import type { Change } from '../simulation/plant.ts'
 
 export interface PlantedBug {
   readonly name: string
-  /** Texts that occur exactly once in their files, and their replacements. */
+  /** The old text occurs exactly once in its file. */
   readonly change: Change
 }
 
@@ -26,7 +25,7 @@ const bug = (name: string, file: string, old: string, changed: string): PlantedB
 
 const MIGRATION = '004-money.sql'
 
-/** In the function that writes a group. */
+/** A bug in the migration's SQL, such as the function that writes a group. It changes the code that reads the migration. */
 function inSql(name: string, old: string, changed: string): PlantedBug {
   const source = readFileSync(
     new URL(`../../src/store/engine/postgres/migrations/${MIGRATION}`, import.meta.url),

@@ -1,12 +1,12 @@
 /**
- * A random play with three processes and one database. Their clocks are up to 10 s apart. Leases end, processes die and restart, and
- * connections are cut. COMMITs fail or only seem to, rows are locked, and one process is cut off from the database. A seed repeats the
+ * A random play with three processes and one database. The error of each clock is up to 10 s. Leases end, processes die and restart, and
+ * connections are cut. COMMITs fail or seem to fail, rows are locked, and a process loses the database for a while. A seed repeats the
  * random choices, as far as the server allows.
  *
  * It checks these promises:
  * - The answer to a caller is true.
  * - Each exchange is charged at most once.
- * - The amount owed is charged, unless the process had died, also after its lease had ended.
+ * - The amount owed is charged, also if the lease of the process ended, unless the process died.
  * - Each live process can write again, and nothing is held in the end.
  * - The budgets of each kind add up to the charges.
  */
@@ -20,12 +20,12 @@ import { budgetUses } from '../helpers/budget-uses.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { endLease, QUICK, run } from './beside.ts'
 import { folder, fund, type TestStore, type TestStoreOptions, testClock, testStore } from './helpers.ts'
-import { breakCommits, comeBack, die, getLost, mendCommits, mortalConnector } from './mortal.ts'
+import { breakCommits, die, disconnect, mendCommits, mortalConnector, reconnect } from './mortal.ts'
 import { aHold, aSettle } from './requests.ts'
 
 const SKEW_MS = 10_000
 const CREDIT = 2000n
-/** The length of a lease after its renewal, and the time a slow server may need to report it. */
+/** A lease lasts 60 s after its renewal. A slow server may need 1 s more to report it. */
 const LEASE_S = 61
 
 /** Provides stores and folders, which a test removes. */
@@ -34,12 +34,13 @@ export interface Ground {
   folder(): string
 }
 
+/** A process, from its start to its death. */
 interface Life {
   readonly id: number
   readonly store: TestStore
   readonly folder: string
   readonly replica: number
-  /** Whether it is cut off from the database. */
+  /** Whether the process has lost the database. */
   isLost: boolean
 }
 
@@ -48,9 +49,9 @@ interface Exchange {
   readonly id: string
   readonly life: Life
   held: 'asked' | 'yes' | 'no' | 'unknown'
-  /** `owed`: the store has taken it over, and writes it when it can. */
+  /** `owed`: the store has accepted the settle and writes it when it can. */
   settled: 'no' | 'asked' | 'yes' | 'other' | 'owed' | 'unknown'
-  /** Whether its process keeps its lease until everything is written. */
+  /** Whether the process keeps its lease until everything is written. */
   readonly isLast: boolean
   readonly amount: bigint
   readonly reached: bigint[]
@@ -66,8 +67,8 @@ export class Play {
   readonly dead: Life[] = []
   readonly exchanges: Exchange[] = []
   readonly waiting = new Set<Promise<unknown>>()
-  /** Errors that must not be thrown. */
-  readonly broken: unknown[] = []
+  /** Errors that the store must not throw. */
+  readonly unexpected: unknown[] = []
   first!: TestStore
   account = ''
 
@@ -111,10 +112,10 @@ export class Play {
     this.alive.push({ id, store, folder: place, replica, isLost: false })
   }
 
-  /** Awaited only at the end. */
+  /** Starts work that is awaited only at the end. */
   begin(work: Promise<unknown>): void {
     const settled = work
-      .catch(error => void (isUnavailable(error) || this.broken.push(error)))
+      .catch(error => void (isUnavailable(error) || this.unexpected.push(error)))
       .finally(() => this.waiting.delete(settled))
     this.waiting.add(settled)
   }
@@ -187,9 +188,9 @@ export class Play {
       )
     } else if (chance < 0.923) this.lockBalances()
     else if (chance < 0.96) this.breakCommits(life, 0.8)
-    else if (!life.isLost) this.lose(life)
+    else if (!life.isLost) this.loseDatabase(life)
     const lost = this.alive.find(({ isLost }) => isLost)
-    if (lost !== undefined && this.random() < 0.1) this.find(lost)
+    if (lost !== undefined && this.random() < 0.1) this.regainDatabase(lost)
     if (this.random() < 0.05) mendCommits(this.pick(this.alive).id)
     if (this.random() < 0.5) await wait(this.random() * 20)
   }
@@ -223,18 +224,18 @@ export class Play {
     this.begin(wait(this.random() * 1500).then(() => other.close()))
   }
 
-  /** Most of its COMMITs seem to fail, also those that are retried three times. @param undone how many of these really fail */
+  /** Makes most COMMITs of the process report a failure, also all three attempts. @param undone the share of them that really fails */
   breakCommits(life: Life, undone: number): void {
     const random = seeded(Math.floor(this.random() * 2 ** 31))
     const soundness = 0.1 + 0.2 * random()
     breakCommits(life.id, () => (random() < soundness ? null : random() < undone ? 'before' : 'after'))
   }
 
-  /** Cuts it off from the database. The server notices at once, and often its lease ends before it is back. */
-  lose(life: Life): void {
+  /** Separates the process from the database. The server notices at once, and often the lease ends before the process is back. */
+  loseDatabase(life: Life): void {
     life.isLost = true
-    getLost(life.id)
-    // Of this database only: other databases of the server have replicas with the same numbers.
+    disconnect(life.id)
+    // Only in this database: other databases of the server have replicas with the same numbers.
     run(
       this.first,
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -243,10 +244,10 @@ export class Play {
     if (this.random() < 0.7) this.endLease(life.replica)
   }
 
-  find(life: Life): void {
+  regainDatabase(life: Life): void {
     life.isLost = false
-    comeBack(life.id)
-    // Its first operation uses its knowledge from before. Some die right after it.
+    reconnect(life.id)
+    // The first operation uses state from before the loss. Some processes die right after it.
     const next = this.random()
     const hold = this.hold(life)
     this.begin(
@@ -256,9 +257,9 @@ export class Play {
 
   /** All processes reach the database again; owed settles are written, and dead processes are taken over. */
   async end(patienceMs = 20_000): Promise<void> {
-    for (const life of this.alive) if (life.isLost) this.find(life)
+    for (const life of this.alive) if (life.isLost) this.regainDatabase(life)
     await Promise.all(this.waiting)
-    if (this.broken.length > 0) throw this.broken[0]
+    if (this.unexpected.length > 0) throw this.unexpected[0]
     const leases = run(
       this.first,
       `SELECT id FROM replica WHERE lease_until > clock_timestamp() + interval '${LEASE_S} s'`,
@@ -268,18 +269,18 @@ export class Play {
     for (const { id, store, replica } of this.alive) {
       const isKept = `SELECT 1 FROM replica WHERE id = ${replica} AND taken_by IS NULL AND lease_until > clock_timestamp()`
       await this.within(patienceMs, `process ${id} can write again, and has its lease`, async () => {
-        this.hurry()
+        this.endTakeoverLeases()
         return (await canWrite(store)) && run(this.first, isKept).length === 1
       })
     }
     await this.settleAll()
     const isWritten = ({ store }: Life) => store.unwritten().spooled + store.unwritten().waiting === 0
     await this.within(patienceMs, 'what is owed is written', () => {
-      this.hurry()
+      this.endTakeoverLeases()
       return this.alive.every(isWritten)
     })
     await this.within(patienceMs, 'nothing is held', () => {
-      // Without the leases of living processes: on a busy machine they would take each other over first.
+      // Leases of living processes do not end: on a busy machine these processes would take over each other first.
       const live = this.alive.map(({ replica }) => replica)
       const dead = `SELECT id FROM replica
         WHERE lease_until > clock_timestamp() + interval '1 s' AND (taken_by IS NOT NULL OR id NOT IN (${live}))`
@@ -299,8 +300,8 @@ export class Play {
     for (const { id } of this.alive) mendCommits(id)
   }
 
-  /** A process may die, or lose its lease, in the middle of a takeover: another one continues at once. */
-  hurry(): void {
+  /** Ends the leases of takeovers whose process died or lost its own lease, so that another process continues at once. */
+  endTakeoverLeases(): void {
     for (const { id } of run(this.first, 'SELECT id FROM replica WHERE taken_by IS NOT NULL'))
       endLease(this.first, Number(id))
   }
@@ -325,7 +326,7 @@ export class Play {
       if (each.held === 'yes') expect(receipt, what).toBeDefined()
       if (each.held === 'no') expect(receipt, what).toBeUndefined()
       const isSure = each.isLast || each.settled === 'yes' || this.alive.includes(each.life)
-      // A correction may find that the account has spent the rest.
+      // The account may have spent the rest before the correction.
       const unpaid = receipt?.correctedAt ? receipt.overrun! : 0n
       if (receipt && isSure) expect(receipt.charged! + unpaid, what).toBe(each.asked)
       else if (receipt) expect([0n, ...each.reached, each.asked], what).toContain(receipt.charged! + unpaid)
@@ -342,7 +343,7 @@ export class Play {
   }
 }
 
-/** Writes nothing, in a transaction of its own. */
+/** Whether an operation that changes nothing succeeds, in a transaction of its own. */
 function canWrite({ ledger }: TestStore): Promise<boolean> {
   const nothing = { exchange: 'req_none', amount: 0n, usage: { input: 0, output: 0 } }
   return ledger.checkpoint([nothing]).then(

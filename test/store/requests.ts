@@ -1,4 +1,4 @@
-/** Complete requests. Separate from the helpers, so that a child process needs no test runner. */
+/** Complete requests to the ledger. Separate from helpers.ts, so that a child process needs no test runner. */
 import { type HoldRequest, type Price, plainPrice, type SettleRequest } from '#contract'
 
 /** Long enough, and obviously not a real secret. */

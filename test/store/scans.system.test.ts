@@ -1,7 +1,6 @@
 /**
  * With many accounts and events in PostgreSQL, daily operations find their rows by an index: no table is scanned. The server's planner
- * has to
- * choose that each time, so the test checks the server's own counts of reads.
+ * chooses the index for each statement, so the test checks the server's own counts of reads.
  */
 import { expect, test } from 'vitest'
 import { beside, endLease, QUICK, run } from './beside.ts'
@@ -10,7 +9,7 @@ import { onPostgres, testStore } from './helpers.ts'
 
 const MANY = 20_000
 
-/** The number of accounts, each with a key and one exchange. */
+/** Accounts, each with a key and one exchange. */
 const FILL = `
   INSERT INTO account (id, name, plan, created_at) SELECT 'acc_' || n, 'name ' || n, 'free', 0 FROM generate_series(1, ${MANY}) AS n;
   INSERT INTO balance SELECT 'acc_' || n, 1000, 0, 0 FROM generate_series(1, ${MANY}) AS n;
@@ -39,13 +38,13 @@ onPostgres(() => {
     endLease(first, 2)
     await expect.poll(() => first.reads.findReceipt('req_2two')).toMatchObject({ source: 'recovered' })
     await Promise.all([first.close(), second.close()])
-    // A connection reports its count at its end, at the latest.
+    // A connection reports its count when it ends, at the latest.
     const connected =
       "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name <> 'tollgate'"
     await expect.poll(() => run(first, connected)).toEqual([])
     const scanned = run(first, `SELECT relname FROM pg_stat_user_tables WHERE seq_tup_read >= ${MANY}`)
     expect(scanned).toEqual([])
-    // The count works at all.
+    // Check that the server counts a scan.
     run(first, 'SELECT count(*) FROM checkpoint')
     const count = "SELECT seq_tup_read AS read FROM pg_stat_user_tables WHERE relname = 'checkpoint'"
     await expect.poll(() => Number(run(first, count)[0]!['read'])).toBeGreaterThanOrEqual(MANY)

@@ -7,7 +7,7 @@ import { StoreError } from '../../src/store/error.ts'
 import { loadSecret, secretPlace } from '../../src/store/secret.ts'
 import { folder, SECRET, testClock, testStore } from './helpers.ts'
 
-test('a configured one that is too short is refused without showing it', () => {
+test('a configured secret that is too short is refused without showing it', () => {
   const short = 'hunter2hunter2hunter2hunter2hun'
   expect(() => loadSecret(short, folder())).toThrow(
     'The `secret` of gateway.yaml has 31 characters and needs at least 32.',
@@ -19,20 +19,20 @@ test('a configured one that is too short is refused without showing it', () => {
   }
 })
 
-test('a file that is too short, or empty, is refused', () => {
+test('a secret file that is too short is refused', () => {
   const dir = folder()
   writeFileSync(join(dir, 'secret'), 'short\n', { mode: 0o600 })
   expect(() => loadSecret(null, dir)).toThrow(`${join(dir, 'secret')} has 5 characters and needs at least 32.`)
 })
 
-test('a file that others can read is refused, with the command to correct it', () => {
+test('a secret file that others can read is refused, with the command to correct it', () => {
   const dir = folder()
   loadSecret(null, dir)
   chmodSync(join(dir, 'secret'), 0o640)
   expect(() => loadSecret(null, dir)).toThrow(`(mode 0640). Run: chmod 600 ${join(dir, 'secret')}`)
 })
 
-test('the first start makes one that only the owner can read; later starts use the same', () => {
+test('the first start makes a secret file that only the owner can read; later starts use the same secret', () => {
   const dir = join(folder(), 'new', '.tollgate')
   const secret = loadSecret(null, dir)
   expect(secret).toMatch(/^[\w-]{43}$/)
@@ -43,7 +43,7 @@ test('the first start makes one that only the owner can read; later starts use t
   expect(readFileSync(join(dir, 'secret'), 'utf8')).toBe(`${secret}\n`)
 })
 
-test('a configured one has priority, and no file is made', () => {
+test('a configured secret has priority, and no file is made', () => {
   const dir = folder()
   expect(loadSecret('x'.repeat(32), dir)).toBe('x'.repeat(32))
   expect(readdirSync(dir)).toEqual([])
@@ -71,7 +71,7 @@ test('if the file is missing and the store has content, no new secret is made', 
     `The secret of the keys in ${store.path} is missing: the file ${dir}/secret does not exist and gateway.yaml has no`,
   )
   expect(existsSync(join(dir, 'secret'))).toBe(false)
-  // A missing or empty store gets one.
+  // For a missing or empty store, a new secret is made.
   writeFileSync(join(dir, 'empty.db'), '')
   loadSecret(null, dir, join(dir, 'empty.db'))
   expect(existsSync(join(dir, 'secret'))).toBe(true)

@@ -1,4 +1,4 @@
-/** State that replicas share besides money and keys: tries that count for all of them, and published views. */
+/** State that replicas share besides money and keys: counts of tries, and published views. */
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Statement, transaction } from '../../src/store/engine/database.ts'
 import { createTryOperations } from '../../src/store/engine/postgres/try-writes.ts'

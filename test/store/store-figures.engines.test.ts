@@ -44,7 +44,7 @@ test('operations that the database refuses are counted once, without their retri
   expect(store.writing().commits).toMatchObject({ refused: 1, operations: { count: before } })
 })
 
-test('the counts of a thread survive it', async () => {
+test('the counts of a thread that died are kept', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ connector, writes: 'thread' })
   const accountId = await fund(store, 1000n)
@@ -67,7 +67,7 @@ test('operations without an answer count as waiting', async () => {
   expect(store.writing().waiting).toBe(0)
 })
 
-test('a full mailbox is counted and shown', async () => {
+test('a full mailbox is counted, and its fill is reported', async () => {
   const { connector, faults } = faultyConnector()
   const store = await testStore({ connector, writes: 'thread' })
   const accountId = await fund(store, 10_000_000n)
@@ -107,7 +107,7 @@ test.each([
   ['a value at a limit is inside', 0.5, 2],
   ['a value between two limits', 0.7, 3],
   ['a value beyond all buckets is in none', 60_000, -1],
-  ['a clock that goes back counts as no time', -5, 0],
+  ['a clock that is set back counts as no time', -5, 0],
 ])('%s', (_what, tookMs, bucket) => {
   const words = createCommitWords()
   let nowMs = 1000

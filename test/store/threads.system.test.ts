@@ -11,21 +11,21 @@ import { countsOf } from '../helpers/counts.ts'
 import { until } from '../helpers/until.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, fund, SECRET, type TestStore, testStore } from './helpers.ts'
-import type { Change, FoundKey, ServingParts, Task } from './threads.worker.ts'
+import type { Change, FoundKey, ServingOptions, Task } from './threads.worker.ts'
 
 const counts = countsOf('kills')
 
 const REAL_TIME = { now: () => Date.now() }
 
-interface Serving {
+interface ServingThread {
   readonly worker: Worker
   readonly lane: number
   ask(task: Task): Promise<unknown>
 }
 
-async function serving(store: TestStore, accountId: string, lane: number): Promise<Serving> {
+async function startThread(store: TestStore, accountId: string, lane: number): Promise<ServingThread> {
   const handle = store.threads!.attach(lane)
-  const workerData: ServingParts = { handle, accountId }
+  const workerData: ServingOptions = { handle, accountId }
   const worker = new Worker(new URL('./threads.worker.ts', import.meta.url), {
     workerData,
     transferList: [handle.client.port],
@@ -45,7 +45,7 @@ async function serving(store: TestStore, accountId: string, lane: number): Promi
 async function storeOf(amount: bigint, threads: number, connector?: Connector) {
   const store = await testStore({ writes: 'thread', clock: REAL_TIME, ...(connector ? { connector } : {}) })
   const accountId = await fund(store, amount)
-  const all = await Promise.all(Array.from({ length: threads }, (_, index) => serving(store, accountId, index + 1)))
+  const all = await Promise.all(Array.from({ length: threads }, (_, index) => startThread(store, accountId, index + 1)))
   return { store, accountId, all }
 }
 
@@ -75,8 +75,8 @@ test.each(CHANGES)('%s in one thread is visible to all from the next lookup on',
   const { store, accountId, all } = await storeOf(1n, 2)
   const { key, token } = await store.createKey({ account: accountId, name: 'laptop' })
   const look = () => Promise.all(all.map(thread => thread.ask({ do: 'find', token })))
-  const asItWas = { found: 'live', models: null, frozen: false, plan: 'default' }
-  expect([...(await look()), store.keys.find(token, REAL_TIME.now()).found]).toEqual([asItWas, asItWas, 'live'])
+  const before = { found: 'live', models: null, frozen: false, plan: 'default' }
+  expect([...(await look()), store.keys.find(token, REAL_TIME.now()).found]).toEqual([before, before, 'live'])
   await all[0]!.ask({ do: 'change', how, key: key.id })
   expect(await look()).toMatchObject([seen, seen])
   const here = store.keys.find(token, REAL_TIME.now())
@@ -104,7 +104,7 @@ test('threads that flood the ledger delay the hold of another one by at most two
     return () => client.ledger.hold(aHold({ accountId, exchange: ids.next('req_'), amount: 1n }))
   })
   const [quiet, ...floods] = await Promise.all(clients)
-  // Also when this test fails: the stores close only after that.
+  // Also if this test fails: a store can close only when no COMMIT waits for a permit.
   onTestFinished(() => void (faults.paced = 0))
   faults.paced = 1
   const flooded = Promise.all(floods.map(hold => Promise.all(Array.from({ length: 4000 }, hold))))
@@ -115,14 +115,14 @@ test('threads that flood the ledger delay the hold of another one by at most two
     void quiet!().then(result => {
       available = result.held ? result.available : 0n
     })
-    // It is published after this turn of the event loop.
+    // The hold is published after this turn of the event loop.
     await new Promise(resolve => setImmediate(resolve))
     while (available === undefined) {
       faults.permits = 1
       await until(() => expect([faults.permits, faults.waiting]).toEqual([0, 1]))
       await new Promise(resolve => setImmediate(resolve))
     }
-    // Each hold before it has taken its share of the balance.
+    // Each earlier hold has taken 1 from the available amount.
     const [wait, most] = [amount - available - before, 2n * BigInt(LARGEST_GROUP)]
     expect(wait, `the hold came after ${wait} operations, at most ${most}`).toBeLessThanOrEqual(most)
   }
@@ -132,7 +132,7 @@ test('threads that flood the ledger delay the hold of another one by at most two
 
 test('open holds of a dead thread are settled at their checkpoints, those of others are not', async () => {
   const { store, accountId, all } = await storeOf(1000n, 2)
-  const [one, other] = all as [Serving, Serving]
+  const [one, other] = all as [ServingThread, ServingThread]
   expect(await one.ask({ do: 'hold', times: 2, amount: 100n })).toBe(2)
   expect(await other.ask({ do: 'hold', times: 1, amount: 100n })).toBe(1)
   await store.ledger.hold(aHold({ accountId, exchange: 'req_of_the_main_thread' }))
@@ -145,7 +145,7 @@ test('open holds of a dead thread are settled at their checkpoints, those of oth
 
 test('spooled settles of a dead thread are charged once, and its file is removed', async () => {
   const { store, accountId, all } = await storeOf(1000n, 1)
-  const [one] = all as [Serving]
+  const [one] = all as [ServingThread]
   expect(await one.ask({ do: 'hold', times: 1, amount: 100n })).toBe(1)
   expect(await one.ask({ do: 'spool', amount: 40n })).toEqual(['spooled'])
   await one.worker.terminate()
@@ -157,7 +157,7 @@ test('spooled settles of a dead thread are charged once, and its file is removed
 
 test('a start finds the spool of a thread that no longer exists', async () => {
   const { store, accountId, all } = await storeOf(1000n, 1)
-  const [one] = all as [Serving]
+  const [one] = all as [ServingThread]
   await one.ask({ do: 'hold', times: 1, amount: 100n })
   await one.ask({ do: 'spool', amount: 40n })
   await one.worker.terminate()
@@ -175,10 +175,10 @@ test('threads that are killed at any time lose nothing and charge nothing twice'
   for (let round = 1; round <= counts(10, 200); round++) {
     const { worker, lane } = dying
     worker.on('message', exchange => void settled.push(exchange))
-    worker.postMessage({ do: 'go on' } satisfies Task)
+    worker.postMessage({ do: 'repeat' } satisfies Task)
     const seen = settled.length
     while (settled.length < seen + 5) await once(worker, 'message')
-    const [, next] = await Promise.all([worker.terminate(), serving(store, accountId, (lane % 31) + 1)])
+    const [, next] = await Promise.all([worker.terminate(), startThread(store, accountId, (lane % 31) + 1)])
     await store.threads!.detach(lane)
     expect(store.openHolds()).toBe(0)
     dying = next
@@ -193,7 +193,7 @@ test("the death of the ledger's thread is reported to every thread, and the next
   const { store, accountId, all } = await storeOf(1000n, 2, connector)
   faults.dieAfter = 1
   const asked = await Promise.all(all.map(thread => thread.ask({ do: 'hold', times: 1, amount: 100n })))
-  // One of them was in its last commit; the other one may have been, or has waited for the restart.
+  // At least one hold was in the last commit of the dead thread. The other one may have waited for the restart.
   expect(asked.filter(result => result !== 1)).not.toEqual([])
   for (const result of asked) if (result !== 1) expect(result).toContain('It may still have been written.')
   expect(await Promise.all(all.map(thread => thread.ask({ do: 'hold', times: 1, amount: 100n })))).toEqual([1, 1])
@@ -207,7 +207,7 @@ test("the death of the ledger's thread is reported to every thread, and the next
 
 test('a thread that closes its store does not affect the others', async () => {
   const { store, accountId, all } = await storeOf(1000n, 2)
-  const [one, other] = all as [Serving, Serving]
+  const [one, other] = all as [ServingThread, ServingThread]
   await one.ask({ do: 'hold', times: 1, amount: 100n })
   expect(await one.ask({ do: 'close' })).toBe('closed')
   expect(await other.ask({ do: 'hold', times: 1, amount: 100n })).toBe(1)

@@ -3,16 +3,16 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { attachStore } from '../../src/store/engine/sqlite.ts'
 import { createIds } from '../../src/store/ids.ts'
 import type { StoreHandle } from '../../src/store/served-store.ts'
-import { aHold, aSettle, SECRET } from './helpers.ts'
+import { aHold, aSettle, SECRET } from './requests.ts'
 
-export interface ServingParts {
+export interface ServingOptions {
   readonly handle: StoreHandle
   readonly accountId: string
 }
 
 export type Change = 'revoke' | 'rotate' | 'limit' | 'freeze' | 'plan'
 
-/** How a thread finds a key. */
+/** The result of a thread's lookup of a key. */
 export interface FoundKey {
   readonly found: string
   readonly models?: readonly string[] | null
@@ -22,19 +22,19 @@ export interface FoundKey {
 
 /** A task for the thread. */
 export type Task =
-  /** Holds so often at once, each of so much. */
+  /** Makes `times` holds at once, each of `amount`. */
   | { readonly do: 'hold'; readonly times: number; readonly amount: bigint }
   /** Settles all its holds. */
   | { readonly do: 'settle'; readonly amount: bigint }
-  /** Holds, checkpoints and settles repeatedly, and sends the settled exchanges. */
-  | { readonly do: 'go on' }
+  /** Holds, checkpoints and settles without end, and sends the id of each settled exchange. */
+  | { readonly do: 'repeat' }
   | { readonly do: 'spool'; readonly amount: bigint }
   | { readonly do: 'find'; readonly token: string }
   /** Changes what a key may do. */
   | { readonly do: 'change'; readonly how: Change; readonly key: string }
   | { readonly do: 'close' }
 
-const { handle, accountId } = workerData as ServingParts
+const { handle, accountId } = workerData as ServingOptions
 const clock = { now: () => Date.now() }
 const store = await attachStore(handle, { secret: SECRET, clock })
 const ids = createIds(clock, { lane: handle.lane })
@@ -48,7 +48,7 @@ async function hold(amount: bigint): Promise<boolean> {
   return result.held
 }
 
-async function goOn(): Promise<never> {
+async function repeat(): Promise<never> {
   for (;;) {
     const exchange = ids.next('req_')
     const result = await store.ledger.hold(aHold({ accountId, exchange, amount: 100n }))
@@ -89,8 +89,8 @@ async function act(task: Task): Promise<unknown> {
       return Promise.all(
         held.splice(0).map(exchange => store.ledger.settle(aSettle({ exchange, amount: task.amount }))),
       )
-    case 'go on':
-      return goOn()
+    case 'repeat':
+      return repeat()
     case 'spool':
       return held.map(exchange => store.ledger.spool(aSettle({ exchange, amount: task.amount })))
     case 'find':

@@ -22,7 +22,7 @@ function failing(database: Database): Database {
   }
 }
 
-// The last operation of a closing writer fails after three attempts; operations behind it have had fewer.
+// The last operation of a closing writer fails after three attempts. Operations that were added later have had fewer attempts.
 test('operations while a writer closes on a bad disk are rejected, and do not use a closed connection', async () => {
   const database = openDatabase(join(folder(), 'tollgate.db'))
   migrate(database)

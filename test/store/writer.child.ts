@@ -1,6 +1,6 @@
 /**
- * A process to be killed: holds, checkpoints and settles on the credit of 32 accounts as fast as it can. It prints what has been
- * acknowledged, and writes each line before it continues.
+ * A process that a test kills. 32 loops hold, checkpoint and settle as fast as they can. Each acknowledged operation is printed before
+ * the loop continues.
  *
  *     node writer.child.ts STORE
  */

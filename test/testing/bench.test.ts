@@ -63,7 +63,7 @@ describe('time', () => {
     expect((await bench.chat()).status).toBe(200)
   })
 
-  test('passes by itself while the gateway waits for a retry', async () => {
+  test('advances by itself while the gateway waits for a retry', async () => {
     await using bench = await openBench({ steps: [...STANDARD_STEPS.slice(0, 3), { use: 'route' }] })
     bench.upstream.script([{ status: 503 }, { content: 'Well again.' }])
     expect((await bench.chat()).content).toBe('Well again.')
@@ -71,7 +71,7 @@ describe('time', () => {
   })
 })
 
-test('the request upstream and the answer to the client, whole and streamed', async () => {
+test('the upstream request and the answer to the client, whole and streamed', async () => {
   await using bench = await openBench({ credit: '1' })
   bench.upstream.script(({ body }, nth) => ({ content: [`${nth}:`, String(body?.['stream'] ?? false)] }))
   const whole = await bench.chat({ max_tokens: 7 })

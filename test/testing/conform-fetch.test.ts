@@ -1,4 +1,4 @@
-/** Plugins that use a service: resources that Node keeps for `fetch` do not count, an unfinished `fetch` does. */
+/** Plugins that use a service: an unfinished `fetch` is reported; resources that Node keeps for `fetch` are not. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'

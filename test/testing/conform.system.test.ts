@@ -35,12 +35,12 @@ async function complaintsOf(plugin: AnyPlugin, endings?: readonly string[]): Pro
   }
 }
 
-/** A plugin without TypeScript can change the facts of others. */
-type Careless = { -readonly [Name in keyof Chat]: Chat[Name] }
+/** A chat whose fields can be written: without TypeScript, a plugin can change the facts of other steps. */
+type WritableChat = { -readonly [Name in keyof Chat]: Chat[Name] }
 
 type BadPlugin = readonly [name: string, create: Create, complaint: string, more?: Partial<AnyPlugin>]
 
-/** Replaces `route`. */
+/** Makes the plugin replace `route`. */
 const GIVES_TARGETS: Partial<AnyPlugin> = { name: 'route', needs: ['model'], gives: ['targets'] }
 
 const ROWS: readonly BadPlugin[] = [
@@ -234,7 +234,7 @@ const ROWS: readonly BadPlugin[] = [
   [
     'a request that it replaces directly',
     () => async (ctx, next) => {
-      const chat = ctx.exchange.chat as Careless
+      const chat = ctx.exchange.chat as WritableChat
       chat.body = { ...chat.body, user: 'anonymous' }
       await next()
     },
@@ -243,7 +243,7 @@ const ROWS: readonly BadPlugin[] = [
   [
     'a longer request after the hold',
     () => async (ctx, next) => {
-      const chat = ctx.exchange.chat as Careless
+      const chat = ctx.exchange.chat as WritableChat
       chat.body = { ...chat.body, user: 'anonymous' }
       chat.bytes = Buffer.from(JSON.stringify(chat.body))
       await next()
@@ -267,7 +267,7 @@ const ROWS: readonly BadPlugin[] = [
   ],
   [
     'a fact that a decision changes',
-    () => ({ decide: ({ exchange }) => void ((exchange.chat as Careless).stream = true) }),
+    () => ({ decide: ({ exchange }) => void ((exchange.chat as WritableChat).stream = true) }),
     'it changes the fact "chat"',
     { needs: ['chat'] },
   ],
@@ -277,7 +277,7 @@ const ROWS: readonly BadPlugin[] = [
       decide() {},
       async after({ exchange }) {
         await null
-        ;(exchange.chat as Careless).stream = true
+        ;(exchange.chat as WritableChat).stream = true
       },
     }),
     'it changes the fact "chat"',
@@ -380,7 +380,7 @@ test('invalid settings are reported', async () => {
   ).rejects.toThrow(/^the bench cannot be set up:\n.* unknown key "most"/)
 })
 
-test('a plugin that refused everything was not tested', async () => {
+test('a plugin that refuses every request is reported as untested', async () => {
   const dear = pluginOf(() => async (ctx, next) => {
     if (ctx.exchange.account!.plan !== 'gold') throw refuse('forbidden')
     setInterval(() => {}, 60_000)

@@ -21,7 +21,7 @@ interface Row {
 const folder = await mkdtemp(join(tmpdir(), 'tollgate-shipped-'))
 const signer = createSigner('ES256', 'here')
 const token = await sign(signer, STANDARD_START_MS)
-/** Text for a guard, of `WELL`, in the answer and in the request. */
+/** A request with text that a guard finds. */
 const ASKED = { body: { messages: [{ role: 'user', content: 'Hello, I am ada@example.org.' }] } }
 
 /** Sends the endings' request once before them, so that its answer is in the cache. */
@@ -138,7 +138,7 @@ const ROWS: readonly Row[] = [
   },
 ]
 
-/** Each takes a second or more: the quick run has the first row of each plugin, with an ending of every kind. */
+/** A row takes a second or more. The quick run has the first row of each plugin, with an ending of every kind. */
 const simulated = full ? ROWS : ROWS.filter(({ name }, i) => ROWS.findIndex(row => row.name === name) === i)
 const OF_EVERY_KIND = [
   'answered three',

@@ -1,4 +1,4 @@
-/** The cache marks that are kept for a provider that takes four. */
+/** The cache marks that are kept for a provider with a maximum of four. */
 import { expect, test } from 'vitest'
 import { fitMarks } from '../../../src/providers/dialects/translate/cache.ts'
 
@@ -10,8 +10,8 @@ test.each<[marks: string, fit: string]>([
   ['aA.Aa', 'aa.aa'],
   ['aAAAA', '.AAAA'],
   ['AAaA', 'AAaa'],
-])('marks %j come to %j', (marks, fit) => {
-  // `a` is a mark of five minutes, `A` one of an hour; each letter is a list of its own.
+])('of the marks %j, %j are sent', (marks, fit) => {
+  // `a` is a mark of five minutes, `A` a mark of an hour. Each letter is a list of its own.
   const { lists, isCut } = fitMarks(
     [...marks].map(letter => [letter]),
     {

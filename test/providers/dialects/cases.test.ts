@@ -1,4 +1,4 @@
-/** Requests, answers, errors and streams through each dialect: the cases of `DIALECT/cases/*.json`. Refusals have their own tests. */
+/** Requests, answers, errors and streams of each dialect: the cases of `DIALECT/cases/*.json`. Refusals have their own tests. */
 import { expect } from 'vitest'
 import type {
   AnswerView,
@@ -27,7 +27,7 @@ testWith(WITHOUT_CORPUS, "OpenAI's strict schema judges the cases", () => expect
 const FRAMES: Readonly<Record<string, (event: Json) => Buffer | string>> = {
   /** Server-sent events without names. */
   data: event => `data: ${JSON.stringify(event)}\n\n`,
-  /** As Google sends them. */
+  /** Server-sent events as Google sends them, with carriage returns. */
   'data-crlf': event => `data: ${JSON.stringify(event)}\r\n\r\n`,
   /** Server-sent events that are named after their type. */
   named: event => `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`,

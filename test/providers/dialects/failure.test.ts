@@ -21,9 +21,9 @@ describe('a gateway secret that the provider echoes', () => {
   const redact = (text: string) => text.replaceAll(SECRET, '[secret]')
 
   test.each<[where: string, fields: Record<string, unknown>]>([
-    ['in the sentence', { message: `The key ${SECRET} is not for this model.` }],
-    ['where the sentence is cut for the client', { message: `${'x'.repeat(380)} ${SECRET}` }],
-    ['where it is cut for the log', { message: `${'x '.repeat(490)}${SECRET}` }],
+    ['in the message', { message: `The key ${SECRET} is not for this model.` }],
+    ['where the message is cut for the client', { message: `${'x'.repeat(380)} ${SECRET}` }],
+    ['where the message is cut for the log', { message: `${'x '.repeat(490)}${SECRET}` }],
     ['in all the other fields', { type: SECRET, code: SECRET, param: SECRET }],
   ])('%s', (_where, fields) => {
     const failure = failureOf(400, {}, detailsOf(openai(fields)), NOW, redact)
@@ -32,7 +32,7 @@ describe('a gateway secret that the provider echoes', () => {
   })
 })
 
-describe('secrets that are on no list', () => {
+describe('secrets that the gateway does not know', () => {
   const SIGNATURE = 'c46ff1667371d6820ea25a32313660f2615a94687d9150b306777247c34140df'
   const said = (fields: { message?: string; param?: string }) => ({
     message: null,
@@ -76,7 +76,7 @@ describe('secrets that are on no list', () => {
     ['Bad body: {\\"input\\":\\"keep quiet\\"}', 'Bad body: {\\"…'],
     ["Input should be a string [type=string_type, input_value={'text': 'keep quiet'}]", '[type=string_type, …'],
     ['--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nkeep quiet', '--x\r\n…'],
-  ])('the log omits text of the request, the message for the client keeps it: %s', (message, end) => {
+  ])('text of the request is kept in the message for the client and omitted from the log: %s', (message, end) => {
     const failure = failureOf(400, {}, said({ message }), NOW)
     expect(failure.detail.endsWith(end), failure.detail).toBe(true)
     expect(failure.message).toContain('keep quiet')
@@ -93,7 +93,7 @@ describe('secrets that are on no list', () => {
 
 describe('the error code of a status and a body', () => {
   test.each<[name: string, status: number, body: unknown, code: ErrorCode, message?: string]>([
-    // A request that the provider refuses: its message is passed on, the only help there is.
+    // A request that the provider refuses: the client gets the provider's message, because only it explains the refusal.
     ['OpenAI 400', 400, openai({}), 'upstream_rejected', 'Words of the provider.'],
     ['OpenAI 422', 422, openai({}), 'upstream_rejected', 'Words of the provider.'],
     ['OpenAI 409', 409, openai({}), 'upstream_rejected', 'Words of the provider.'],
@@ -101,7 +101,7 @@ describe('the error code of a status and a body', () => {
     ['Ollama: the error is a string', 400, { error: 'invalid options' }, 'upstream_rejected', 'invalid options'],
     ['xAI: code and error side by side', 400, { code: 'bad', error: 'No.' }, 'upstream_rejected', 'No.'],
     [
-      'OpenRouter: what the one behind it said',
+      'OpenRouter: the message of the provider that it called',
       400,
       {
         error: {
@@ -114,21 +114,21 @@ describe('the error code of a status and a body', () => {
       'No such tool.',
     ],
     [
-      'OpenRouter: the same in plain words',
+      'OpenRouter: that message as plain text',
       400,
       { error: { code: 400, message: 'Provider returned error', metadata: { raw: ' No such tool. ' } } },
       'upstream_rejected',
       'No such tool.',
     ],
     [
-      'OpenRouter: no words behind it',
+      'OpenRouter: no message of the provider that it called',
       400,
       { error: { code: 400, message: 'Provider returned error', metadata: { raw: '{}' } } },
       'upstream_rejected',
       'Provider returned error',
     ],
     [
-      'OpenRouter: a conversation that is too long for the one behind it',
+      'OpenRouter: a conversation that is too long for the provider that it called',
       400,
       {
         error: {
@@ -171,9 +171,9 @@ describe('the error code of a status and a body', () => {
       'No.',
     ],
     ['Cohere: only a message', 400, { id: 'x', message: 'invalid role' }, 'upstream_rejected', 'invalid role'],
-    ['Google: an array around it', 400, [google(400, 'INVALID_ARGUMENT', 'Bad.')], 'upstream_rejected', 'Bad.'],
+    ['Google: an error in an array', 400, [google(400, 'INVALID_ARGUMENT', 'Bad.')], 'upstream_rejected', 'Bad.'],
     [
-      'OpenRouter: a number as code',
+      'OpenRouter: a number as its code',
       400,
       { error: { code: 400, message: 'No.' }, user_id: 'u' },
       'upstream_rejected',
@@ -186,14 +186,14 @@ describe('the error code of a status and a body', () => {
       'upstream_rejected',
       'Failed to deserialize the JSON body: missing field `content` at line 1',
     ],
-    ['a page', 400, '<html><h1>400 Bad Request</h1>nginx</html>', 'upstream_error'],
+    ['an HTML page', 400, '<html><h1>400 Bad Request</h1>nginx</html>', 'upstream_error'],
     ['JSON that breaks off', 400, '{"error": {"message": "Wor', 'upstream_rejected'],
-    ['nothing', 400, '', 'upstream_rejected'],
+    ['an empty body', 400, '', 'upstream_rejected'],
     ['null', 400, 'null', 'upstream_rejected'],
     ['a number', 400, '7', 'upstream_rejected'],
     ['an empty list', 400, '[]', 'upstream_rejected'],
     ['an empty message', 400, openai({ message: '' }), 'upstream_rejected'],
-    ['a message of another kind', 400, openai({ message: { a: 1 } }), 'upstream_rejected'],
+    ['a message that is an object', 400, openai({ message: { a: 1 } }), 'upstream_rejected'],
     ['an error of null', 400, { error: null, message: 'No.' }, 'upstream_rejected', 'No.'],
 
     // Too long for the model's context.
@@ -233,13 +233,13 @@ describe('the error code of a status and a body', () => {
       'Words of the provider.',
     ],
     [
-      'the words with a quota are about the quota',
+      'words about tokens with status 429 mean the rate limit',
       429,
       google(429, 'RESOURCE_EXHAUSTED', 'input token count quota'),
       'upstream_rate_limited',
     ],
 
-    // The rest of a client's own mistakes.
+    // Other mistakes of the client.
     ['a filter', 400, openai({ code: 'content_filter' }), 'content_filter', 'Words of the provider.'],
     [
       'a filter, Azure',
@@ -312,14 +312,14 @@ describe('the error code of a status and a body', () => {
     ['no such path', 404, { detail: 'Not Found' }, 'upstream_error'],
     ['no such path, OpenAI', 404, openai({ message: 'Invalid URL (POST /v1/x)' }), 'upstream_error'],
     ['no such path, vLLM', 404, openai({ message: 'Not Found', type: 'NotFoundError' }), 'upstream_error'],
-    ['no such path, in plain words', 404, '404 page not found', 'upstream_error'],
-    ['no such path, a page', 404, '<html>404</html>', 'upstream_error'],
+    ['no such path, as plain text', 404, '404 page not found', 'upstream_error'],
+    ['no such path, an HTML page', 404, '<html>404</html>', 'upstream_error'],
 
     // The gateway's own account: hidden from the client.
-    ['a bad key', 401, openai({ code: 'invalid_api_key' }), 'upstream_auth'],
-    ['a bad key, Mistral', 401, { detail: 'Invalid API Key' }, 'upstream_auth'],
+    ['an invalid key', 401, openai({ code: 'invalid_api_key' }), 'upstream_auth'],
+    ['an invalid key, Mistral', 401, { detail: 'Invalid API Key' }, 'upstream_auth'],
     [
-      'a bad key, Google says 400',
+      'an invalid key, Google says 400',
       400,
       google(400, 'INVALID_ARGUMENT', 'API key not valid. Please pass a valid API key.', [
         { reason: 'API_KEY_INVALID' },
@@ -327,18 +327,18 @@ describe('the error code of a status and a body', () => {
       'upstream_auth',
     ],
     [
-      'a bad key, xAI says 400',
+      'an invalid key, xAI says 400',
       400,
       { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***99.' },
       'upstream_auth',
     ],
-    ['a bad key, Azure', 401, { error: { code: '401', message: 'Access denied.' } }, 'upstream_auth'],
-    ['a bad token, Azure', 401, { statusCode: 401, message: 'Unauthorized.' }, 'upstream_auth'],
-    ['a bad key, 403', 403, openai({ message: 'This key was revoked.' }), 'upstream_auth'],
-    ['a bad key, by its code', 403, openai({ code: 'invalid_api_key' }), 'upstream_auth'],
-    ['a bad login, by its type', 403, openai({ type: 'authentication_error' }), 'upstream_auth'],
-    ['a token that is over', 403, { message: 'The security token has expired' }, 'upstream_auth'],
-    ['a stopped account', 403, openai({ message: 'Your account was suspended.' }), 'upstream_auth'],
+    ['an invalid key, Azure', 401, { error: { code: '401', message: 'Access denied.' } }, 'upstream_auth'],
+    ['an invalid token, Azure', 401, { statusCode: 401, message: 'Unauthorized.' }, 'upstream_auth'],
+    ['a revoked key, 403', 403, openai({ message: 'This key was revoked.' }), 'upstream_auth'],
+    ['an invalid key, by its code', 403, openai({ code: 'invalid_api_key' }), 'upstream_auth'],
+    ['failed authentication, by its type', 403, openai({ type: 'authentication_error' }), 'upstream_auth'],
+    ['a token that has expired', 403, { message: 'The security token has expired' }, 'upstream_auth'],
+    ['a suspended account', 403, openai({ message: 'Your account was suspended.' }), 'upstream_auth'],
     ...[
       openai({
         message: 'Country, region, or territory not supported',
@@ -368,27 +368,27 @@ describe('the error code of a status and a body', () => {
       { code: 'No permission', error: 'Your team has either used all available credits or reached its limit.' },
       'upstream_quota',
     ],
-    ['no money', 402, openai({ message: 'Insufficient Balance' }), 'upstream_quota'],
-    ['no quota, by its code', 429, openai({ code: 'insufficient_quota' }), 'upstream_quota'],
-    ['no quota, by its type', 429, openai({ type: 'insufficient_quota' }), 'upstream_quota'],
+    ['an empty balance', 402, openai({ message: 'Insufficient Balance' }), 'upstream_quota'],
+    ['a used-up quota, by its code', 429, openai({ code: 'insufficient_quota' }), 'upstream_quota'],
+    ['a used-up quota, by its type', 429, openai({ type: 'insufficient_quota' }), 'upstream_quota'],
 
     // Retryable.
-    ['too often', 429, openai({ type: 'rate_limit_error' }), 'upstream_rate_limited'],
+    ['a rate limit', 429, openai({ type: 'rate_limit_error' }), 'upstream_rate_limited'],
     [
-      'too often, Mistral',
+      'a rate limit, Mistral',
       429,
       { object: 'error', message: 'Slow down', type: 'rate_limited', code: '1300' },
       'upstream_rate_limited',
     ],
     [
-      'more than a minute takes, Groq',
+      'a limit of tokens per minute, Groq',
       413,
       openai({ code: 'rate_limit_exceeded', type: 'tokens' }),
       'upstream_rate_limited',
     ],
-    ['no room, Groq', 498, openai({}), 'upstream_rate_limited'],
-    ['late', 408, openai({}), 'upstream_timeout'],
-    ['late, a page', 504, '<html>504</html>', 'upstream_timeout'],
+    ['no capacity, Groq', 498, openai({}), 'upstream_rate_limited'],
+    ['a timeout', 408, openai({}), 'upstream_timeout'],
+    ['a timeout, an HTML page', 504, '<html>504</html>', 'upstream_timeout'],
     ['overloaded', 503, openai({}), 'upstream_overloaded'],
     [
       'overloaded, Anthropic',
@@ -437,7 +437,7 @@ describe('the error code of a status and a body', () => {
     expect(fail(400, openai({ param })).param).toBe(shown)
   })
 
-  test('a parameter is named only for a client error', () => {
+  test('only an error of the client names a parameter', () => {
     expect(fail(500, openai({ param: 'model' }))).not.toHaveProperty('param')
   })
 })
@@ -491,7 +491,7 @@ describe('a message for a client', () => {
     'POST /customers/ours/v1/chat/completions',
   ]
 
-  test.each(CANARIES)('carries no %s', canary => {
+  test.each(CANARIES)('does not contain %s', canary => {
     for (const text of [
       canary,
       `Failed at ${canary}.`,
@@ -501,7 +501,7 @@ describe('a message for a client', () => {
     ]) {
       const clean = cleanMessage(text)
       expect(clean, text).not.toContain(canary)
-      // Nor an identifying part: the host of an address, the middle of a secret.
+      // Nor does it contain an identifying part: the host of an address, the middle of a secret.
       expect(clean, text).not.toContain(canary.slice(Math.floor(canary.length / 3), Math.ceil((2 * canary.length) / 3)))
     }
   })
@@ -514,7 +514,7 @@ describe('a message for a client', () => {
     'The model gpt-4.1-mini does not support image_url (type: text). Ratio 3:2, std::vector.',
     'messages.1.content: Input should be a valid string',
     'Your project does not have access to this model. Try a project without limits (project: none).',
-  ])('is unchanged when it is harmless: %s', text => {
+  ])('is unchanged if it has nothing to hide: %s', text => {
     expect(cleanMessage(text)).toBe(text)
   })
 
@@ -551,7 +551,7 @@ describe('a message for a client', () => {
     ['context', 'context '.repeat(12_000)],
     ['exceeds', 'exceeds the available '.repeat(5000)],
     ['blanks', `404:${' '.repeat(100_000)}x`],
-  ])('is cleaned quickly, whatever its form: %s', (_name, text) => {
+  ])('is cleaned quickly in any form: %s', (_name, text) => {
     const start = performance.now()
     for (const status of [400, 403, 404]) fail(status, openai({ message: text }))
     // Takes milliseconds; a backtracking expression would take minutes.
@@ -562,34 +562,34 @@ describe('a message for a client', () => {
 describe('the time before a retry', () => {
   const LONGEST = 600_000
   test.each<[name: string, headers: Record<string, string>, ms: number | undefined]>([
-    ['nothing', {}, undefined],
+    ['no header', {}, undefined],
     ['seconds', { 'retry-after': '20' }, 20_000],
-    ['no seconds', { 'retry-after': '0' }, 0],
+    ['zero seconds', { 'retry-after': '0' }, 0],
     ['ten minutes', { 'retry-after': '600' }, LONGEST],
     ['far too many seconds', { 'retry-after': '1000000000' }, LONGEST],
-    ['more seconds than numbers have', { 'retry-after': '9'.repeat(400) }, undefined],
+    ['more seconds than a number can hold', { 'retry-after': '9'.repeat(400) }, undefined],
     ['a negative number', { 'retry-after': '-1' }, undefined],
     ['a fraction', { 'retry-after': '1.5' }, 1500],
-    ['a fraction of milliseconds', { 'retry-after-ms': '20.4' }, 21],
+    ['a fraction of a millisecond', { 'retry-after-ms': '20.4' }, 21],
     ['an exponent', { 'retry-after': '1e9' }, undefined],
     ['a word', { 'retry-after': 'soon' }, undefined],
-    ['an empty text', { 'retry-after': '' }, undefined],
+    ['an empty header', { 'retry-after': '' }, undefined],
     ['two values', { 'retry-after': '1, 2' }, undefined],
     ['hexadecimal', { 'retry-after': '0x10' }, undefined],
     ['a date', { 'retry-after': 'Fri, 20 Nov 2026 12:00:30 GMT' }, 30_000],
-    ['a date that is over', { 'retry-after': 'Fri, 20 Nov 2026 11:00:00 GMT' }, 0],
+    ['a date in the past', { 'retry-after': 'Fri, 20 Nov 2026 11:00:00 GMT' }, 0],
     ['a date far ahead', { 'retry-after': 'Wed, 21 Oct 2099 07:28:00 GMT' }, LONGEST],
     ['an invalid date', { 'retry-after': 'Fri, 99 Nov 2026 12:00:30 GMT' }, undefined],
     ['a date in another format', { 'retry-after': '2026-11-20T12:00:30Z' }, undefined],
     ['milliseconds', { 'retry-after-ms': '1234' }, 1234],
-    ['milliseconds win', { 'retry-after-ms': '1234', 'retry-after': '20' }, 1234],
+    ['milliseconds have priority', { 'retry-after-ms': '1234', 'retry-after': '20' }, 1234],
     ['invalid milliseconds', { 'retry-after-ms': 'x', 'retry-after': '20' }, 20_000],
     ['negative milliseconds', { 'retry-after-ms': '-5', 'retry-after': '20' }, 20_000],
     ['far too many milliseconds', { 'retry-after-ms': '999999999' }, LONGEST],
   ])('%s', (_name, headers, ms) => {
     expect(retryAfterOf(headers, NOW)).toBe(ms)
     expect(fail(503, openai({}), headers).retryAfterMs).toBe(ms)
-    // A 429 always has a time: some client libraries treat one without as final.
+    // A 429 always has a time: some client libraries do not retry a 429 without one.
     expect(fail(429, openai({}), headers).retryAfterMs).toBe(ms ?? 1000)
   })
 
@@ -624,7 +624,7 @@ describe('the time before a retry', () => {
     [402, undefined],
     [404, undefined],
     [504, undefined],
-  ])('status %i passes the time on: %s', (status, ms) => {
+  ])('status %i keeps the time before a retry: %s', (status, ms) => {
     expect(fail(status, openai({}), { 'retry-after': '1' }).retryAfterMs).toBe(ms)
   })
 })
@@ -635,7 +635,7 @@ test('a parsed body is read like its text', () => {
   expect(detailsOf(undefined)).toEqual({ message: null, type: null, code: null, param: null })
 })
 
-test('names that mean something to JavaScript change nothing', () => {
+test('names that every JavaScript object inherits change nothing', () => {
   const details = errorDetails(
     Buffer.from('{"__proto__":{"message":"a"},"constructor":{"prototype":{"x":1}},"error":{"__proto__":{"type":"b"}}}'),
   )

@@ -1,6 +1,6 @@
 /**
- * Names that every object inherits: `constructor` as a type, a role or a reason is an unknown word like any other. Requests and
- * answers with such names are handled or refused, and never throw another error.
+ * Names that every object inherits: `constructor` as a type, a role or a finish reason is handled like any unknown word. Requests
+ * and answers with such names are handled or refused, and never throw another error.
  */
 import { expect, test } from 'vitest'
 import { type ChatRequest, type InboundDialect, isRefusal } from '#contract'

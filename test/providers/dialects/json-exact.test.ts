@@ -1,4 +1,4 @@
-/** Numbers of the user and the model keep their digits through every format of requests and answers. */
+/** Numbers of the user and the model keep their digits in every format of requests and answers. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ChatRequest, StreamItem } from '#contract'
@@ -28,13 +28,13 @@ const UNUSUAL = [
 /** Arguments with all of them, and values that are not numbers. */
 const ARGS = `{"list":[${UNUSUAL}],"text":"1.0 and \\"2e5\\\\","deep":{"id":${UNUSUAL[0]},"few":7}}`
 
-describe('a text that belongs to the user', () => {
+describe('JSON that belongs to the user', () => {
   test.each(UNUSUAL)('%s', number => {
     expect(written(parseExact(number))).toBe(number)
     expect(written(parseExact(`{"a\\"":[${number}]}`))).toBe(`{"a\\"":[${number}]}`)
   })
 
-  test('ordinary numbers are parsed as numbers, whatever is beside them', () => {
+  test('ordinary numbers are parsed as numbers, also beside exact ones', () => {
     expect(parseExact(`[1,-20,0.5,1e+21,true,null,"1.0"]`)).toEqual([1, -20, 0.5, 1e21, true, null, '1.0'])
     expect(parseExact('[1,1.0]')).toMatchObject([1, { rawJSON: '1.0' }])
   })
@@ -71,7 +71,7 @@ describe('a text that belongs to the user', () => {
     }))
     .value.filter(text => !text.includes('"__proto__"'))
 
-  test('property: it is written as it was read', () => {
+  test('any JSON is written as it was read', () => {
     fc.assert(
       fc.property(text, text => {
         const plain = JSON.parse(text)
@@ -123,7 +123,7 @@ describe('a request', () => {
     ['bedrock-invoke', 'anthropic.claude-sonnet-4-5', 1],
     ['bedrock', 'anthropic.claude-sonnet-4-5', 1],
     ['bedrock', 'us.meta.llama3-3-70b-instruct-v1:0', 1],
-    // The result is an object here too.
+    // Here the result is an object too.
     ['gemini', 'gemini-2.5-flash', 2],
     ['vertex', 'gemini-3-pro-preview', 2],
     ['ollama', 'llama3.1', 1],

@@ -15,8 +15,8 @@ const problem = (text: string | Buffer) => {
 
 describe('the scan refuses', () => {
   test.each([
-    ['nothing', '', 'invalid_json', null, 'empty'],
-    ['only space', ' \n', 'invalid_json', null, 'expected a value, and the body ends'],
+    ['an empty body', '', 'invalid_json', null, 'empty'],
+    ['only white space', ' \n', 'invalid_json', null, 'expected a value, and the body ends'],
     ['a byte order mark', '\ufeff{}', 'invalid_json', null, 'byte order mark'],
     ['a word', 'hello', 'invalid_json', null, 'expected a value (byte 0)'],
     ['NaN', '{"a":NaN}', 'invalid_json', null, 'expected a value (byte 5)'],
@@ -34,7 +34,7 @@ describe('the scan refuses', () => {
     ['a key that breaks off', '{"abc', 'invalid_json', null, 'not closed'],
     ['a key that breaks off in an escape', '{"abc\\', 'invalid_json', null, 'not closed'],
     ['a key with a bad escape', '{"a\\x":1}', 'invalid_json', null, 'bad escape'],
-    ['something after the end', '{} {}', 'invalid_json', null, 'expected the end of the body (byte 3)'],
+    ['text after the end', '{} {}', 'invalid_json', null, 'expected the end of the body (byte 3)'],
     [
       'a key twice',
       '{"model":"a","model":"b"}',
@@ -46,7 +46,13 @@ describe('the scan refuses', () => {
     ['a key twice, first escaped', '{"\\u006dodel":"a","model":"b"}', 'invalid_json', 'model', '"model" occurs twice'],
     ['a key twice, both escaped', '{"\\u006dodel":"a","m\\u006fdel":"b"}', 'invalid_json', 'model', '(byte 18)'],
     ['an empty key twice', '{"":1,"":2}', 'invalid_json', '[""]', 'twice'],
-    ['a key twice, deep', '{"messages":[{},{"x":[{"y":1,"y":2}]}]}', 'invalid_json', 'messages[1].x[0].y', '"y"'],
+    [
+      'a key twice, deeply nested',
+      '{"messages":[{},{"x":[{"y":1,"y":2}]}]}',
+      'invalid_json',
+      'messages[1].x[0].y',
+      '"y"',
+    ],
     ['a key twice around an object', '{"a":1,"b":{"c":{"d":1}},"a":2}', 'invalid_json', 'a', 'twice'],
     ['a long key twice', `{"${'k'.repeat(99)}":1,"${'k'.repeat(99)}":1}`, 'invalid_json', null, 'kkk...'],
     ['__proto__', '{"__proto__":{"admin":true}}', 'invalid_json', '__proto__', '"__proto__" is not allowed'],
@@ -56,8 +62,8 @@ describe('the scan refuses', () => {
     ['a parameter with a capital', '{"model":"a","Model":"b"}', 'unknown_parameter', 'Model', "Did you mean 'model'?"],
     ['a parameter with a capital, escaped', '{"\\u004dodel":"b"}', 'unknown_parameter', 'Model', "'model'"],
     ['a parameter with the long s', '{"logprob\u017f":1}', 'unknown_parameter', '["logprob\u017f"]', "'logprobs'"],
-    ['a key of line breaks twice', '{"\u2028\\n":1,"\\u2028\\n":1}', 'invalid_json', null, 'key "\\u2028\\n" occurs'],
-    ['a key without end', `{"${'k'.repeat(5000)}":1}`, 'request_too_complex', null, 'longer than 4096 bytes'],
+    ['a key with line breaks twice', '{"\u2028\\n":1,"\\u2028\\n":1}', 'invalid_json', null, 'key "\\u2028\\n" occurs'],
+    ['a key over 4096 bytes', `{"${'k'.repeat(5000)}":1}`, 'request_too_complex', null, 'longer than 4096 bytes'],
   ])('%s', (_name, text, code, param, sentence) => {
     const found = problem(text)
     expect(found).toMatchObject({ code })
@@ -66,7 +72,7 @@ describe('the scan refuses', () => {
     expect(found?.message.length).toBeLessThan(200)
   })
 
-  test('a key twice among many, whichever two they are', () => {
+  test('a duplicate key among many, at any two places', () => {
     const keys = Array.from({ length: 40 }, (_, i) => `a rather long name of a property, number ${i}`)
     for (const [from, to] of [
       [0, 39],
@@ -91,7 +97,7 @@ describe('the scan refuses', () => {
     expect(scan(`{"tools":[{"${name.toUpperCase()}":null}]}`).ok).toBe(true)
   })
 
-  test('bytes that are not UTF-8, with their place', () => {
+  test('bytes that are not UTF-8, with their offset', () => {
     for (const [bytes, offset] of [
       [Buffer.from([0x22, 0xff, 0x22]), 1],
       [Buffer.concat([Buffer.from(`"${'é\ufffd'.repeat(99)}`), Buffer.from([0xc3, 0x22])]), 1 + 99 * 5],
@@ -133,7 +139,7 @@ const filled = (head: string, fill: string, tail = '') =>
 const manyKeys = (key: (i: number) => string) =>
   Buffer.from(`{"a":{${Array.from({ length: 16_000 }, (_, i) => `"${key(i)}":1`).join(',')}}}`)
 
-// Anything that takes more than linear time would exceed the time limit of the tests.
+// A scan in more than linear time would exceed the time limit of the tests.
 test.each([
   ['open brackets', filled('', '['), 'request_too_complex'],
   ['open objects', filled('', '{"a":'), 'request_too_complex'],
@@ -142,7 +148,7 @@ test.each([
   ['digits', filled('[', '1', ']'), 'ok'],
   ['escaped quotes', filled('{"a":"', '\\"', '"}'), 'ok'],
   ['backslashes', filled('{"a":"', '\\\\', '"}'), 'ok'],
-  ['escaped quotes just out of reach', filled('{"a":"', `${'x'.repeat(64)}\\"`, '"}'), 'ok'],
+  ['escaped quotes after 64 bytes', filled('{"a":"', `${'x'.repeat(64)}\\"`, '"}'), 'ok'],
   ['a string without end', filled('{"a":"', 'x'), 'invalid_json'],
   ['one long key', filled('{"', 'k', '":1}'), 'request_too_complex'],
   ['long keys that differ in the middle', manyKeys(i => `${'a'.repeat(99)}${i}${'b'.repeat(99)}`), 'ok'],
@@ -214,7 +220,7 @@ function membersOf(bytes: Buffer) {
 }
 
 describe('properties', () => {
-  test('spans hold exactly the members that JSON.parse sees', () => {
+  test('the spans hold exactly the members that JSON.parse reads', () => {
     fc.assert(
       fc.property(written, ({ object, bytes }) => {
         const spans: number[] = []
@@ -234,7 +240,7 @@ describe('properties', () => {
     )
   })
 
-  test('setMembers equals the change of the parsed object and leaves all other bytes', () => {
+  test('setMembers makes the same change as on the parsed object and leaves all other bytes unchanged', () => {
     const change = fc.dictionary(key, fc.option(fc.jsonValue({ maxDepth: 1 }), { nil: undefined }), { maxKeys: 5 })
     fc.assert(
       fc.property(written, change, fc.integer(), ({ object, bytes }, changes, seed) => {
@@ -262,7 +268,7 @@ describe('properties', () => {
     )
   })
 
-  test('the scan and JSON.parse agree on which JSON is broken', () => {
+  test('JSON.parse also refuses what the scan calls invalid, and scanTopLevel reads every object', () => {
     const broken = fc.tuple(written, fc.array(fc.tuple(fc.nat(), fc.integer({ min: -1, max: 255 })), { maxLength: 3 }))
     const bytesOf = fc.oneof(
       fc.uint8Array({ maxLength: 60 }).map(bytes => Buffer.from(bytes)),
@@ -303,17 +309,17 @@ describe('setMembers', () => {
     ['adds to an empty object', ' { } ', { b: '2' }, ' { "b":2} '],
     ['removes the first', '{ "a":1 , "b":2 }', { a: undefined }, '{ "b":2 }'],
     ['removes the last', '{ "a":1 , "b":2 }', { b: undefined }, '{ "a":1 }'],
-    ['removes one between', '{"a":1,"b":2,"c":3}', { b: undefined }, '{"a":1,"c":3}'],
+    ['removes one in the middle', '{"a":1,"b":2,"c":3}', { b: undefined }, '{"a":1,"c":3}'],
     ['removes the only one', '{ "a":1 }', { a: undefined }, '{  }'],
     ['removes all', '{"a":1,"b":2}', { a: undefined, b: undefined }, '{}'],
     ['removes all and adds', '{"a":1,"b":2}', { a: undefined, c: '3', b: undefined }, '{"c":3}'],
     ['removes the last and adds', '{"a":1,"b":2}', { b: undefined, c: '3' }, '{"a":1,"c":3}'],
     ['replaces and removes and adds', '{"a":1,"b":2}', { a: '0', b: undefined, c: '3' }, '{"a":0,"c":3}'],
     ['ignores a missing key', '{"a":1}', { b: undefined }, '{"a":1}'],
-    ['changes both of two', '{"a":1,"b":2,"a":3}', { a: '9' }, '{"a":9,"b":2,"a":9}'],
-    ['removes both of two', '{"a":1,"b":2,"a":3}', { a: undefined }, '{"b":2}'],
+    ['changes both of two equal keys', '{"a":1,"b":2,"a":3}', { a: '9' }, '{"a":9,"b":2,"a":9}'],
+    ['removes both of two equal keys', '{"a":1,"b":2,"a":3}', { a: undefined }, '{"b":2}'],
     [
-      'adds a key that other values contain',
+      'adds a key that is also the new value of another',
       '{"a":1,"b":2}',
       { a: 'true', b: undefined, true: '3', '': '4' },
       '{"a":true,"true":3,"":4}',
@@ -349,5 +355,5 @@ describe('scanTopLevel', () => {
     [
       ['', '[]', '"a"', '{', '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":}', '{"a":1}x', '{a:1}', '{"a":{"b":1}'],
     ].flat(),
-  )('has nothing to say about %s', text => expect(scanTopLevel(Buffer.from(text))).toBeNull())
+  )('returns null for %s', text => expect(scanTopLevel(Buffer.from(text))).toBeNull())
 })

@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { refusalOfLost } from '../../../src/providers/dialects/lost.ts'
 
 interface Row {
-  /** Dropped while decoding into the canonical format. */
+  /** Parts dropped while decoding into the canonical format. */
   readonly before?: readonly string[]
-  /** Dropped for the target. */
+  /** Parts dropped for the target. */
   readonly dropped?: readonly string[]
   /** The parameter that the refusal names, by `on_dropped`. */
   readonly tools: string | null

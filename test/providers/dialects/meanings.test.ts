@@ -31,22 +31,22 @@ test.each<[name: string, status: number, body: unknown, code: ErrorCode, message
     'The decoder prompt (length 9) is longer than the maximum model length of 8.',
   ],
   [
-    "Anthropic's spent limit",
+    "Anthropic's used-up limit",
     400,
     openai({
       message: 'You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.',
     }),
     'upstream_quota',
   ],
-  ["Z.ai's balance", 429, { error: { code: '1113', message: 'Insufficient balance' } }, 'upstream_quota'],
-  ["Z.ai's rate", 429, { error: { code: '1302', message: 'High concurrency' } }, 'upstream_rate_limited'],
+  ["Z.ai's empty balance", 429, { error: { code: '1113', message: 'Insufficient balance' } }, 'upstream_quota'],
+  ["Z.ai's rate limit", 429, { error: { code: '1302', message: 'High concurrency' } }, 'upstream_rate_limited'],
   [
-    "MiniMax's balance",
+    "MiniMax's empty balance",
     429,
     { error: { type: 'insufficient_balance_error', message: 'insufficient balance (1008)' } },
     'upstream_quota',
   ],
-  ["a relay's quota", 500, openai({ code: 'insufficient_user_quota' }), 'upstream_quota'],
+  ["a relay's used-up quota", 500, openai({ code: 'insufficient_user_quota' }), 'upstream_quota'],
   ["Alibaba's filter", 400, openai({ code: 'data_inspection_failed' }), 'content_filter', 'Words of the provider.'],
   ["DeepSeek's filter", 400, openai({ message: 'Content Exists Risk' }), 'content_filter', 'Content Exists Risk'],
   ["Z.ai's filter", 400, { error: { code: '1301', message: 'Unsafe' } }, 'content_filter', 'Unsafe'],
@@ -58,7 +58,7 @@ test.each<[name: string, status: number, body: unknown, code: ErrorCode, message
     'no',
   ],
   [
-    "a filter's error in the sentence of a relay",
+    "a filter's error quoted in the message of a relay",
     400,
     openai({ message: 'Upstream: {"error":{"code":"content_filter","message":"blocked"}}' }),
     'content_filter',
@@ -91,14 +91,14 @@ test.each<[name: string, status: number, body: unknown, code: ErrorCode, message
   expect(failure.message).toBe(message)
 })
 
-test('a spent quota with a reset date is out until that date', () => {
+test('a used-up quota rests until its reset date, but at most 32 days', () => {
   const said = 'You have reached your specified API usage limits. You will regain access on 2026-11-21 at 00:00 UTC.'
   expect(fail(400, openai({ message: said }))).toMatchObject({ code: 'upstream_quota', restMs: 12 * 3_600_000 })
   expect(fail(400, openai({ message: `Invalid: ${said}` })).restMs).toBeUndefined()
   expect(fail(400, openai({ message: said.replace('2026-11-21', '2099-01-01') })).restMs).toBe(32 * 86_400_000)
 })
 
-test("Google's retry delay is read wherever it occurs", () => {
+test("Google's retry delay is read from an error in an array", () => {
   const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '37.5s' }]
   expect(fail(429, [google(429, 'RESOURCE_EXHAUSTED', 'Quota', details)]).retryAfterMs).toBe(37_500)
 })
@@ -110,6 +110,6 @@ test.each<[status: number, body: unknown]>([
   [400, openai({ message: 'messages.0.please recharge: Extra inputs are not permitted' })],
   [422, { detail: [{ loc: ['body', 'insufficient balance'], msg: 'extra fields not permitted' }] }],
   [403, openai({ message: "The model 'token' is not available in your region" })],
-])('words of the client never eject a credential (%i)', (status, body) => {
+])('text of the client in an error never ejects a credential (%i)', (status, body) => {
   expect(fail(status, body).code).toMatch(/^upstream_(?:rejected|forbidden)$/)
 })

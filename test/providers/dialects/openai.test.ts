@@ -1,4 +1,4 @@
-/** Tests that the cases (openai/cases) cannot hold: requests and streams of any shape, and bytes that are not text. */
+/** Inputs that the cases (openai/cases) cannot hold: requests and streams of any shape, and bytes that are not text. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Chunk, Delta, StreamItem, Target, WireUsage } from '#contract'
@@ -12,7 +12,7 @@ const counts = countsOf('corpus')
 const dialect = openAiDialect(() => NOW)
 
 describe('a request', () => {
-  test('is the same with the spans of the scan, which the dialect then trusts', () => {
+  test('is the same with the spans of the scan, which the dialect does not check', () => {
     const chat = chatOf('{"user":"é","max_tokens":7,"model":"chat-small","messages":[]}')
     const spans: number[] = []
     expect(parseJson(chat.bytes, spans)).toEqual(chat.body)
@@ -28,8 +28,8 @@ describe('a request', () => {
   test('all other members are sent byte for byte', () => {
     const name = fc.constantFrom('temperature', 'user', 'stop', 'metadata', 'x', 'tools', 'response_format', 'é')
     const value = fc.jsonValue({ maxDepth: 3 }).map(each => JSON.parse(JSON.stringify(each)))
-    const isTaken = ({ stop }: Record<string, unknown>) => !Array.isArray(stop) || stop.length <= 4
-    const others = fc.dictionary(name, value, { maxKeys: 5 }).filter(isTaken)
+    const isAccepted = ({ stop }: Record<string, unknown>) => !Array.isArray(stop) || stop.length <= 4
+    const others = fc.dictionary(name, value, { maxKeys: 5 }).filter(isAccepted)
     const cap = fc.option(fc.constantFrom('max_tokens', 'max_completion_tokens'), { nil: undefined })
     const field = fc.constantFrom<NonNullable<Target['capField']>>('max_tokens', 'max_completion_tokens')
     fc.assert(
@@ -52,7 +52,7 @@ describe('a request', () => {
         for (const member of members) {
           if (!member.startsWith('"model"') && !member.startsWith('"max_')) expect(result).toContain(member)
         }
-        // No key occurs twice: a lax reader gets the values that were checked.
+        // No key occurs twice: a lenient parser gets the values that were checked.
         expect(result.match(/"(model|max_tokens|max_completion_tokens|stream_options)":/g)).toHaveLength(
           Object.keys(expected).filter(key => /^(model|max_|stream_options)/.test(key)).length,
         )
@@ -122,7 +122,7 @@ function only(items: readonly StreamItem[]): StreamItem {
 }
 
 describe('an event of a stream', () => {
-  test('bytes are passed on without a copy if nothing changes', () => {
+  test('bytes are forwarded without a copy if nothing changes', () => {
     const bytes = Buffer.from(event(chunkOf({ role: 'assistant', content: 'a' }, { model: 'chat-small' })))
     const item = only(dialect.decodeStream(view()).push(bytes)) as Extract<StreamItem, { kind: 'chunk' }>
     expect(item.raw!.buffer).toBe(bytes.buffer)

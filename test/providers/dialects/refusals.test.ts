@@ -1,4 +1,4 @@
-/** Refusals of requests that a provider does not support: without them the answer would be wrong. */
+/** Refusals of requests that a provider does not support. Without a refusal the answer would be wrong. */
 import { describe, expect, test } from 'vitest'
 import { type ChatRequest, type ContentPart, isRefusal, MAX_CHOICES, type Refusal } from '#contract'
 import { CHOICES_OF } from '../../../src/config/models.ts'
@@ -8,7 +8,7 @@ import { chatOf, target } from './anthropic/helpers.ts'
 
 type Fields = Partial<ChatRequest>
 
-/** The model of a row that has none. */
+/** The model of each dialect, unless the row has its own. */
 const MODELS = {
   cohere: 'command-a-03-2025',
   gemini: 'gemini-2.0-flash',
@@ -17,12 +17,12 @@ const MODELS = {
 type Name = keyof typeof MODELS
 
 interface Row {
-  /** The dialects; all three in a row that has none. */
+  /** The dialects; default: all three. */
   readonly by?: readonly Name[]
   readonly asks: string
   readonly fields: Fields
   readonly param: string
-  /** `unsupported_parameter` in a row that has none. */
+  /** Default: `unsupported_parameter`. */
   readonly code?: string
   readonly model?: string
 }
@@ -44,15 +44,15 @@ const allowed = (mode: string, ...tools: object[]) => ({ type: 'allowed_tools', 
 const named = (name: string) => ({ type: 'function', function: { name } })
 
 const ROWS: readonly Row[] = [
-  { asks: 'for sound', fields: { modalities: ['text', 'audio'] }, param: 'modalities' },
-  { asks: 'for a search', fields: { web_search_options: {} }, param: 'web_search_options' },
+  { asks: 'for audio output', fields: { modalities: ['text', 'audio'] }, param: 'modalities' },
+  { asks: 'for a web search', fields: { web_search_options: {} }, param: 'web_search_options' },
   {
     asks: 'with a tool of another kind',
     fields: { tools: [{ type: 'anthropic', anthropic: { type: 'bash_20250124', name: 'bash' } }] },
     param: 'tools[0].type',
   },
   {
-    asks: 'without a text',
+    asks: 'without text',
     fields: { messages: [{ role: 'user', content: ' ' }] },
     param: 'messages',
     code: 'invalid_value',
@@ -69,7 +69,7 @@ const ROWS: readonly Row[] = [
     code: 'request_too_complex',
   },
   {
-    asks: 'for one of some tools that are not there',
+    asks: 'that allows a tool it does not define',
     fields: { tools: [B!], tool_choice: allowed('auto', A!) },
     param: 'tool_choice',
     code: 'invalid_value',
@@ -77,11 +77,11 @@ const ROWS: readonly Row[] = [
   { by: ['cohere', 'ollama'], asks: 'for several choices', fields: { n: 2 }, param: 'n' },
   { by: ['gemini'], asks: 'for a stream of several choices', fields: { n: 2, stream: true }, param: 'n' },
   { by: ['gemini'], asks: 'for too many choices', fields: { n: 9 }, param: 'n', code: 'invalid_value' },
-  { by: ['cohere', 'ollama'], asks: 'with sound', fields: says(AUDIO), param: 'messages[2]' },
+  { by: ['cohere', 'ollama'], asks: 'with audio input', fields: says(AUDIO), param: 'messages[2]' },
   { by: ['cohere', 'ollama'], asks: 'with a file', fields: says(FILE), param: 'messages[2]' },
   {
     by: ['ollama'],
-    asks: 'with the address of a picture',
+    asks: 'with an image URL',
     fields: says(picture('https://a.example/b.png')),
     param: 'messages[2]',
   },
@@ -101,20 +101,20 @@ const ROWS: readonly Row[] = [
   },
   {
     by: ['cohere', 'gemini'],
-    asks: 'for a call of a tool that is not there',
+    asks: 'for a call of a tool it does not define',
     fields: { tools: TOOLS, tool_choice: named('c') },
     param: 'tool_choice',
     code: 'invalid_value',
   },
   {
     by: ['cohere', 'gemini'],
-    asks: 'for a shape beside tools',
+    asks: 'for a JSON answer beside tools',
     fields: { tools: TOOLS, response_format: JSON_WANTED },
     param: 'response_format',
   },
   {
     by: ['cohere'],
-    asks: 'for one of no tools',
+    asks: 'that allows no tool',
     fields: { tools: TOOLS, tool_choice: allowed('auto') },
     param: 'tool_choice',
     code: 'invalid_value',
@@ -148,7 +148,7 @@ test.each(ROWS.flatMap(row => (row.by ?? (Object.keys(MODELS) as Name[])).map(na
   },
 )
 
-describe('the maximum of choices is the same in the configuration and the dialect', () => {
+describe('the configuration and the dialect have the same maximum of choices', () => {
   test.each(DIALECT_NAMES)('%s', name => {
     const most = CHOICES_OF[name] ?? MAX_CHOICES
     expect(refusalOf(name, { n: most }, 'anthropic.claude-sonnet-4')).toBeNull()

@@ -6,12 +6,12 @@ import { countsOf } from '../../helpers/counts.ts'
 
 const counts = countsOf('corpus')
 
-type Read = readonly (readonly [event: string, data: string])[]
+type ReadEvents = readonly (readonly [event: string, data: string])[]
 
-const shown = (events: readonly SseEvent[]): Read => events.map(({ event, data }) => [event, data.toString()])
+const shown = (events: readonly SseEvent[]): ReadEvents => events.map(({ event, data }) => [event, data.toString()])
 
 /** Reads a body that arrives in the given pieces. */
-function read(pieces: readonly Buffer[]): Read {
+function read(pieces: readonly Buffer[]): ReadEvents {
   const reader = new SseReader()
   const events = pieces.flatMap(piece => reader.push(piece))
   return shown([...events, ...reader.end()])
@@ -33,7 +33,7 @@ describe('fields', () => {
     return { events }
   })
 
-  test('invalid UTF-8 is passed on unchanged', () => {
+  test('invalid UTF-8 is returned unchanged', () => {
     const [event] = new SseReader().push(Buffer.from('data: a\xff\xfeb\n\n', 'latin1'))
     expect(event!.data).toEqual(Buffer.from('a\xff\xfeb', 'latin1'))
   })
@@ -97,7 +97,7 @@ describe('any split of the bytes', () => {
     )
   })
 
-  test('an event keeps its data when more is read', () => {
+  test('the data of an event does not change when more is read', () => {
     const reader = new SseReader()
     const events: SseEvent[] = []
     for (let i = 0; i < 50; i++) {

@@ -182,7 +182,7 @@ interface Form {
   readonly name: DialectName
   /** The body of a stream. */
   stream(one: GeneratedAnswer): string
-  /** The same as a whole answer. */
+  /** The same answer, not streamed. */
   whole(one: GeneratedAnswer): object
 }
 
@@ -337,7 +337,7 @@ describe.each([
     )
   })
 
-  test('has the same items however its bytes are split', () => {
+  test('has items that do not depend on how its bytes are split', () => {
     fc.assert(
       fc.property(
         generated,

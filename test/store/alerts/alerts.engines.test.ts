@@ -91,7 +91,7 @@ onEveryEngine(() => {
       await expect(store.alerts.resend('x', nowMs)).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('each is claimed by only one of two replicas that claim at once', async () => {
+    test('are each claimed by only one of two replicas that claim at once', async () => {
       const one = await testStore()
       const other = one.path.startsWith('postgres:') ? await testStore({ path: one.path, clock: one.clock }) : one
       await claim(one)

@@ -10,7 +10,7 @@ import { aHold, aSettle, fund, onEveryEngine, openFrom, type TestStore, testStor
 
 const WRITES = ['thread', 'here'] as const
 
-/** Counted in shared memory, so that no test counts turns of the event loop. */
+/** Waits for counts in shared memory, so that no test counts turns of the event loop. */
 const until = (what: () => boolean) => untilPasses(() => expect(what()).toBe(true))
 
 onEveryEngine(engine => {
@@ -77,7 +77,7 @@ onEveryEngine(engine => {
           () => store.credit({ account: 'bob', amount: 1n, reference: 'first credit of alice', actor: 'test' }),
           /was used/,
         ],
-        // It makes the account, and then finds that the address is taken.
+        // The operation makes the account, and then finds that the address is taken.
         [
           () => store.people.create({ ...person, membership: { name: 'dan', plan: 'default', credit: 5n } }),
           /bob@example/,
@@ -90,7 +90,7 @@ onEveryEngine(engine => {
       return { store, accountId, refused }
     }
 
-    /** Forty holds and forty settles. Before those with an index comes another operation. */
+    /** Requests forty holds and forty settles. `others` has further operations, by the index before which each is requested. */
     function group(
       { store, accountId }: { store: TestStore; accountId: string },
       others: Map<number, () => Promise<unknown>>,
@@ -117,7 +117,7 @@ onEveryEngine(engine => {
       ['everywhere', [0, 1, 2, 13, 40, 79, 80]],
     ])('%s: the others are one commit, and refused operations leave nothing', async (_where, places) => {
       const { store, accountId, refused } = await prepared()
-      // Each reason has been at each place.
+      // Every refused operation is tried at every place.
       for (let turn = 0; turn < refused.length; turn += places.length) {
         const before = commitsOf(store)
         const asked = places.map((_, at) => refused[(turn + at) % refused.length]!)
@@ -232,7 +232,7 @@ onEveryEngine(engine => {
       expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
     })
 
-    test('for good: the result is unknown after three tries, and a repetition with the same id returns it', async () => {
+    test('three times: the result is unknown, and a repetition with the same id returns it', async () => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector, writes })
       const accountId = await fund(store, 1000n)
@@ -240,7 +240,7 @@ onEveryEngine(engine => {
       const hold = store.ledger.hold(aHold({ accountId }))
       await expect(hold).rejects.toBeInstanceOf(StoreUnavailable)
       await expect(hold).rejects.toMatchObject({ written: 'unknown' })
-      // It may be on disk, so it counts as open until more is known.
+      // The hold may be on disk, so it counts as open until its result is known.
       expect(store.openHolds()).toBe(1)
       expect(await store.ledger.settle(aSettle({ amount: 0n, source: 'released' }))).toBe('settled')
       expect(store.openHolds()).toBe(0)
@@ -286,7 +286,7 @@ onEveryEngine(engine => {
       expect(openFrom(reader)).toBe('req_3')
     })
 
-    test('is unhealthy until a commit succeeds; each check of health starts a write, at most once a second', async () => {
+    test('makes the store unhealthy until a commit succeeds; checks of health start a write, at most once a second', async () => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector, writes })
       await fund(store, 1000n)
@@ -294,7 +294,7 @@ onEveryEngine(engine => {
       await expect(store.createAccount({ name: 'bob' })).rejects.toThrow()
       expect(store.healthy()).toBe(false)
       await until(() => faults.before === 0)
-      // The first write has failed three times; a second one must wait for its second.
+      // The first write has failed three times. The next one must wait until a second has passed.
       const tried = faults.commitsHere + faults.commitsElsewhere
       await turns()
       expect([faults.commitsHere + faults.commitsElsewhere, store.healthy()]).toEqual([tried, false])

@@ -110,7 +110,7 @@ describe('a store of an earlier version', () => {
     await store.close()
     const database = connect(store.path)
     const rename = database.prepare('UPDATE person SET email = ? WHERE id = ?')
-    // As the previous schema stored them: in full width, one of them like another.
+    // The previous schema stored addresses as they were written. One of these folds to the address of another person.
     rename.run('\uff50\uff4c\uff41\uff49\uff4e@example.com', ids[1]!)
     rename.run('stra\u00dfe@example.com', ids[2]!)
     database.exec(
@@ -243,7 +243,7 @@ describe('migrations', () => {
     expect(version(database)).toBe(0)
   })
 
-  test('each is applied once, and later ones are added', () => {
+  test('are each applied once, and later ones are added', () => {
     const database = openDatabase(':memory:')
     const first = { '001-first.sql': 'CREATE TABLE a (x INTEGER) STRICT; INSERT INTO a VALUES (1);' }
     expect(migrate(database, { folder: files(first) })).toBe(1)
@@ -297,7 +297,7 @@ describe('migrations', () => {
     expect(() => database.exec("UPDATE sqlite_schema SET sql = ''")).toThrow(/may not be modified/)
   })
 
-  test('those of the store end at the newest schema', () => {
+  test('of the store end at the newest schema', () => {
     const database = openDatabase(':memory:')
     expect(migrate(database)).toBe(NEWEST)
     expect(version(database)).toBe(NEWEST)

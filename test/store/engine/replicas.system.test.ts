@@ -11,7 +11,7 @@ import { aHold, aSettle, folder, fund, onPostgres, SECRET, type TestStore, testS
 
 const counts = countsOf('replicas')
 
-/** As a gateway opens it: reads run in other threads. */
+/** Opens the store as a gateway does: reads run in other threads. */
 async function served({ path, clock }: TestStore): Promise<Store> {
   const opened = await openServedStore({ ...QUICK, url: path, secret: SECRET, clock, folder: folder() })
   onTestFinished(() => opened.close())
@@ -63,7 +63,7 @@ onPostgres(() => {
       await expect.poll(() => replicas(one).map(({ id }) => id)).toEqual([2, 3])
       expect(others[0]!.reads.findReceipt('req_1')).toMatchObject({ charged: 40n, source: 'recovered' })
       expect(others[0]!.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
-      // Counted when the answer of the database has arrived, a moment after others see it.
+      // A takeover is counted when the answer of the database arrives, a moment after others see the result.
       await expect.poll(() => others.map(other => other.lease()!.takeovers).sort()).toEqual([0, 1])
     })
 
@@ -71,7 +71,7 @@ onPostgres(() => {
       const one = await testStore(QUICK)
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
-      // It is suspended and renews nothing. Another process is in the middle of a takeover.
+      // As after a suspended process: another process is in the middle of a takeover.
       run(one, "UPDATE replica SET taken_by = 99, lease_until = clock_timestamp() + interval '60 s' WHERE id = 1")
       await expect(one.ledger.hold(aHold({ accountId, exchange: 'req_2', amount: 100n }))).rejects.toThrow(
         /the lease of this replica \(1\) has ended/,
@@ -90,7 +90,7 @@ onPostgres(() => {
       expect(one.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
     })
 
-    test('of an abandoned statement: the server does not run it after its lock is free', async () => {
+    test('does not matter for an abandoned statement: the server does not run it when its lock is free', async () => {
       const one = await testStore(QUICK)
       const accountId = await fund(one, 1000n)
       const other = one.connect()
@@ -139,7 +139,7 @@ onPostgres(() => {
       expect(two.lease()).toMatchObject({ failures: 0 })
     })
 
-    test('that its replica has again: the former takeover finds none of its new holds', async () => {
+    test('that its replica has regained: the former takeover finds none of the new holds', async () => {
       const one = await testStore(QUICK)
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
@@ -173,7 +173,7 @@ onPostgres(() => {
       expect(await two.recover()).toMatchObject({ settled: 1 })
     })
 
-    test('is not settled by a folder of another database, where the number belongs to another replica', async () => {
+    test('is not taken over by a start whose folder comes from another database and has the same replica number', async () => {
       const path = folder()
       const elsewhere = await testStore({ writes: 'thread', folder: path })
       await elsewhere.close()
@@ -181,7 +181,7 @@ onPostgres(() => {
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
       expect(replicas(one)).toMatchObject([{ id: 1 }])
-      // As when the server has just started: no one is connected.
+      // As when the server has just started: no replica is connected.
       run(
         one,
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -195,7 +195,7 @@ onPostgres(() => {
     })
 
     test('of all replicas that ended during an outage: no returning replica is taken over', async () => {
-      // Long enough for each of them to have its turn.
+      // A lease interval in which each replica can renew.
       const slow = { roundMs: 500 }
       const all = [await testStore({ ...QUICK, ...slow })]
       all.push(await beside(all[0]!, slow), await beside(all[0]!, slow))
@@ -205,7 +205,7 @@ onPostgres(() => {
         await store.ledger.hold(aHold({ accountId, exchange: `req_${index}`, amount: 100n }))
       }
       for (let times = 0; times < counts(1, 20); times++) {
-        // Each has lost its connection too, as after an outage. One statement: no replica is alive in between.
+        // Each replica has lost its connection too, as after an outage. One statement does both, so no replica is alive in between.
         run(
           all[0]!,
           `WITH ended AS (UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' RETURNING id)
@@ -230,7 +230,7 @@ onPostgres(() => {
         row => row['name'],
       )
       expect(tables).toContain('event')
-      // A column of `event` is one of its child too.
+      // `correction` inherits the column from `event`.
       for (const name of tables.filter(each => each !== 'correction'))
         run(old, `ALTER TABLE "${name}" ADD COLUMN of_next_version TEXT`)
       run(old, "INSERT INTO tollgate_schema (version, file) VALUES (99, '099-next.sql')")
@@ -283,7 +283,7 @@ onPostgres(() => {
     })
   })
 
-  test('one balance for exactly ten requests, hundreds at once from three processes', async () => {
+  test('a balance for ten requests pays for exactly ten of hundreds at once from three processes', async () => {
     const one = await testStore(QUICK)
     const all = [one, await beside(one), await beside(one)]
     for (let round = 0; round < counts(2, 50); round++) {

@@ -70,13 +70,13 @@ async function sample(entries = 2000): Promise<Sample> {
   return made
 }
 
-/** A request that must be refused, with the message. */
+/** A copy that must be refused, and its error message. */
 type Refusal = readonly [name: string, make: () => Promise<{ from: string; to: string }>, rule: RegExp]
 
 const emptyDatabase = async () => (await testDatabase()).url
 const sqlite = (path: string) => `sqlite:${path}`
 
-/** From a damaged sample. */
+/** A copy from a damaged store. */
 async function fromDamaged(sql: string) {
   const { path } = await makeSample(folder(), 'copy', 2, 20)
   const database = connect(path)
@@ -238,7 +238,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
     expect(error.message).not.toContain('secret-word')
   })
 
-  // SQLite would apply the log of a former store, Tollgate its spool, and a start would miss the commits of its count.
+  // SQLite would apply the log of a former store, Tollgate would replay its spool, and a start would report lost commits.
   test.each(['', '-wal', '.commits', '.spool'])(
     'to an existing file is refused, and the file is not changed: *%s',
     async end => {
@@ -338,7 +338,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
       const child = spawn(process.execPath, args, { env: { ...process.env, TO: url }, stdio: 'ignore' })
       const ended = once(child, 'exit')
       const isThere = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'INSERT INTO%'"
-      // It writes now; some time later it is killed.
+      // The command is killed some time after it has begun to write.
       while (child.exitCode === null && look.prepare(isThere).get() === undefined) await wait(5)
       await wait(random() * 50)
       child.kill('SIGKILL')
@@ -352,7 +352,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
       await expect.poll(() => look.prepare('SELECT count(*) AS n FROM account').get()).toEqual({ n: 0 })
     }
     expect(killed).toBeGreaterThan(0)
-    // Into the same database. If the copy was faster than the kill, it is done already.
+    // The next copy uses the same database. No copy is needed if an earlier one was faster than its kill.
     if (!isCopied) await copyStore({ from: sqlite(path), to: url, clock })
     const back = join(folder(), 'back.db')
     await copyStore({ from: url, to: sqlite(back), clock })

@@ -40,24 +40,28 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
     },
   )
 
-  testWith(WITHOUT_SQLITE ?? WITHOUT_LOCKS, 'a reader from outside leaves the log where it is', async () => {
-    const store = await testStore({ writes })
-    const accountId = await fund(store, 1000n)
-    execFileSync('sqlite3', [store.path, 'SELECT count(*) FROM event'])
-    execFileSync('sqlite3', [store.path, `.backup ${store.path}.copy`])
-    expect(openFiles(process.pid, store.path)).toEqual(['', '-shm', '-wal'])
-    expect(await store.ledger.hold(aHold({ accountId }))).toMatchObject({ held: true })
-    // Another process sees it: the log is the one in the folder.
-    expect(execFileSync('sqlite3', [store.path, 'SELECT count(*) FROM event']).toString()).toBe('2\n')
-    expect(store.lostFiles()).toBeNull()
-  })
+  testWith(
+    WITHOUT_SQLITE ?? WITHOUT_LOCKS,
+    'another program that reads the store does not move the log into the database',
+    async () => {
+      const store = await testStore({ writes })
+      const accountId = await fund(store, 1000n)
+      execFileSync('sqlite3', [store.path, 'SELECT count(*) FROM event'])
+      execFileSync('sqlite3', [store.path, `.backup ${store.path}.copy`])
+      expect(openFiles(process.pid, store.path)).toEqual(['', '-shm', '-wal'])
+      expect(await store.ledger.hold(aHold({ accountId }))).toMatchObject({ held: true })
+      // Another process sees the hold: the store still writes to the log in the folder.
+      expect(execFileSync('sqlite3', [store.path, 'SELECT count(*) FROM event']).toString()).toBe('2\n')
+      expect(store.lostFiles()).toBeNull()
+    },
+  )
 
   const remove = (path: string) => rmSync(path)
   const replace = (path: string) => {
     copyFileSync(path, `${path}.copy`)
     renameSync(`${path}.copy`, path)
   }
-  const rows: [what: string, name: string, deed: (path: string) => void][] = [
+  const rows: [what: string, name: string, act: (path: string) => void][] = [
     ['the log is removed', 'write-ahead log', path => remove(`${path}-wal`)],
     ['the log is replaced', 'write-ahead log', path => replace(`${path}-wal`)],
     ['the index is removed', 'WAL index', path => remove(`${path}-shm`)],
@@ -65,12 +69,12 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
     ['the database is moved away', 'database file', path => renameSync(path, `${path}.away`)],
     ['the database is replaced', 'database file', replace],
   ]
-  test.each(rows)('if %s, that is reported and nothing is written any more', async (_what, name, deed) => {
+  test.each(rows)('if %s, that is reported and nothing is written any more', async (_what, name, act) => {
     const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     await store.ledger.hold(aHold({ accountId }))
     expect(store.lostFiles()).toBeNull()
-    deed(store.path)
+    act(store.path)
     const reason = `the store's ${name} was removed or replaced while the gateway ran; restart the gateway`
     expect(store.lostFiles()).toBe(reason)
     const refusal = { name: 'StoreUnavailable', written: 'not_written', message: expect.stringContaining(reason) }
@@ -107,7 +111,7 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
     await expect(store.ledger.hold(aHold({ accountId }))).rejects.toMatchObject(refusal)
   })
 
-  test('when a last connection removes both, the next commit is not acknowledged', async () => {
+  test('if the log and its index are removed, the next commit is not acknowledged', async () => {
     const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     for (const end of ['-wal', '-shm']) rmSync(store.path + end)
@@ -120,7 +124,7 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
 })
 
 // Commands run as root, and the gateway as another user.
-testWith(NOT_AS_ROOT, 'what root makes belongs to the owner of the folder', async () => {
+testWith(NOT_AS_ROOT, 'files that root makes belong to the owner of the folder', async () => {
   const top = folder()
   chownSync(top, 12_345, 12_346)
   const path = join(top, 'deep/tollgate.db')
@@ -145,11 +149,11 @@ testWith(NOT_AS_ROOT, 'what root makes belongs to the owner of the folder', asyn
   lock.release()
 })
 
-testWith(NOT_AS_ROOT, 'root gives away only what it has made itself', async () => {
+testWith(NOT_AS_ROOT, 'root changes the owner only of files that it has made', async () => {
   const [top, other] = [folder(), folder()]
   chownSync(top, 12_345, 12_346)
   const path = join(top, 'tollgate.db')
-  // The owner of the folder tries to get another file of root's.
+  // The owner of the folder tries to become the owner of other files of root.
   for (const end of ['.commits', '.spool']) symlinkSync(join(other, end), path + end)
   writeFileSync(join(other, '.commits'), '')
   const store = await testStore({ path })

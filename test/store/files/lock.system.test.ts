@@ -20,17 +20,17 @@ test.each([
 ])('a lock of another process is refused with its pid and its age (%s)', async (age, ms) => {
   const path = join(folder(), 'tollgate.db')
   const owner = startChild('lock.child.ts', path)
-  await owner.said(1)
+  await owner.untilLines(1)
   const second = takeLock(path, { now: () => START + ms })
   await expect(second).rejects.toThrow(`The store ${path} is in use by process ${owner.pid}, for ${age}. Stop that one`)
   await expect(second).rejects.toBeInstanceOf(StoreError)
   await owner.kill()
 })
 
-test('after kill -9 it is free at once, without a cleanup', async () => {
+test('a lock is free at once after kill -9 of its owner, without a cleanup', async () => {
   const path = join(folder(), 'tollgate.db')
   const owner = startChild('lock.child.ts', path)
-  await owner.said(1)
+  await owner.untilLines(1)
   await owner.kill()
   expect(existsSync(`${path}.owner`)).toBe(true)
   const lock = await takeLock(path, { now: () => START })
@@ -42,7 +42,7 @@ test('a second lock of the same process is refused too, until the release', asyn
   const now = () => START
   const first = await takeLock(path, { now })
   await expect(takeLock(path, { now })).rejects.toThrow(`in use by process ${process.pid}, for 0 s`)
-  // The refused one has opened and closed the lock's file: the first must still hold it.
+  // The refused attempt has opened and closed the lock's file. The first lock must still hold.
   await expect(takeLock(path, { now })).rejects.toThrow(/in use/)
   first.release()
   first.release()
@@ -77,7 +77,7 @@ describe('a gateway', () => {
   test('waits for a command that has the lock', async () => {
     const path = join(folder(), 'tollgate.db')
     const command = startChild('lock.child.ts', path)
-    await command.said(1)
+    await command.untilLines(1)
     const waiting = takeLock(path, { now }, 'serve')
     await command.kill()
     const lock = await waiting
@@ -87,10 +87,10 @@ describe('a gateway', () => {
   test('waits for a command even if the name of a dead gateway is left over', async () => {
     const path = join(folder(), 'tollgate.db')
     const dead = startChild('lock.child.ts', path, 'serve')
-    await dead.said(1)
+    await dead.untilLines(1)
     await dead.kill()
     const command = startChild('lock.child.ts', path)
-    await command.said(1)
+    await command.untilLines(1)
     writeFileSync(`${path}.owner`, JSON.stringify({ pid: dead.pid, startedAt: START, purpose: 'serve' }))
     const waiting = takeLock(path, { now }, 'serve')
     await command.kill()
@@ -105,7 +105,7 @@ describe('a gateway', () => {
     if (!isKnown) return
     const path = join(folder(), 'tollgate.db')
     const command = startChild('lock.child.ts', path)
-    await command.said(1)
+    await command.untilLines(1)
     const owner = { pid: pidOf(command), startedAt: START - 3_600_000, purpose: 'serve' }
     writeFileSync(`${path}.owner`, JSON.stringify(owner))
     const waiting = takeLock(path, { now }, 'serve')
@@ -127,14 +127,14 @@ describe('a gateway', () => {
   test('does not wait for another gateway', async () => {
     const path = join(folder(), 'tollgate.db')
     const first = startChild('lock.child.ts', path, 'serve')
-    await first.said(1)
+    await first.untilLines(1)
     await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${first.pid}, for 0 s`)
   })
 
   testWith(onlyFull('kills'), 'gives up after 10 s', async () => {
     const path = join(folder(), 'tollgate.db')
     const command = startChild('lock.child.ts', path)
-    await command.said(1)
+    await command.untilLines(1)
     await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${command.pid}, for 0 s`)
   })
 })
@@ -148,7 +148,7 @@ describe('other names of a store', () => {
   ])('%s has the same lock', async (_what, isThere) => {
     const path = join(folder(), 'deep', 'tollgate.db')
     const owner = startChild('lock.child.ts', path)
-    await owner.said(1)
+    await owner.untilLines(1)
     if (isThere) writeFileSync(path, '')
     const other = join(path, '../../other.db')
     symlinkSync(path, other)
@@ -166,7 +166,7 @@ describe('other names of a store', () => {
     await fund(store, 1_000_000n)
     await store.close()
     const owner = startChild('writer.child.ts', path)
-    await owner.said(1)
+    await owner.untilLines(1)
     linkSync(path, `${path}2`)
     await expect(takeLock(`${path}2`, { now })).rejects.toThrow(
       new RegExp(`is in use by process ${owner.pid}, for \\d+ s, under another name`),

@@ -106,7 +106,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     faults.before = 0
   })
 
-  test('until the end are logged with their amounts, and closing reports them', async () => {
+  test('until the store closes are logged with their amounts, and closing reports them', async () => {
     const { store, faults, spool, lines, ...at } = await rig({ writes }, 'req_1', 'req_2')
     faults.before = ALL
     at.refuseSpool()
@@ -124,7 +124,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     }
     expect(lines).toEqual([
       { level: 'error', message: expect.stringMatching(/^a settle is lost/), fields: lost },
-      // The next start releases it without knowing of it.
+      // The next start releases the hold, like every open hold of a dead process.
       {
         level: 'warn',
         message: 'a hold that may exist stays open until the next start',
@@ -148,11 +148,11 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
   })
 })
 
-test('a spool that cannot be replayed is logged once, until it can', async () => {
+test('a spool that cannot be replayed is logged once, until it is replayed', async () => {
   const { store, lines, spool } = await rig({})
   const failures = () => lines.filter(({ message }) => message === 'the spool cannot be written to the ledger')
   for (let times = 1; times <= 2; times++) {
-    // The ledger refuses it, and the rejected line cannot be written.
+    // The ledger refuses the settle, and the rejected line cannot be written.
     mkdirSync(`${store.path}.spool.rejected`)
     spool(`req_${times}0`)
     for (let looks = 0; looks < 3; looks++) {
@@ -231,7 +231,7 @@ test('a slow disk is a problem until it has answered', async () => {
   await until(() => expect(store.problem()).toBeNull())
 })
 
-test('a spool whose space cannot be reserved is a problem, logged once, until it can', async () => {
+test('a spool whose space cannot be reserved is a problem and is logged once, until its space is reserved', async () => {
   const { store, lines, ...at } = await rig({ reserve: () => 10 })
   at.refuseSpool()
   // As at a start: there are no holds yet.

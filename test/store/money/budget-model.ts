@@ -1,4 +1,4 @@
-/** The model of budgets: rows of periods in a Map, and the alerts of their marks. */
+/** A model of budgets: a Map with a row for each period, and the alerts of their marks. */
 import type { HoldBudget } from '#contract'
 
 interface Row {
@@ -32,7 +32,7 @@ export class BudgetModel {
       const row = this.rows.get(nameOf(account, budget))
       const [spent, held] = [row?.spent ?? 0n, row?.held ?? 0n]
       if (spent + held + amount <= budget.amount) continue
-      // Only a mark of 100 %, when most is spent.
+      // The hold reaches the mark of 100 % only if 80 % are spent.
       if (row && spent + amount > budget.amount && spent * 10n >= budget.amount * 8n) {
         this.#mark(account, budget, row, [100], budget.amount)
       }
@@ -62,7 +62,7 @@ export class BudgetModel {
     }
   }
 
-  /** The remaining amount of each. */
+  /** The available amount of each budget. */
   free(account: string, budgets: readonly HoldBudget[]): bigint[] {
     return budgets.map(budget => {
       const { amount, spent, held } = this.rows.get(nameOf(account, budget))!

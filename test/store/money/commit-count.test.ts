@@ -38,7 +38,7 @@ async function withoutLastCommits(holds: number, writes: 'thread' | 'here' = 'he
   for (let hold = 0; hold < holds; hold++) {
     await second.ledger.hold(aHold({ accountId, exchange: `req_${hold}`, amount: 1n }))
   }
-  // As after kill -9: without the last operation.
+  // As after kill -9: the count as it is before the store closes.
   const log = readFileSync(`${path}.commits`, 'utf8')
   await second.close()
   checkpointLog(path)
@@ -53,7 +53,7 @@ test.each(['thread', 'here'] as const)('three lost commits are reported, written
   const sentence = `The ledger ends 3 commits before the last one that was acknowledged (commit 6, ${TIME}).`
   expect(violations(path)).toEqual([{ ...violation, message: sentence }])
 
-  // The next start reports it and goes on; the audit keeps reporting it.
+  // The next start reports the loss and continues; each later audit reports the loss too.
   const store = await testStore({ path, writes })
   expect(store.lostCommits).toEqual({ from: 4, to: 6, at: AT })
   const found = `A start found that the last 3 commits up to ${TIME} were missing (4 to 6).`
@@ -71,7 +71,7 @@ test.each(['thread', 'here'] as const)('three lost commits are reported, written
   expect(again.reads.verify().violations).toEqual([])
 })
 
-test('a start that was killed between its two notes is reported once', async () => {
+test('a loss is reported once, even if a start is killed between its two notes of the loss', async () => {
   const path = await withoutLastCommits(2)
   copyFileSync(path, `${path}.lost`)
   await (await testStore({ path })).close()

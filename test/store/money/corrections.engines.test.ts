@@ -5,7 +5,7 @@ import { aHold, aSettle, fund, onEveryEngine, type TestStore, testStore } from '
 
 const HOUR_MS = 3_600_000
 
-/** Like those of recovery. */
+/** A settle as recovery writes it. */
 const recovered = (amount: bigint, output = 0): SettleRequest =>
   aSettle({
     amount,
@@ -33,7 +33,7 @@ const ROWS: readonly Row[] = [
   { name: 'more than the checkpoint', recovered: 25n, late: { amount: 61n }, charged: 61n, overrun: 0n },
   { name: 'without a checkpoint', recovered: 0n, late: { amount: 100n, overrun: 3n }, charged: 100n, overrun: 3n },
   { name: 'less than the checkpoint', recovered: 25n, late: { amount: 10n }, charged: 10n, overrun: 0n },
-  { name: 'as much', recovered: 25n, late: { amount: 25n }, charged: 25n, overrun: 0n },
+  { name: 'as much as the checkpoint', recovered: 25n, late: { amount: 25n }, charged: 25n, overrun: 0n },
   {
     name: 'nothing, because nothing was sent',
     recovered: 0n,

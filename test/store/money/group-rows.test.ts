@@ -43,7 +43,7 @@ describe('rows of a group', () => {
     expect(log).toEqual(['read a', 'read a', 'write a 3'])
   })
 
-  test('each is read once and written once, and only if it has changed', () => {
+  test('each row is read once, and written once if it has changed', () => {
     const { rows, log } = table({ a: 1, b: 1 })
     for (let times = 3; times > 0; times--) {
       rows.find('b')
@@ -56,7 +56,7 @@ describe('rows of a group', () => {
     expect(log).toEqual(['read b', 'read a', 'write a 4'])
   })
 
-  test('they stay in memory as they were written', () => {
+  test('written rows stay in memory', () => {
     const { rows, log } = table({ a: 1 })
     const row = rows.find('a')!
     row.value = 2
@@ -66,7 +66,7 @@ describe('rows of a group', () => {
     expect(log).toEqual(['read a', 'write a 2'])
   })
 
-  test('too many are dropped from memory', () => {
+  test('too many rows are dropped from memory', () => {
     const { rows, log } = table({ a: 1 })
     rows.find('a')
     for (let at = 0; at < 10_000; at++) rows.change(`made ${at}`, { value: at })
@@ -77,7 +77,7 @@ describe('rows of a group', () => {
 })
 
 /** A writer in memory with one account. `commit` runs a group and returns its number of statements. */
-function counted() {
+function countedWriter() {
   let statements = 0
   let commit = () => {}
   const plain = openDatabase(':memory:')
@@ -107,7 +107,11 @@ function counted() {
 const REQUESTS = 64
 
 /** 64 requests, in groups of 32. */
-async function statementsOf({ writer, run }: ReturnType<typeof counted>, whose: (at: number) => object, name = 'req') {
+async function statementsOf(
+  { writer, run }: ReturnType<typeof countedWriter>,
+  whose: (at: number) => object,
+  name = 'req',
+) {
   let statements = 0
   const numbers = Array.from({ length: REQUESTS }, (_, at) => at)
   for (const half of [numbers.slice(0, 32), numbers.slice(32)]) {
@@ -123,7 +127,7 @@ async function statementsOf({ writer, run }: ReturnType<typeof counted>, whose: 
 }
 
 async function fundedWriter(accounts: number) {
-  const made = counted()
+  const made = countedWriter()
   const ready: Promise<unknown>[] = []
   for (let at = 0; at < accounts; at++) {
     const id = `acct_${at}`
@@ -143,7 +147,7 @@ describe('statements of a request', () => {
     expect(await statementsOf(made, () => ({ budgets: chain }))).toBeLessThanOrEqual(4)
   })
 
-  test('of many accounts: the rows that it changes, each in memory after the first time', async () => {
+  test('of many accounts: one for each row that it writes, once the rows are in memory', async () => {
     const made = await fundedWriter(REQUESTS)
     const whose = (at: number) => ({ accountId: `acct_${at}`, keyId: `key_${at}` })
     await statementsOf(made, whose)

@@ -15,7 +15,7 @@ const memory = { kind: 'database in memory', open: () => testStore({ url: 'memor
 onEveryEngine(engine => {
   describe.each(engine === 'sqlite' ? [...kinds, memory] : kinds)('a ledger in a $kind', ({ open }) => {
     describe('hold', () => {
-      test('an unknown account', async () => {
+      test('of an unknown account is refused', async () => {
         const store = await open()
         expect(await store.ledger.hold(aHold({ accountId: 'acc_nobody' }))).toEqual({
           held: false,
@@ -23,7 +23,7 @@ onEveryEngine(engine => {
         })
       })
 
-      test('a frozen account, until it thaws', async () => {
+      test('of a frozen account is refused until the account is unfrozen', async () => {
         const store = await open()
         const accountId = await fund(store, 100n)
         await store.freeze('alice', true)
@@ -32,7 +32,7 @@ onEveryEngine(engine => {
         expect(await store.ledger.hold(aHold({ accountId }))).toEqual({ held: true, available: 0n })
       })
 
-      test('a refused hold that is repeated with less in the same turn is held, and open', async () => {
+      test('that was refused is held when it is repeated with less in the same turn, and is open', async () => {
         const store = await open()
         const accountId = await fund(store, 100n)
         const hold = (amount: bigint) => store.ledger.hold(aHold({ accountId, exchange: 'req_1', amount }))
@@ -40,7 +40,7 @@ onEveryEngine(engine => {
         expect(store.openHolds()).toBe(1)
       })
 
-      test('a short one returns the available and the held amount', async () => {
+      test('above the available amount is refused with the available and the held amount', async () => {
         const store = await open()
         const accountId = await fund(store, 150n)
         await store.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
@@ -55,7 +55,7 @@ onEveryEngine(engine => {
         expectMoney(store, 150n, 100n)
       })
 
-      test('a repeated one gets the same answer and no second hold, even when the credit is used up', async () => {
+      test('that is repeated gets the same answer and reserves nothing more, even when the credit is used up', async () => {
         const store = await open()
         const accountId = await fund(store, 100n)
         const request = aHold({ accountId, amount: 100n })
@@ -139,7 +139,7 @@ onEveryEngine(engine => {
         expect(store.openHolds()).toBe(1)
       })
 
-      test('without a hold', async () => {
+      test('without a hold reports that', async () => {
         const store = await open()
         expect(await store.ledger.settle(aSettle())).toBe('no_hold')
       })
@@ -248,7 +248,7 @@ onEveryEngine(engine => {
     })
 
     describe('receipts', () => {
-      test('none', async () => {
+      test('do not exist without a hold', async () => {
         const store = await open()
         expect(store.reads.findReceipt('req_1')).toBeUndefined()
       })

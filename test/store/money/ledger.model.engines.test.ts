@@ -1,7 +1,7 @@
 /**
- * The ledger against a model of a few Maps. Credits, holds, settles, checkpoints and freezes run in any order, alone or many in one turn,
- * each repeated, with kill -9 in between. After every command the balances, open holds and receipts are compared. So are their sums: usage
- * by hour and day, the totals of keys, the periods of budgets and their alerts. fast-check prints the seed and the shortest failing run.
+ * The ledger compared with a model of a few Maps. Credits, holds, settles, checkpoints and freezes run in any order, alone or many in one
+ * turn, sometimes repeated, with kill -9 in between. After every command the test compares balances, open holds and receipts. It also
+ * compares their sums: usage by hour and day, totals of keys, and periods of budgets. fast-check prints the seed and the shortest failing run.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,9 +14,9 @@ import { countsOf } from '../../helpers/counts.ts'
 import {
   aHold,
   aSettle,
+  copyData,
   type Engine,
   folder,
-  leftBy,
   onEveryEngine,
   type TestStore,
   type TestStoreOptions,
@@ -199,7 +199,7 @@ class Model {
 
 const spanOf = (step: 'hour' | 'day', ms: number) => ms - (ms % (step === 'hour' ? 3_600_000 : 86_400_000))
 
-/** The store under test; `crash` replaces it. */
+/** The store under test; `crash` replaces the store by a copy of its data. */
 class Real {
   readonly clock = testClock()
   readonly ids = new Map<string, string>()
@@ -232,7 +232,7 @@ class Real {
 
   /** The data after kill -9, without the writes of close(). */
   async crash(): Promise<void> {
-    const [path, folder] = await leftBy(this.store.path, this.store.spool, MEMORY)
+    const [path, folder] = await copyData(this.store.path, this.store.spool, MEMORY)
     await this.store.close()
     await this.boot({ path, folder })
   }
@@ -311,7 +311,7 @@ function compare(model: Model, real: Real, open = model.open().length): void {
   }
   const rows = new Map<string, object>()
   for (const name of ACCOUNTS) {
-    // Of today, for life, and of the days before and after.
+    // Periods of today, of the days before and after, and for life.
     for (const days of [-1, 0, 1]) {
       for (const use of budgetUses(store.reads, ids.get(name)!, real.clock.ms + days * 86_400_000)) {
         const { budget, start, amount, held, spent } = use
@@ -371,7 +371,7 @@ class SpoolAndCrash extends Crash {
   }
   override async run(model: Model, real: Real): Promise<void> {
     for (const settle of this.settles) {
-      // In PostgreSQL the end takes so long that the store would write them before; there only a line is left.
+      // In PostgreSQL the close takes so long that the store would write the settles first. There the test appends the line itself.
       if (real.engine === 'sqlite') real.store.ledger.spool(aSettle(settle))
       else createSpool(real.store.spool).append(aSettle(settle))
       model.spooled.push(settle)
@@ -407,7 +407,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   fc.record({ do: fc.constant('freeze' as const), account, frozen: fc.boolean() }),
   fc.record({ do: fc.constant('cap' as const), key, cap: fc.option(fc.bigInt({ min: 0n, max: 200n })) }),
 )
-// Also backwards, over the minute after which open_from moves, and into other hours and days of usage.
+// The clock also goes backwards, passes the minute after which open_from moves, and enters other hours and days of usage.
 const laterMs = fc.constantFrom(0, 1, 70_000, -70_000, 3_600_000, 80_000_000)
 const command = fc.oneof(
   {

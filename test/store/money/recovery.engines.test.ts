@@ -20,7 +20,7 @@ import {
 
 const counts = countsOf('ledger')
 
-/** As the gateway opens it. */
+/** Opens a store as the gateway does. */
 const testStore: typeof openTestStore = options => openTestStore({ writes: 'thread', ...options })
 
 /** Closes the store, which leaves holds open, and opens it again. */
@@ -52,7 +52,7 @@ onEveryEngine(engine => {
       await store.ledger.settle(aSettle({ exchange: 'req_done', amount: 40n }))
 
       const next = await restart(store)
-      // Those of another replica do not belong to this one.
+      // In PostgreSQL they are still holds of the former replica.
       expect(next.openHolds()).toBe(engine === 'sqlite' ? 3 : 0)
       expect(await next.recover()).toEqual({ settled: 3, replayed: 0, rejected: 0, charged: 125n })
       expect(next.reads.findReceipt('req_none')).toMatchObject({ charged: 0n, source: 'recovered', outcome: 'failed' })
@@ -82,7 +82,7 @@ onEveryEngine(engine => {
       expect(next.reads.findAccount('alice')).toMatchObject({ posted: 10n ** 9n, held: 0n })
     })
 
-    test('in memory there is nothing to recover', async () => {
+    test('of a store in memory do not exist', async () => {
       const store = await testStore({ url: 'memory' })
       expect(await store.recover()).toEqual(NOTHING)
     })
@@ -95,7 +95,7 @@ onEveryEngine(engine => {
       expect(existsSync(store.spool)).toBe(false)
     })
 
-    test('settles its holds once, and is empty then', async () => {
+    test('settles its holds once, and is then empty', async () => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')
@@ -107,7 +107,7 @@ onEveryEngine(engine => {
         code: 'upstream_truncated',
         outcome: 'cut',
       })
-      // The second one reached the ledger after all.
+      // The second settle reached the ledger after all.
       await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 2n }))
       expect(store.ledger.spool(spooled)).toBe('spooled')
       store.ledger.spool(spooled)
@@ -138,7 +138,7 @@ onEveryEngine(engine => {
       for (const exchange of ['req_1', 'req_2']) await hold(store, exchange)
       const line = JSON.stringify({ ...aSettle(), amount: '61', overrun: '0' })
       writeFileSync(store.spool, `\n${line}\n\n{"exchange":"req_0","amo`)
-      // New lines are added behind it.
+      // New lines are added after the torn one.
       store.ledger.spool(aSettle({ exchange: 'req_2', amount: 2n }))
       const next = await afterDeath(store, { reserve: () => 10 })
       expect(await next.recover()).toEqual({ settled: 0, replayed: 2, rejected: 1, charged: 63n })
@@ -148,7 +148,7 @@ onEveryEngine(engine => {
     test.each([
       ['more than the hold', { exchange: 'req_1', amount: 101n }],
       ['without a hold', { exchange: 'req_9', amount: 1n }],
-    ])('a settle that is %s is moved aside for a person, and the start goes on', async (_what, change) => {
+    ])('a settle that is %s is moved to a file for review, and the start continues', async (_what, change) => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')
@@ -190,7 +190,7 @@ onEveryEngine(engine => {
       })
 
     /** The number of events that a recovery would read after a crash now. */
-    function inSight(store: TestStore): { from: string; events: number } {
+    function recoveryRange(store: TestStore): { from: string; events: number } {
       const database = store.connect({ readOnly: true })
       const from = openFrom(database)
       const row = database.prepare('SELECT count(*) AS count FROM event WHERE id >= ?').get(from)
@@ -198,7 +198,7 @@ onEveryEngine(engine => {
       return { from, events: Number(row?.['count']) }
     }
 
-    test('is behind by at most a minute: after 500 exchanges it reads a few', async () => {
+    test('begins at most a minute before the last exchange: after 500 exchanges recovery reads a few events', async () => {
       const store = await testStore()
       await fund(store, 1_000_000n)
       for (let index = 1000; index < 1500; index++) {
@@ -207,9 +207,9 @@ onEveryEngine(engine => {
         await store.ledger.settle(aSettle({ exchange: `req_${index}` }))
       }
       // Six exchanges a minute, two events each, and the one in progress.
-      expect(inSight(store).events).toBeLessThanOrEqual(14)
+      expect(recoveryRange(store).events).toBeLessThanOrEqual(14)
       await store.close()
-      expect(inSight(store).events).toBeLessThanOrEqual(2)
+      expect(recoveryRange(store).events).toBeLessThanOrEqual(2)
     })
 
     test('an old open hold keeps its start', async () => {
@@ -221,7 +221,7 @@ onEveryEngine(engine => {
         await hold(store, `req_${index}`)
         await store.ledger.settle(aSettle({ exchange: `req_${index}` }))
       }
-      expect(inSight(store).from <= 'req_0000').toBe(true)
+      expect(recoveryRange(store).from <= 'req_0000').toBe(true)
       expect(await (await restart(store)).recover()).toMatchObject({ settled: 1 })
     })
 
@@ -233,10 +233,10 @@ onEveryEngine(engine => {
         await hold(store, exchange)
         await store.ledger.settle(aSettle({ exchange }))
       }
-      const { from } = inSight(store)
+      const { from } = recoveryRange(store)
       expect(from > 'req_4').toBe(true)
       await hold(store, 'req_4')
-      expect(inSight(store).from).toBe('req_4')
+      expect(recoveryRange(store).from).toBe('req_4')
       expect(await (await restart(store)).recover()).toMatchObject({ settled: 1 })
     })
 
@@ -247,7 +247,7 @@ onEveryEngine(engine => {
       const next = await restart(store)
       await next.recover()
       await next.close()
-      expect(inSight(next).events).toBeLessThanOrEqual(2)
+      expect(recoveryRange(next).events).toBeLessThanOrEqual(2)
     })
   })
 })

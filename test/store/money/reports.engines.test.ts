@@ -1,4 +1,4 @@
-/** Lists by page: rows that are added meanwhile repeat or hide none, filters take bounded time, and usage is correct. */
+/** Lists by page: rows that are added meanwhile repeat or hide no row, filters take bounded time, and usage is correct. */
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -444,7 +444,7 @@ onEveryEngine(() => {
               const { id } = await store.people.create({ email, password: PASSWORD, role: 'member', membership })
               if (added % 2 === 0) await store.people.remove(id)
             }
-            // The last person of the page is removed: the next page still begins behind them.
+            // The last person of the page is removed. The next page must still begin after that person.
             const person = store.reads.people.findByEmail('a_b@y.org')
             if (person) await store.people.remove(person.id)
           },
@@ -569,7 +569,7 @@ onEveryEngine(() => {
       const all = { step: 'hour', accountId: 'acc_x', from: 0, to: Number.MAX_SAFE_INTEGER } as const
       for (const by of ['none', 'key', 'model', 'both'] as const) {
         expect(() => store.reads.reports.usage({ ...all, by }), by).toThrow(ReadLimitError)
-        // One hour fewer is one row fewer than the limit, or some.
+        // Ten hours have exactly this number of rows.
         const [few, rows] = [{ ...all, by, to: 10 * HOUR }, { none: 10, key: 100, model: 50, both: 500 }[by]]
         expect(store.reads.reports.usage({ ...few, limit: rows })).toHaveLength(rows)
         expect(() => store.reads.reports.usage({ ...few, limit: rows - 1 }), by).toThrow(/more than \d+ rows/)

@@ -19,7 +19,7 @@ async function sampleStore(): Promise<TestStore & { alice: string; bob: string }
   return Object.assign(store, { alice, bob })
 }
 
-/** Edits as the database's owner could, without triggers, CHECKs and foreign keys. */
+/** Edits the database as its owner could: without triggers, CHECKs and foreign keys. */
 function tamper(store: TestStore, edit: (database: Database) => void): void {
   const database = store.connect()
   database.exec(UNGUARDED[database.dialect.engine])
@@ -27,7 +27,7 @@ function tamper(store: TestStore, edit: (database: Database) => void): void {
   database.close()
 }
 
-/** Without duplicates: a key with several wrong figures is reported more than once. */
+/** The violations without duplicates: a key with several wrong figures is reported more than once. */
 const found = (store: TestStore) =>
   [...new Set(store.reads.verify().violations.map(({ invariant, subject }) => `${invariant} ${subject}`))].sort()
 
@@ -264,7 +264,7 @@ onEveryEngine(engine => {
     expect(steps.at(-1)).toEqual([7, 7])
   })
 
-  test('it reads one snapshot and leaves no transaction open', async () => {
+  test('the audit reads one snapshot and leaves no transaction open', async () => {
     const store = await testStore({ url: 'memory' })
     const accountId = await fund(store, 1000n)
     store.reads.verify()

@@ -29,7 +29,7 @@ onEveryEngine(() => {
     expect(store.reads.listAccounts()).toHaveLength(1)
   })
 
-  test('freezing an unknown account', async () => {
+  test('freezing an unknown account is refused', async () => {
     const store = await testStore({ url: 'memory' })
     await expect(store.freeze('bob', true)).rejects.toThrow('The account "bob" does not exist.')
     expect(store.reads.findAccount('acc_bob')).toBeUndefined()

@@ -23,7 +23,7 @@ test('a key that another thread revokes during a lookup is not cached as live', 
   const read = () => {
     const live: KeyLookup = { found: 'live', key, account: {} as Account }
     const found = { isRevoked, expiresAt: null, secretEndsAt: null, live }
-    // Another thread revokes it as soon as the database has been read.
+    // Another thread revokes the key as soon as the database has been read.
     if (!isRevoked) Atomics.add(version, 0, 1)
     isRevoked = true
     return Promise.resolve(found)
@@ -44,7 +44,7 @@ onEveryEngine(() => {
       const store = await testStore()
       const { token } = await withKey(store)
       await store.close()
-      // The database is closed, and the answer is still available.
+      // The answer needs no database: the store is closed.
       expect(found(store, token.slice(0, -1))).toBe('malformed')
       expect(found(store, `${token}x`)).toBe('malformed')
       expect(() => found(store, token)).toThrow()
@@ -430,7 +430,7 @@ onEveryEngine(() => {
     expect(found(memory, token)).toBe('unknown')
   })
 
-  test('keys work in memory too', async () => {
+  test('a store in memory finds and revokes keys too', async () => {
     const store = await testStore({ url: 'memory' })
     const { key, token } = await withKey(store)
     expect(found(store, token)).toBe('live')
@@ -453,7 +453,7 @@ onEveryEngine(() => {
       expect(store.keys.find(token, store.clock.ms)).toMatchObject(after)
     })
 
-    test('unfrozen again: as before', async () => {
+    test('its account unfrozen again: live again', async () => {
       const store = await testStore()
       const { token } = await withKey(store)
       await store.freeze('alice', true)

@@ -6,7 +6,7 @@ import { faultyConnector } from '../faulty.ts'
 import { contentOf, onEveryEngine, type TestStore, testStore } from '../helpers.ts'
 
 const HOUR = 3_600_000
-/** In the form of a password hash, but of no password. */
+/** Has the form of a password hash, but belongs to no password. */
 const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
 const OTHER_HASH = `${HASH}b`
 
@@ -43,7 +43,7 @@ async function refused(work: Promise<unknown>, code: StoreErrorCode, message: Re
   expect(error).toMatchObject({ code, message: expect.stringMatching(message) })
 }
 
-/** Nothing of a refused person is stored. */
+/** Checks that nothing of a refused person is stored. */
 function expectNoPerson(store: TestStore): void {
   expect(store.reads.people.list()).toEqual([])
   expect(store.reads.listAccounts()).toEqual([])
@@ -144,7 +144,7 @@ onEveryEngine(() => {
       expect(store.reads.people.links()).toEqual([])
     })
 
-    test('a failed join does not use it up', async () => {
+    test('a failed join does not use up the link', async () => {
       const store = await testStore()
       await store.people.create(person())
       const { token } = await store.people.createLink(invitation(store, { email: 'Bob@x.org' }))
@@ -230,7 +230,7 @@ onEveryEngine(() => {
       expect(alive()).toEqual([false, false, false, true])
     })
 
-    test('one more than the maximum ends the oldest of that person only', async () => {
+    test('above the maximum of a person ends the oldest one of that person', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const eve = await store.people.create(person({ email: 'eve@x.org' }))
@@ -245,7 +245,7 @@ onEveryEngine(() => {
       expect(store.reads.people.findSession(foreign)).toBeDefined()
     })
 
-    test('of many in the same millisecond the maximum is left', async () => {
+    test('above the maximum ends another one, also if all begin in the same millisecond', async () => {
       const store = await testStore()
       const { id } = await store.people.create(person())
       const secrets = await Promise.all(Array.from({ length: 50 }, () => store.people.createSession(id)))
@@ -382,7 +382,7 @@ onEveryEngine(() => {
       await store.people.revokeToken(revoked.token.id)
       store.clock.ms += 1
       const all = () => [store.reads.people.list(), store.reads.people.links(), store.reads.people.tokens()]
-      // Both in one group: the demotion comes first, and the other one was checked before it.
+      // Both requests are in one group: the demotion is first, and the other request was checked before it.
       const [, late] = await Promise.allSettled([store.people.setRole(eve.id, 'member', boss.id), ask(store, eve.id)])
       expect(late).toMatchObject({ status: 'rejected', reason: { code: 'forbidden' } })
       const before = all()
@@ -395,7 +395,7 @@ onEveryEngine(() => {
       await ask(await restored(store), boss.id)
     })
 
-    /** With a person to change, as before. */
+    /** Restores the person that the requests change. */
     async function restored(store: TestStore): Promise<TestStore> {
       const mate = store.reads.people.findByEmail('mate@x.org')
       if (mate === undefined) await store.people.create(person({ email: 'mate@x.org' }))
@@ -543,7 +543,7 @@ onEveryEngine(() => {
           store.people.createToken({ name: 't', expiresAt: null, createdBy: ada.id }),
         )
         expect(store.reads.people.findToken(secret)).toBeDefined()
-        // A repetition finds its operation done, although the person may not do it any more.
+        // A repetition finds its operation done, although the person may no longer request it.
         const link = { role: 'operator', createdBy: bob.id } as const
         await store.people.setRole(bob.id, 'operator')
         const made = doubtful(() => store.people.createLink(invitation(store, link)))

@@ -31,7 +31,7 @@ test.each([
   expect(isToken(text)).toBe(false)
 })
 
-test('one character mistyped is always malformed', () => {
+test('a token with one mistyped character is always malformed', () => {
   fc.assert(
     fc.property(token, fc.nat(43), fc.constantFrom(...BASE62, '-', '_', ' '), (right, place, character) => {
       fc.pre(right[place] !== character)

@@ -33,12 +33,12 @@ const rowsIn = ({ connect }: TestStore) => {
 }
 
 onEveryEngine(() => {
-  describe.each(['here', 'thread'] as const)('written %s', writes => {
+  describe.each(['here', 'thread'] as const)('a response, written by: %s', writes => {
     test('is found at once, only by its account, also after the store was closed', async () => {
       const store = await testStore({ writes })
       const [alice, bob] = [await fund(store, 1n), await fund(store, 1n, 'bob')]
       const written = store.responses.keep(aResponse(alice))
-      // Not written yet, but the client that got the answer may refer to it already.
+      // The response is not written yet, but the client that got the answer may already refer to it.
       expect(find(store, 'resp_1', alice)).toBe('what was said')
       expect(find(store, 'resp_1', bob)).toBeUndefined()
       expect(await written).toBe('kept')
@@ -54,7 +54,7 @@ onEveryEngine(() => {
       expect(await again.responses.remove('resp_1', alice)).toBe(false)
     })
 
-    test('a response that is removed before it is written is not found', async () => {
+    test('that is removed before it is written is not found', async () => {
       const store = await testStore({ writes })
       const account = await fund(store, 1n)
       const written = store.responses.keep(aResponse(account))
@@ -64,7 +64,7 @@ onEveryEngine(() => {
       expect(rowsIn(store)).toMatchObject({ response: 0, box: 0 })
     })
 
-    test('a close waits for unwritten responses', async () => {
+    test('that is not written yet delays the close', async () => {
       const store = await testStore({ writes })
       const account = await fund(store, 1n)
       const large = 'x'.repeat(900_000)
@@ -75,7 +75,7 @@ onEveryEngine(() => {
     })
   })
 
-  test('each part is read alone, even if another one is as long as a conversation', async () => {
+  test('each part of a response is read alone, even if another part is long', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     const parts = { output: 'an answer', input: 'x'.repeat(3 * MiB), rest: '' }
@@ -87,12 +87,12 @@ onEveryEngine(() => {
     expect(found()).toEqual([...Object.values(parts), undefined])
     expect(rowsIn(store)).toMatchObject({ response: 1, box: 3 })
     const yields = (part: string) => [...store.responses.read('resp_1', account, part)].length
-    // Other work runs while a long one is decrypted.
+    // Other work runs while a long part is decrypted.
     expect(yields('output')).toBe(0)
     expect(yields('input')).toBeGreaterThan(8)
   })
 
-  test('lives for the given time, and longer when it is used', async () => {
+  test('a response lives for the given time, and longer when it is used', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     const start = store.clock.ms
@@ -140,7 +140,7 @@ onEveryEngine(() => {
       left.push(rowsIn(store).response)
     }
     database.close()
-    // Large ones are limited by bytes, small ones by number. The one that exceeds the bytes is the last.
+    // The step ends with the response that exceeds its bytes, or with the 64th response.
     expect(left).toEqual([197, 194, 191, 127, 63, 0, 0])
   })
 
@@ -180,7 +180,7 @@ onEveryEngine(() => {
     expect(find(store, 'resp_1', account)).toBeUndefined()
   })
 
-  test('a large one replaces as many small ones as needed, a few in a transaction', async () => {
+  test('a large response replaces as many small ones as needed, a few in a transaction', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     const most = { responseBytes: MiB, accountBytes: 200_000 }
@@ -203,12 +203,12 @@ onEveryEngine(() => {
     expect(box).toBe(response)
     expect(response).toBeGreaterThan(50)
     expect(Math.max(...totals.map(Number))).toBeLessThanOrEqual(most.accountBytes)
-    // Those that expire last are left.
+    // The responses that expire last are kept.
     expect(find(store, 'resp_1299', account)).toBeDefined()
     expect(find(store, 'resp_1150', account)).toBeUndefined()
   })
 
-  test('are deleted with their account', async () => {
+  test('responses are deleted with their account', async () => {
     const store = await testStore()
     const { id } = await store.createAccount({ name: 'alice' })
     await store.responses.keep(aResponse(id))
@@ -220,13 +220,13 @@ onEveryEngine(() => {
     expect(rowsIn(store)).toEqual({ response: 0, box: 0, totals: [] })
   })
 
-  test('the files do not contain its text, and another secret opens nothing', async () => {
+  test('the files do not contain the text of a response, and a moved row does not open', async () => {
     const store = await testStore()
     const account = await fund(store, 1n)
     await store.responses.keep(aResponse(account, { parts: { output: 'confidential '.repeat(100) } }))
     expect((await contentOf(store)).includes('confidential')).toBe(false)
     await store.close()
-    // A row that was moved to another account, or under another id, cannot be opened.
+    // A row under another id does not open.
     const database = store.connect()
     database.exec(UNGUARDED[database.dialect.engine])
     database.exec("UPDATE response SET id = 'resp_2'; UPDATE response_box SET response = 'resp_2'")
@@ -234,7 +234,7 @@ onEveryEngine(() => {
     const again = await testStore({ path: store.path, clock: store.clock, secret: SECRET })
     expect(find(again, 'resp_2', account)).toBeUndefined()
     await again.close()
-    // Neither can a part in the place of another.
+    // Neither does a part in the place of another one.
     const swapped = store.connect()
     swapped.exec(UNGUARDED[swapped.dialect.engine])
     swapped.exec("UPDATE response SET id = 'resp_1'; UPDATE response_box SET response = 'resp_1'")
@@ -258,7 +258,7 @@ onEveryEngine(() => {
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('take a limited part of the memory while they wait for a slow disk', async () => {
+  test('responses take a limited part of the memory while they wait for a slow disk', async () => {
     const turns: (() => void)[] = []
     let isSlow = false
     const store = await testStore({ schedule: fn => void (isSlow ? turns.push(fn) : setImmediate(fn)) })

@@ -35,7 +35,7 @@ afterAll(() => port1.close())
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
 const RUNS = { numRuns: counts(50, 5000), seed: SEED }
 
-/** Both ends of one direction. */
+/** A mailbox for one direction, with both of its ends. */
 function way(size = 1 << 16, begin = 0) {
   const memory = createMailboxMemory(size)
   memory.ends.fill(begin)
@@ -46,7 +46,7 @@ function way(size = 1 << 16, begin = 0) {
   }
 }
 
-/** Sends all values at once and reads them back. */
+/** Sends one value and reads it back. */
 function carried<Value>(
   { to, from }: ReturnType<typeof way>,
   write: (to: Parameters<typeof readReply>[0]) => boolean,
@@ -70,7 +70,7 @@ const money = fc.oneof(fc.bigInt(0n, 2n ** 63n - 1n), fc.constantFrom(0n, 1n, 2n
 const anyMoney = fc.oneof({ weight: 9, arbitrary: money }, { weight: 1, arbitrary: fc.bigInt(-(2n ** 70n), 2n ** 70n) })
 const count = fc.oneof(fc.nat(), fc.constantFrom(0, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER))
 const text = fc.string({ unit: 'binary', maxLength: 60 })
-/** Records of a list of fields. */
+/** Arbitrary records that have these fields. */
 const recordsOf = (fields: readonly Field<never>[]) =>
   fc.tuple(
     ...fields.map(({ name, kind, optional = false }): fc.Arbitrary<unknown> => {
@@ -103,7 +103,7 @@ const result = fc.oneof(
 )
 
 describe(`with any values (TOLLGATE_SEED=${SEED})`, () => {
-  // SQLite has UTF-8 too, in which half of a surrogate pair is not a character.
+  // Records and SQLite use UTF-8, which cannot encode half of a surrogate pair.
   const wellFormed = (value: unknown): unknown =>
     JSON.parse(
       JSON.stringify(value, (_key, each) => (typeof each === 'bigint' ? `${each}n` : each)),
@@ -141,7 +141,7 @@ describe(`with any values (TOLLGATE_SEED=${SEED})`, () => {
     )
   })
 
-  test('answers are too', () => {
+  test('answers are decoded unchanged', () => {
     const on = way(1 << 10, -64)
     fc.assert(
       fc.property(count, result, (id, value) => {

@@ -1,4 +1,4 @@
-/** One run of the ledger's thread: when each side sees the other's records, and the behaviour of a full mailbox. */
+/** The mailboxes of the ledger's thread: when each side sees the other's records, and what a full mailbox does. */
 import { expect, onTestFinished, test } from 'vitest'
 import { holdRecord } from '../../../src/store/money/ledger-fields.ts'
 import type { Reply } from '../../../src/store/thread/codec.ts'
@@ -6,7 +6,7 @@ import { ThreadHost } from '../../../src/store/thread/thread-host.ts'
 import { faultyConnector } from '../faulty.ts'
 import { aHold, fund, testStore } from '../helpers.ts'
 
-/** A ready thread, and its replies: each list is the result of one delivery. */
+/** Starts a thread. `looks` has its replies: one list for each delivery. */
 async function openPort() {
   const store = await testStore()
   const accountId = await fund(store, 10n ** 9n)
@@ -51,8 +51,8 @@ test('operations of one turn are one commit, and their answers arrive together',
 
 test('answers without room wait, and none is lost', async () => {
   const { store, thread, looks, until } = await openPort()
-  // Two of them fill a mailbox: of five answers, two are in it and three wait in the thread. Nothing is read before, because this turn
-  // does not end.
+  // Two answers fill a mailbox: of five, two are in the mailbox and three wait in the thread. This turn of the event loop does not end
+  // before, so nothing is read.
   const plan = 'x'.repeat(400_000)
   for (let id = 1; id <= 5; id++) {
     const request = { id: `acc_${id}`, name: `customer ${id}`, plan }

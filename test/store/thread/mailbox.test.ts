@@ -6,7 +6,7 @@ import { countsOf } from '../../helpers/counts.ts'
 
 const counts = countsOf('corpus')
 
-/** Both ends, after so many bytes of use. */
+/** Both ends of a mailbox that has already carried `begin` bytes. */
 function mailbox(size: number, begin = 0) {
   const memory = createMailboxMemory(size)
   memory.ends.fill(begin)
@@ -88,7 +88,7 @@ describe('any order of writes and reads', () => {
     fc.constant({ do: 'read' as const }),
   )
 
-  // The last one passes 32 bits, the one before 31.
+  // From the last place the count passes 2^32, from the one before 2^31.
   test.each([0, 2 ** 31 - 64, -64])('returns everything in order, from byte %i on', begin => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), steps => {

@@ -90,7 +90,7 @@ describe('a thread that dies', () => {
       written.push((result as PromiseRejectedResult).reason.written)
     }
     expect(written.at(-1)).toBe('not_written')
-    // The first one and five more.
+    // The first thread and five restarts.
     expect(faults.dieBefore).toBe(1000 - 6)
     expect([store.healthy(), faults.dieBefore]).toEqual([false, 1000 - 6])
 
@@ -98,19 +98,19 @@ describe('a thread that dies', () => {
     expect(await hold(store, accountId, 'req_a')).toMatchObject([{ reason: { written: 'not_written' } }])
     store.clock.ms += 60_000
     expect(await hold(store, accountId, 'req_a')).toMatchObject([{ value: { held: true } }])
-    // One check found that it could not be written, another one that it can.
+    // Health changes only after a check that could write.
     await store.look()
     expect(store.healthy()).toBe(true)
     expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
-  test('for good: closing still ends', async () => {
+  test('repeatedly while the store closes: closing still ends', async () => {
     const { store, faults, accountId } = await threaded()
     faults.dieBefore = 1000
     const holding = hold(store, accountId, 'req_1')
     await store.close()
     expect(await holding).toMatchObject([{ reason: { written: 'unknown' } }])
-    // No more restarts.
+    // After the close there are no more restarts.
     const left = faults.dieBefore
     expect(left).toBe(1000 - 6)
     await expect(store.freeze('acc_1', true)).rejects.toThrow()
@@ -138,7 +138,7 @@ describe('more than the mailbox can hold', () => {
     expect(next.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
-  test('a flood waits here, and is processed completely and in order', async () => {
+  test('operations without room wait in the sender, and are processed completely and in order', async () => {
     const { store, accountId } = await threaded()
     const model = 'm\u00fc'.repeat(1000)
     const exchanges = Array.from({ length: 3000 }, (_, index) => `req_${index}`)
@@ -158,7 +158,7 @@ describe('more than the mailbox can hold', () => {
 describe('the end', () => {
   test('a process with an open store ends by itself, but not before its answers have arrived', async () => {
     const child = startChild('idle.child.ts', join(folder(), 'tollgate.db'))
-    await child.said(1)
+    await child.untilLines(1)
     expect(child.lines).toEqual(['alice'])
     expect(await child.ended()).toBe(0)
   })

@@ -49,24 +49,24 @@ test.each<
   ['an image over plain http', image('http://example.com/a.png'), 'unsupported_parameter', 'messages[0]'],
   ["an image in Google's storage", image('gs://bucket/a.png'), 'invalid_value', 'messages[0].content[0].image_url.url'],
   [
-    'a data URL that breaks off in a letter',
+    'a data URL that ends within a character',
     image('data:image/png,%E4%'),
     'invalid_value',
     'messages[0].content[0].image_url.url',
   ],
   [
-    'an image by its address on Vertex AI',
+    'an image by URL on Vertex AI',
     image('https://example.com/a.png'),
     'unsupported_parameter',
     'messages[0]',
     'claude-sonnet-4-5',
     'vertex-anthropic',
   ],
-  ['words to continue', said({ content: 'It' }), 'unsupported_parameter', 'messages[1]', NEW],
+  ['a prefill', said({ content: 'It' }), 'unsupported_parameter', 'messages[1]', NEW],
   ['several choices', { n: 2 }, 'unsupported_parameter', 'n'],
   ['an answer with sound', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities'],
   ['a tool that fetches pages', own('web_fetch_20250910'), 'unsupported_parameter', 'tools[0].type'],
-  // Code calls this version, unless the tool says otherwise.
+  // Unless the tool sets its callers, code calls this version of the search.
   ['a search that code calls', own('web_search_20260209'), 'unsupported_parameter', 'tools[0].type'],
   [
     'a choice of an unknown tool',
@@ -95,6 +95,6 @@ test('a dialect that has encoded a request for other models encodes it as before
   expect(chat.body).toEqual(before)
 })
 
-test('the headers say who sends the request', () => {
+test('the headers identify the sender of the request', () => {
   expect(anthropicHeaders('k')).toEqual({ 'x-api-key': 'k', 'anthropic-version': '2023-06-01' })
 })

@@ -1,4 +1,4 @@
-/** Whole answers and streams of any content, and what no case can hold: huge inputs and secrets. */
+/** Whole answers and streams of any content, and inputs that no case can hold: huge ones, and secrets. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { anthropicDialect, errorReader, MessageEvents } from '../../../../src/providers/dialects/anthropic/index.ts'
@@ -50,7 +50,7 @@ test('the detail of a failure has the message of the provider without secrets', 
   expect(JSON.stringify(items)).not.toContain('hunter2')
 })
 
-test('MessageEvents makes the same items of events that another reader has unpacked', () => {
+test('MessageEvents makes the same items from events that another reader has decoded', () => {
   const writer = new ChunkWriter(view())
   const machine = new MessageEvents(
     writer,
@@ -64,10 +64,9 @@ test('MessageEvents makes the same items of events that another reader has unpac
   expect(items).toEqual(itemsOfEvents(events))
 })
 
-/** As a client gets it: no value that JSON does not have. */
+/** A value as a client gets it: JSON has no undefined. */
 const asJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
-/** A message as the provider may send it, whole and in events that say the same. */
 const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 })
 const words = fc.array(word, { minLength: 1, maxLength: 5 })
 const block = fc.oneof(
@@ -77,9 +76,9 @@ const block = fc.oneof(
   fc.record({ type: fc.constant('tool_use' as const), name: word, input: fc.dictionary(word, fc.jsonValue()) }),
   fc.record({ type: fc.constant('server_tool_use' as const), name: word }),
 )
-type Made = typeof block extends fc.Arbitrary<infer T> ? T : never
+type GeneratedBlock = typeof block extends fc.Arbitrary<infer T> ? T : never
 
-function wholeBlock(made: Made, index: number): object {
+function wholeBlock(made: GeneratedBlock, index: number): object {
   switch (made.type) {
     case 'text':
       return { type: 'text', text: made.pieces.join('') }
@@ -92,7 +91,7 @@ function wholeBlock(made: Made, index: number): object {
   }
 }
 
-function eventsOfBlock(made: Made, index: number): Event[] {
+function eventsOfBlock(made: GeneratedBlock, index: number): Event[] {
   switch (made.type) {
     case 'text':
       return text(index, ...made.pieces)
@@ -117,13 +116,14 @@ function eventsOfBlock(made: Made, index: number): Event[] {
   }
 }
 
+/** A message that the provider may send. The test also sends its content as a stream. */
 const made = fc.record({
   blocks: fc.array(block, { maxLength: 6 }),
   stop_reason: fc.constantFrom('end_turn', 'max_tokens', 'tool_use', 'refusal'),
   input_tokens: fc.nat(1000),
   output_tokens: fc.nat(1000),
 })
-const bytesOf = (blocks: readonly Made[], stop: string, input: number, output: number) =>
+const bytesOf = (blocks: readonly GeneratedBlock[], stop: string, input: number, output: number) =>
   Buffer.from(
     [
       start({ input_tokens: input, output_tokens: 1 }),
@@ -164,7 +164,7 @@ test('the chunks of a stream fold to the whole answer', () => {
   )
 })
 
-test('however the bytes are split, the items are the same', () => {
+test('the items do not depend on how the bytes are split', () => {
   fc.assert(
     fc.property(
       made,
@@ -189,7 +189,7 @@ test('however the bytes are split, the items are the same', () => {
   )
 })
 
-test('no bytes whatsoever make it throw', () => {
+test('the decoder does not throw for any JSON events', () => {
   const anything = fc.oneof(
     fc.jsonValue(),
     fc.record(

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { traitsOf } from '../../../../src/providers/dialects/anthropic/traits.ts'
 
-/** Sampling, thinking, schemas, prefill, `xhigh`, whether it always thinks, whether it can be made to call a tool, and takes instructions within. */
+/** Sampling, thinking, schemas, prefill, `xhigh`, whether the model always thinks, forced calls, and instructions among the messages. */
 const OLD = 'free none - prefill - - forced -'
 const THREE_7 = 'free budget - prefill - - forced -'
 const FOUR = 'either budget - prefill - - forced -'

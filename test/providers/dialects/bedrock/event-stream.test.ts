@@ -13,7 +13,7 @@ const read = (pieces: readonly Buffer[], reader = new EventStreamReader()) =>
     .map(({ headers, payload }) => ({ headers: Object.fromEntries(headers), payload: payload.toString() }))
 
 /** The reader's error for broken bytes, and the number of messages that it read before. */
-function complaint(bytes: Buffer, limitBytes?: number): { readonly message: string; readonly before: number } {
+function errorOf(bytes: Buffer, limitBytes?: number): { readonly message: string; readonly before: number } {
   try {
     new EventStreamReader(limitBytes).push(bytes)
   } catch (error) {
@@ -25,7 +25,7 @@ function complaint(bytes: Buffer, limitBytes?: number): { readonly message: stri
 
 const hello = frame({ ':message-type': 'event', a: 'b' }, '{"text":"héllo 👋"}')
 
-/** The frame with one byte flipped. */
+/** A copy of the frame with one bit flipped. */
 const damaged = (bytes: Buffer, at: number) => {
   const copy = Buffer.from(bytes)
   copy[at] = copy[at]! ^ 0x40
@@ -36,18 +36,18 @@ describe('broken streams', () => {
   test.each<[name: string, bytes: Buffer, message: string]>([
     ['not an event stream', Buffer.from('<html><body>Bad gateway</body></html>'), 'checksum of a frame’s lengths'],
     ['a damaged length', damaged(hello, 3), 'checksum of a frame’s lengths'],
-    ['a damaged length of headers', damaged(hello, 7), 'checksum of a frame’s lengths'],
-    ['a damaged first sum', damaged(hello, 8), 'checksum of a frame’s lengths'],
+    ['a damaged header length', damaged(hello, 7), 'checksum of a frame’s lengths'],
+    ['a damaged first checksum', damaged(hello, 8), 'checksum of a frame’s lengths'],
     ['a damaged header', damaged(hello, 14), 'checksum of a frame is wrong'],
     ['a damaged payload', damaged(hello, hello.length - 8), 'checksum of a frame is wrong'],
-    ['a damaged last sum', damaged(hello, hello.length - 1), 'checksum of a frame is wrong'],
+    ['a damaged last checksum', damaged(hello, hello.length - 1), 'checksum of a frame is wrong'],
     ['a header with a length beyond the headers', frame({ a: Buffer.from([7, 255, 255, 65]) }), 'headers of a frame'],
     ['a header that stops before its length', frame({ a: Buffer.from([7, 0]) }), 'headers of a frame'],
     ['a header without a type', frame({ a: Buffer.alloc(0) }), 'headers of a frame'],
     ['a header of unknown type', frame({ a: Buffer.from([10, 0, 0]) }), 'headers of a frame'],
   ])('%s', (_name, bytes, message) => {
-    expect(complaint(bytes).message).toContain(message)
-    expect(complaint(Buffer.concat([hello, hello, bytes]))).toMatchObject({
+    expect(errorOf(bytes).message).toContain(message)
+    expect(errorOf(Buffer.concat([hello, hello, bytes]))).toMatchObject({
       message: expect.stringContaining(message),
       before: 2,
     })
@@ -57,18 +57,18 @@ describe('broken streams', () => {
     ['shorter than a frame can be', 15, 0],
     ['with headers that do not fit', 40, 25],
     ['with headers of four gigabytes', 40, 0xffffffff],
-  ])('a frame %s, with sums that are right', (_name, size, headersBytes) => {
+  ])('a frame %s, with correct checksums', (_name, size, headersBytes) => {
     const prelude = frame({}).subarray(0, 12)
     const lengths = Buffer.concat([u32(size), u32(headersBytes)])
-    expect(complaint(Buffer.concat([lengths, u32(crc32(lengths)), prelude])).message).toContain('cannot hold headers')
+    expect(errorOf(Buffer.concat([lengths, u32(crc32(lengths)), prelude])).message).toContain('cannot hold headers')
   })
 
   test('a frame above the limit is refused after its first twelve bytes', () => {
     const large = frame({}, 'x'.repeat(1000))
-    expect(complaint(large.subarray(0, 12), 1015).message).toBe('a frame is longer than 1015 bytes')
+    expect(errorOf(large.subarray(0, 12), 1015).message).toBe('a frame is longer than 1015 bytes')
     expect(read([large], new EventStreamReader(1016))).toHaveLength(1)
     expect(read([frame({}, 'x'.repeat(15 * 1024 * 1024))])).toHaveLength(1)
-    expect(complaint(frame({}, 'x'.repeat(16 * 1024 * 1024)).subarray(0, 12)).message).toContain('longer than 16777216')
+    expect(errorOf(frame({}, 'x'.repeat(16 * 1024 * 1024)).subarray(0, 12)).message).toContain('longer than 16777216')
   })
 
   test('broken bytes are refused however they are split', () => {
@@ -101,7 +101,7 @@ describe('messages', () => {
   })
 
   test('a known frame', () => {
-    // The shortest there is: its length, no headers, the sum of both, and the sum of all.
+    // The shortest frame: its length, no headers, the checksum of both lengths, and the checksum of the frame.
     expect(frame({}).toString('hex')).toBe('000000100000000005c248eb7d98c8ff')
     expect(read([Buffer.from('000000100000000005c248eb7d98c8ff', 'hex')])).toHaveLength(1)
   })

@@ -31,8 +31,8 @@ function refusalOf(
 
 test.each<[name: string, body: object, code: string, param: string, message: string, model?: string]>([
   ['several choices', { n: 2 }, 'unsupported_parameter', 'n', "'n' is 2"],
-  ['an answer with sound', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for audio'],
-  ['a search', { web_search_options: {} }, 'unsupported_parameter', 'web_search_options', 'asks for a web search'],
+  ['audio output', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities', 'asks for audio'],
+  ['a web search', { web_search_options: {} }, 'unsupported_parameter', 'web_search_options', 'asks for a web search'],
   [
     'a required call without tools',
     { tool_choice: 'required' },
@@ -41,7 +41,7 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     'asks for a call, but there are no tools',
   ],
   [
-    'a required call for a model that takes no such choice',
+    'a required call for a model that does not support one',
     { tools: [WEATHER], tool_choice: 'required' },
     'unsupported_parameter',
     'tool_choice',
@@ -49,7 +49,7 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     'meta.llama3-1-70b-instruct-v1:0',
   ],
   [
-    'words to continue',
+    'a prefill',
     { messages: [USER, { role: 'assistant', content: 'So' }] },
     'unsupported_parameter',
     'messages[1]',
@@ -57,21 +57,21 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     'global.anthropic.claude-sonnet-5',
   ],
   [
-    'an image by its address',
+    'an image by URL',
     { messages: [USER, { role: 'assistant', content: 'a' }, image('https://x.example/a.png')] },
     'unsupported_parameter',
     'messages[2]',
     'does not fetch URLs: send the content itself',
   ],
   [
-    'a file by its address',
+    'a file by URL',
     { messages: [file('http://x.example/a.pdf')] },
     'unsupported_parameter',
     'messages[0]',
     'does not fetch URLs',
   ],
   [
-    'an image of TIFF',
+    'a TIFF image',
     { messages: [image('data:image/tiff;base64,AA==')] },
     'invalid_value',
     'messages[0]',

@@ -37,7 +37,7 @@ describe('a signature', () => {
     })
   })
 
-  // Each was computed by botocore 1.43 and by a second program; the last two come from AWS's own documentation.
+  // botocore 1.43 and a second program computed each signature. The last two are from AWS's documentation.
   test.each<[name: string, signature: string, more: Partial<SignedRequest>]>([
     [
       'temporary credentials, an ARN, text beyond ASCII',

@@ -1,4 +1,4 @@
-/** Runs the cases of the client formats through the inbound dialects. */
+/** Decodes and encodes the cases of the client formats with the inbound dialects. */
 import {
   type ChatCompletion,
   type Chunk,
@@ -17,14 +17,14 @@ export const FOLDER = 'test/providers/dialects/inbound'
 
 const DIALECTS: Readonly<Record<string, InboundDialect>> = { messages: messagesInbound, responses: responsesInbound }
 const VIEW: InboundView = { exchange: 'req_01ab-7', createdAt: 1_790_000_000 }
-/** Members that most requests share: a case has only those that differ. */
+/** The members of most requests: a case has only the members that differ. */
 const LEAST: Readonly<Record<string, Json>> = {
   messages: { model: 'chat-small', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
   responses: { model: 'chat-small', input: 'Hello' },
 }
 const HEAD = { id: 'chatcmpl-1', created: 1, model: 'chat-small' }
 
-/** `view.models` has the facts of each model by its id; `view.boxes` is an account. */
+/** Decodes the request of a case. `view.models` has the data of each model by its id; `view.boxes` is an account. */
 export function requestOf(given: Case, more: Json = {}): InboundRequest {
   const name = given['dialect'] as string
   const body = { ...LEAST[name], ...more, ...(given['request'] as Json | undefined) }

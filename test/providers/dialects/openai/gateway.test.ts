@@ -13,14 +13,14 @@ afterAll(() => provider.close())
 const ENV = { HOUSE_KEY: 'house-key-0123456789', ENTRA: 'eyJhbGci.eyJhdWQi.c2lnbmVk' }
 const ASK = { seed: 7, messages: [{ role: 'developer', content: 'a', name: 'ann' }] }
 
-interface Received {
+interface ReceivedRequest {
   readonly path: string
   readonly who: Readonly<Record<string, string>>
   readonly names: readonly string[]
   readonly dropped: string | null
 }
 
-test.each<[name: string, base: string, settings: object, received: Received]>([
+test.each<[name: string, base: string, settings: object, received: ReceivedRequest]>([
   [
     'azure, classic',
     '',
@@ -33,7 +33,7 @@ test.each<[name: string, base: string, settings: object, received: Received]>([
     },
   ],
   [
-    'azure, v1, as one of Entra',
+    'azure, v1, with a token of Entra',
     '/openai/v1',
     { dialect: 'azure', auth: 'bearer', api_key: '${ENTRA}' },
     {
@@ -99,7 +99,7 @@ test.each<[name: string, settings: object, own: Record<string, string>]>([
   ['with a key', { ...FOUNDRY, api_key: '${HOUSE_KEY}' }, { 'extra-parameters': 'drop' }],
   ['without one', FOUNDRY, { 'extra-parameters': 'drop' }],
   ['of the credential', { dialect: 'anthropic', api_key: '${HOUSE_KEY}' }, { 'anthropic-version': '2099-01-01' }],
-])('a header of the configuration wins over that of the dialect: %s', async (_name, settings, own) => {
+])('a header of the configuration has priority over that of the dialect: %s', async (_name, settings, own) => {
   const index = provider.requests.length
   const near = { base_url: `${provider.url}/models`, headers: own, ...settings }
   await using gateway = await startInProcess({

@@ -39,8 +39,11 @@ function seen(item: StreamItem | undefined) {
   return { item: { chunk, raw: raw?.toString(), usage }, isText: text !== undefined }
 }
 
-/** Reads each event after all others and compares it with a fresh decoder. Returns whether each was read without parsing. */
-function knownPricesOf(events: readonly string[], includeUsage = false): boolean[] {
+/**
+ * Reads the events with one decoder, and each also with a new decoder. Both must agree.
+ * Returns for each event whether the first decoder read it without parsing.
+ */
+function readWithoutParsing(events: readonly string[], includeUsage = false): boolean[] {
   const decoder = decoderOf(includeUsage)
   return events.map(data => {
     const alone = seen(decoderOf(includeUsage).push(event(data))[0])
@@ -74,7 +77,7 @@ describe('the second piece of text is not parsed', () => {
     ['with the content twice', text => say(text).replace('{"content"', '{"content":"a","content"')],
   ])('%s', (_name, data) => {
     for (const includeUsage of [false, true]) {
-      expect(knownPricesOf(TEXTS.map(data), includeUsage)).toEqual([false, true, true, true])
+      expect(readWithoutParsing(TEXTS.map(data), includeUsage)).toEqual([false, true, true, true])
     }
   })
 })
@@ -83,8 +86,8 @@ describe('is parsed:', () => {
   const before = [chunk({ content: 'a' }), chunk({ content: 'b' })]
   test.each<[name: string, data: string]>([
     ['an empty text', chunk({ content: '' })],
-    ['a finish', chunk({}, {}, { finish_reason: 'stop' })],
-    ['text with a finish', chunk({ content: 'c' }, {}, { finish_reason: 'stop' })],
+    ['a finish reason', chunk({}, {}, { finish_reason: 'stop' })],
+    ['text with a finish reason', chunk({ content: 'c' }, {}, { finish_reason: 'stop' })],
     [
       'text with usage',
       chunk({ content: 'c' }, { usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } }),
@@ -97,15 +100,15 @@ describe('is parsed:', () => {
     ],
     ['text in parts', chunk({ content: [{ type: 'text', text: 'c' }] })],
     ['an error', chunk({ content: 'c' }, { error: { message: 'no' } })],
-    ['what goes on behind its end', `${chunk({ content: 'c' })}}`],
-    ['what breaks off', chunk({ content: 'c' }).slice(0, -1)],
+    ['text after its end', `${chunk({ content: 'c' })}}`],
+    ['JSON that breaks off', chunk({ content: 'c' }).slice(0, -1)],
     ['a text that breaks off', chunk({ content: 'c' }).slice(0, chunk({}).indexOf('"delta"') + 21)],
     ['a bad escape', chunk({ content: 'c@' }).replace('@', '\\x')],
     ['an escape that breaks off', chunk({ content: 'c@' }).replace('@', '\\u12')],
     ['a control character', chunk({ content: 'c@' }).replace('@', '\u0007')],
     ['a text over 4 KiB', chunk({ content: 'c'.repeat(4096) })],
   ])('%s', (_name, data) => {
-    expect(knownPricesOf([...before, data]).at(-1)).toBe(false)
+    expect(readWithoutParsing([...before, data]).at(-1)).toBe(false)
   })
 
   test('an event named error', () => {
@@ -115,31 +118,31 @@ describe('is parsed:', () => {
     expect(item?.kind).toBe('failure')
   })
 
-  test('events like one over 4 KiB', () => {
+  test('two events over 4 KiB and the first that follows them', () => {
     const long = chunk({ content: 'c' }, { more: 'm'.repeat(4096) })
-    expect(knownPricesOf([long, long, ...before])).toEqual([false, false, false, true])
+    expect(readWithoutParsing([long, long, ...before])).toEqual([false, false, false, true])
   })
 
   test('a stream whose chunks all differ', () => {
     const texts = Array.from({ length: 10 }, (_, index) => chunk({ content: 'a' }, { created: index }))
-    expect(knownPricesOf([...texts, ...before, ...before]).includes(true)).toBe(false)
+    expect(readWithoutParsing([...texts, ...before, ...before]).includes(true)).toBe(false)
   })
 })
 
-test('a stream whose chunks change now and then is not parsed in between', () => {
+test('of a stream that changes at every fourth chunk, only the changed chunks are parsed', () => {
   const texts = Array.from({ length: 60 }, (_, index) => chunk({ content: 'a' }, { created: index >> 2 }))
-  expect(knownPricesOf(texts).filter(isText => isText).length).toBe(45)
+  expect(readWithoutParsing(texts).filter(isText => isText).length).toBe(45)
 })
 
 test.each([
-  ['a name of an event', 'event: error\n'],
-  ['a name that means nothing', 'event: ping\n'],
+  ['an event name', 'event: error\n'],
+  ['an unknown event name', 'event: ping\n'],
   ['an empty line of data', 'data:\n'],
   ['the beginning of a line', 'da'],
   ['the beginning of data', 'data: {'],
   ['a line of data', 'data: {"a":\n'],
   ['JSON without a field', '{"error":\n'],
-  ['half an end of a line', ': ping\r'],
+  ['half of a line ending', ': ping\r'],
   ['an event before it', event(chunk({ content: 'b' })).toString()],
   ['nothing', ''],
 ])('after %s, whole events and single bytes give the same items', (_name, before) => {
@@ -168,7 +171,7 @@ test('a damaged event is read the same after other events', () => {
     fc.property(
       fc.array(fc.oneof({ arbitrary: written, weight: 4 }, broken), { maxLength: 8 }),
       fc.boolean(),
-      (events, includeUsage) => void knownPricesOf(events, includeUsage),
+      (events, includeUsage) => void readWithoutParsing(events, includeUsage),
     ),
     { numRuns: counts(75, 20_000) },
   )

@@ -1,4 +1,4 @@
-/** A whole answer that is read as bytes equals a parsed one. */
+/** A whole answer that is read without the JSON parser equals a parsed one. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { DecodedAnswer, UpstreamFailure } from '#contract'
@@ -10,28 +10,28 @@ import { chatOf, NOW, VIEW } from './support.ts'
 const counts = countsOf('corpus')
 const dialect = openAiDialect(() => NOW)
 
-type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
+type DecodeResult = DecodedAnswer | { readonly failure: UpstreamFailure }
 
-/** Replacing the identity needs a parsed answer. */
+/** Decodes with the parser: a view with an identity forces it. */
 const parsed = (bytes: Buffer) => dialect.decodeAnswer(bytes, { ...VIEW, identity: { id: null, model: null } })
 
 /** Whether the answer was read without the parser. Throws if the two readings differ. */
 function isReadAsBytes(bytes: Buffer): boolean {
   const decoded = dialect.decodeAnswer(bytes, VIEW)
-  const right = parsed(bytes)
+  const expected = parsed(bytes)
   const isPlain = 'plain' in decoded
-  expect(shown(decoded)).toEqual(shown(right))
+  expect(shown(decoded)).toEqual(shown(expected))
   return isPlain
 }
 
-function shown(decoded: Decoded): unknown {
+function shown(decoded: DecodeResult): unknown {
   if ('failure' in decoded) return decoded
   const { completion, raw, plain } = decoded
   const isFinished = completion.choices.every(choice => choice.finish_reason)
   return { completion, raw: raw?.toString('latin1'), counted: isFinished && countedOf(completion, plain) }
 }
 
-/** Counts as the pump does. */
+/** The counts of the pump. */
 function countedOf(completion: DecodedAnswer['completion'], plain: DecodedAnswer['plain']): unknown {
   const meter = new Meter()
   meter.begin(chatOf('{"messages":[]}'), 100)
@@ -52,19 +52,19 @@ const answerOf = (choices: string, more = `,"usage":${USAGE}`) =>
 
 describe('the parser is used for', () => {
   test.each([
-    ['nothing', ''],
-    ['no end', answerOf(choiceOf(MESSAGE)).slice(0, -1)],
+    ['an empty body', ''],
+    ['an answer that breaks off', answerOf(choiceOf(MESSAGE)).slice(0, -1)],
     ['text after the end', `${answerOf(choiceOf(MESSAGE))}{}`],
-    ['a comma too much', answerOf(choiceOf(MESSAGE), ',')],
+    ['an extra comma', answerOf(choiceOf(MESSAGE), ',')],
     ['a control character', answerOf(choiceOf('{"role":"assistant","content":"a\tb"}'))],
     ['an unknown escape', answerOf(choiceOf('{"role":"assistant","content":"\\x"}'))],
-    ['a broken code', answerOf(choiceOf('{"role":"assistant","content":"\\u00:0"}'))],
-    ['a number with a zero before it', answerOf(choiceOf(MESSAGE), ',"x":01')],
+    ['a bad Unicode escape', answerOf(choiceOf('{"role":"assistant","content":"\\u00:0"}'))],
+    ['a number with a leading zero', answerOf(choiceOf(MESSAGE), ',"x":01')],
     ['half a literal', answerOf(choiceOf(MESSAGE), ',"x":nul')],
-    ['a number beyond all', answerOf(choiceOf(MESSAGE), ',"x":1e999')],
+    ['a number beyond the range of doubles', answerOf(choiceOf(MESSAGE), ',"x":1e999')],
     ['deep nesting', answerOf(choiceOf(MESSAGE), `,"x":${'['.repeat(100)}${']'.repeat(100)}`)],
     ['an error', answerOf(choiceOf(MESSAGE), ',"error":{"message":"no"}')],
-    ['an error that says nothing', answerOf(choiceOf(MESSAGE), ',"error":null')],
+    ['an error of null', answerOf(choiceOf(MESSAGE), ',"error":null')],
     ['a second model', answerOf(choiceOf(MESSAGE), ',"model":"other"')],
     ['a second model, hidden', answerOf(choiceOf(MESSAGE), ',"\\u006dodel":"other"')],
     ['a second usage', answerOf(choiceOf(MESSAGE), `,"usage":${USAGE},"usage":null`)],
@@ -73,17 +73,17 @@ describe('the parser is used for', () => {
     ['no list of choices', answerOf('').replace('[]', 'null')],
     ['a number in place of a choice', answerOf('7')],
     ['no message', answerOf('{"index":0,"finish_reason":"stop"}')],
-    ['no finish', answerOf(choiceOf(MESSAGE).replace('"stop"', 'null'))],
-    ['a foreign finish', answerOf(choiceOf(MESSAGE).replace('stop', 'end_turn'))],
+    ['no finish reason', answerOf(choiceOf(MESSAGE).replace('"stop"', 'null'))],
+    ['an unknown finish reason', answerOf(choiceOf(MESSAGE).replace('stop', 'end_turn'))],
     ['no role', answerOf(choiceOf('{"content":"a"}'))],
     ['no content', answerOf(choiceOf('{"role":"assistant"}'))],
-    ['parts', answerOf(choiceOf('{"role":"assistant","content":[{"type":"text","text":"a"}]}'))],
-    ['a call', answerOf(choiceOf('{"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}'))],
+    ['content in parts', answerOf(choiceOf('{"role":"assistant","content":[{"type":"text","text":"a"}]}'))],
+    ['a tool call', answerOf(choiceOf('{"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}'))],
     ['thoughts under another name', answerOf(choiceOf('{"role":"assistant","content":"a","thinking":"b"}'))],
-    ['an index as a text', answerOf(choiceOf(MESSAGE).replace('0', '"0"'))],
+    ['an index that is a string', answerOf(choiceOf(MESSAGE).replace('0', '"0"'))],
     ['no id', answerOf(choiceOf(MESSAGE)).replace('chatcmpl-1', '')],
     ['no model', answerOf(choiceOf(MESSAGE)).replace('"model":"gpt-x",', '')],
-    ['another kind', answerOf(choiceOf(MESSAGE)).replace('chat.completion', 'text_completion')],
+    ['another object type', answerOf(choiceOf(MESSAGE)).replace('chat.completion', 'text_completion')],
     ['usage under other names', answerOf(choiceOf(MESSAGE), ',"usage":{"input_tokens":3,"output_tokens":4}')],
     ['a list in place of the usage', answerOf(choiceOf(MESSAGE), ',"usage":[1]')],
   ])('%s', (_, text) => {
@@ -102,26 +102,23 @@ describe('read as bytes:', () => {
     ['on several lines', JSON.stringify(JSON.parse(answerOf(choiceOf(MESSAGE))), null, 2)],
     ['without usage', answerOf(choiceOf(MESSAGE), '')],
     ['with a usage of null', answerOf(choiceOf(MESSAGE), ',"usage":null')],
-    [
-      'with a usage that cannot be',
-      answerOf(choiceOf(MESSAGE), ',"usage":{"prompt_tokens":-1,"completion_tokens":0.5}'),
-    ],
-    ['with a class of service', answerOf(choiceOf(MESSAGE), `,"service_tier":"flex","usage":${USAGE}`)],
+    ['with an impossible usage', answerOf(choiceOf(MESSAGE), ',"usage":{"prompt_tokens":-1,"completion_tokens":0.5}')],
+    ['with a service tier', answerOf(choiceOf(MESSAGE), `,"service_tier":"flex","usage":${USAGE}`)],
     ['two choices', answerOf(`${choiceOf(MESSAGE)},${choiceOf(MESSAGE.replace('you', 'me'))}`)],
-    ['nothing said', answerOf(choiceOf('{"role":"assistant","content":""}').replace('stop', 'length'))],
+    ['an empty text', answerOf(choiceOf('{"role":"assistant","content":""}').replace('stop', 'length'))],
     ['a refusal', answerOf(choiceOf('{"role":"assistant","content":null,"refusal":"No."}'))],
     ['thoughts', answerOf(choiceOf('{"role":"assistant","content":"a","reasoning_content":"é€😀"}'))],
     ['escapes', answerOf(choiceOf('{"role":"assistant","content":"\\u0041\\u00e9\\u20AC\\ud83d\\ude00\\ud83d\\n"}'))],
-    ['half a pair', answerOf(choiceOf('{"role":"assistant","content":"\\ude00\\ud83d\\u0041\\ud83d"}'))],
-    ['no calls', answerOf(choiceOf('{"role":"assistant","content":"a","tool_calls":[],"function_call":null}'))],
-    ['members of its own', answerOf(choiceOf(MESSAGE, ',"logprobs":{"content":[{"token":"a","logprob":-0.25}]}'))],
-    ['a prototype', answerOf(choiceOf('{"role":"assistant","content":"a","__proto__":{"content":"b"}}'))],
+    ['half a surrogate pair', answerOf(choiceOf('{"role":"assistant","content":"\\ude00\\ud83d\\u0041\\ud83d"}'))],
+    ['no tool calls', answerOf(choiceOf('{"role":"assistant","content":"a","tool_calls":[],"function_call":null}'))],
+    ['unknown members', answerOf(choiceOf(MESSAGE, ',"logprobs":{"content":[{"token":"a","logprob":-0.25}]}'))],
+    ['a __proto__ member', answerOf(choiceOf('{"role":"assistant","content":"a","__proto__":{"content":"b"}}'))],
   ])('%s', (_, text) => {
     expect(isReadAsBytes(Buffer.from(text))).toBe(true)
     expect(isReadAsBytes(Buffer.from(`\ufeff${text}`))).toBe(true)
   })
 
-  test('has a name in it that has to be escaped', () => {
+  test('an answer for a model name that must be escaped', () => {
     const bytes = Buffer.from(answerOf(choiceOf(MESSAGE)))
     const view = { ...VIEW, model: 'a "ü" \\' }
     const decoded = dialect.decodeAnswer(bytes, view) as DecodedAnswer
@@ -199,7 +196,7 @@ const ANSWERS = objectOf(
 )
 
 describe('any answer', () => {
-  test('is the same both ways', () => {
+  test('is the same with and without the parser', () => {
     let plain = 0
     const numRuns = counts(3000, 300_000)
     fc.assert(
@@ -208,11 +205,11 @@ describe('any answer', () => {
       }),
       { numRuns },
     )
-    // Otherwise the parser would be compared with itself.
+    // If too few were read as bytes, the test would compare the parser with itself.
     expect(plain).toBeGreaterThan(numRuns / 20)
   })
 
-  test('with bytes that were changed is the same both ways', () => {
+  test('with changed bytes is the same with and without the parser', () => {
     const place = fc.tuple(fc.nat(), fc.oneof(fc.nat(255), fc.constantFrom(...Buffer.from('"\\{}[],:0u '))), fc.nat(3))
     fc.assert(
       fc.property(ANSWERS, fc.array(place, { minLength: 1, maxLength: 2 }), (text, changes) => {

@@ -1,4 +1,4 @@
-/** Requests to OpenAI-compatible providers: rules for all of them, and tests that cases cannot hold. */
+/** Requests to OpenAI-compatible providers: rules for all of them, and inputs that cases cannot hold. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { PROFILE_NAMES } from '../../../../src/providers/dialects/dialect-names.ts'
@@ -127,14 +127,14 @@ test('the configuration accepts the profiles', () => {
 })
 
 describe('Mistral', () => {
-  test('it is sent only the parameters that it supports', () => {
+  test('gets only the parameters that it supports', () => {
     const fields = Object.fromEntries(Array.from(CHAT_PARAMETERS, name => [name, 'x']))
     const body = { ...fields, model: 'm', messages: [], functions: [], modalities: ['text'], unheard_of: 1 }
     const { text } = sent('mistral', JSON.stringify(body))
     expect(Object.keys(JSON.parse(text)).filter(name => !QUIRKS.mistral.takes?.has(name))).toEqual([])
   })
 
-  test('every call id becomes a unique one of nine letters and digits', () => {
+  test('gets unique call ids of nine letters and digits', () => {
     const seen = new Map<string, string>()
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), id => {

@@ -18,7 +18,7 @@ test.each<[name: string, answer: ChatCompletion]>([
     const chunks = chunksOf(answer, asked)
     for (const chunk of chunks) expect(chunk).toMatchObject({ ...head, object: 'chat.completion.chunk' })
     expect(fold(chunks)).toEqual(choices)
-    // As api.openai.com sends it: usage in one event at the end, null in all others, and no key unless requested.
+    // api.openai.com sends usage in one event at the end and null in all others, and no key unless usage is requested.
     const usages = chunks.map(chunk => ('usage' in chunk ? chunk.usage : 'none'))
     expect(usages).toEqual(asked ? [...chunks.slice(1).map(() => null), usage] : chunks.map(() => 'none'))
   }
@@ -29,7 +29,7 @@ test('every tool call in a stream has its index', () => {
   expect(first!.choices[0]!.delta.tool_calls!.map(call => call.index)).toEqual([0, 1])
 })
 
-test('the finish reason comes in its own chunk after the content', () => {
+test('the finish reason is in its own chunk after the content', () => {
   const [content, finish] = chunksOf(completion('hi'), false)
   expect(content!.choices).toEqual([{ index: 0, delta: { role: 'assistant', content: 'hi' }, finish_reason: null }])
   expect(finish!.choices).toEqual([{ index: 0, delta: {}, finish_reason: 'stop' }])

@@ -61,7 +61,7 @@ test.each([
   expect(reader.push('x') + reader.end()).toBe('')
 })
 
-test('whole arguments with unescaped quotes are taken as the input', () => {
+test('whole arguments with unescaped quotes are used as the input', () => {
   const text = '{"input":"print("hi")"}'
   expect(inputOf(text)).toBe(text)
 })

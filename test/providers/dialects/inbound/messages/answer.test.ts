@@ -1,8 +1,8 @@
-/** Answers as messages, whole and streamed: huge and generated ones, and the time at which each event is sent. */
+/** Answers in the Messages format, whole and streamed: huge and generated ones, and the time at which each event is sent. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countsOf } from '../../../../helpers/counts.ts'
-import { anyAnswer, anyMess } from './chunks.ts'
+import { anyAnswer, anyShuffledAnswer } from './chunks.ts'
 import {
   answer,
   type Block,
@@ -25,7 +25,7 @@ const called = (id: string, text: string) => ({
 })
 const argued = (text: string) => ({ tool_calls: [{ index: 0, function: { arguments: text } }] })
 
-test('arguments that V8 can parse but not stringify', () => {
+test('arguments that V8 can parse but not stringify are sent as INVALID_JSON', () => {
   const deep = `${'{"1":'.repeat(20_000)}1${'}'.repeat(20_000)}`
   const [block] = answer(completion(called('c', deep))).content
   expect(block!.input).toEqual({ INVALID_JSON: deep })
@@ -54,7 +54,7 @@ test('each piece is sent at once, the final events only at the end', () => {
   expect(types(encoder.finish())).toEqual(['content_block_stop', 'message_delta', 'message_stop'])
 })
 
-test('a call without arguments ends when another takes its index', () => {
+test('a call without arguments ends when another call has its index', () => {
   const encoder = read({ stream: true }).encodeStream()
   encoder.chunk(chunk(called('a', '')))
   const events = eventsOf(encoder.chunk(chunk(called('b', '{'))).toString())
@@ -80,7 +80,7 @@ describe('generated streams', () => {
 
   test('have one open block at a time and lose nothing, in any order of deltas', () => {
     fc.assert(
-      fc.property(anyMess, chunks => {
+      fc.property(anyShuffledAnswer, chunks => {
         const text = streamed(chunks)
         expectOrder(eventsOf(text))
         const { content: whole, ...end } = answer(completionOf(chunks))

@@ -50,9 +50,9 @@ const canonical = (fields: Body) => bodyOf({ model: 'claude', max_tokens: 4000, 
 describe('these requests are sent unchanged', () => {
   test.each<[string, Body]>([
     ['a result of a tool that failed', afterCall(resultOf({ content: 'No.', is_error: true }))],
-    ['one without content', afterCall(resultOf({ is_error: true }))],
+    ['a result without content', afterCall(resultOf({ is_error: true }))],
     ['a picture in a result', afterCall(resultOf({ content: [TEXT, PICTURE] }), TEXT)],
-    ['only a picture in it', afterCall(resultOf({ content: [PICTURE], is_error: true }))],
+    ['only a picture in a result', afterCall(resultOf({ content: [PICTURE], is_error: true }))],
     ['search results in a result', afterCall(resultOf({ content: [FOUND, TEXT] }))],
     ['tools that were found', afterCall(resultOf({ content: [{ type: 'tool_reference', tool_name: 'look' }] }))],
     ['a mark of a result', afterCall(resultOf({ content: [TEXT, PICTURE], ...MARK }))],
@@ -96,7 +96,7 @@ test('an image that a step removed is removed from the result too', () => {
   expect(JSON.stringify(said)).not.toContain('AAAA')
 })
 
-test('a cloud gets images in results, but no deferred tools', () => {
+test('Vertex AI gets images in results, but no deferred tools', () => {
   const fields = { ...SHOWN, tools: [{ ...TOOLS[0], defer_loading: true }] }
   const { messages, tools } = sent(canonical(fields), 'vertex-anthropic')
   expect({ messages, tools }).toEqual(SHOWN)

@@ -59,7 +59,7 @@ const ended = (deltas: readonly Delta[], finish: string, counted: boolean): Chun
 ]
 const finish = fc.constantFrom('stop', 'length', 'tool_calls', 'content_filter')
 
-/** Signed reasoning or one unsigned piece; text; calls one after the other. */
+/** Streams as translating dialects write them: signed reasoning or one unsigned piece, then text, then one call after the other. */
 export const anyAnswer: fc.Arbitrary<Chunk[]> = fc
   .record({
     thoughts: fc.oneof(
@@ -80,8 +80,8 @@ function isSigned(deltas: readonly Delta[]): boolean {
   return deltas.some(delta => delta['reasoning_details'])
 }
 
-/** The pieces of several parts, shuffled; each part keeps its own order. */
-export const anyMess: fc.Arbitrary<Chunk[]> = fc
+/** Streams whose parts are shuffled; the pieces of each part keep their order. */
+export const anyShuffledAnswer: fc.Arbitrary<Chunk[]> = fc
   .record({
     content: words('content'),
     thought: thought.filter(deltas => !isSigned(deltas)),

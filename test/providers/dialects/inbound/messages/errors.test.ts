@@ -1,4 +1,4 @@
-/** Errors in the form of the Messages API, with the client's own parameter names. */
+/** Errors in the format of the Messages API, with the client's own parameter names. */
 import { describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode, refuse } from '#contract'
 import { messagesInbound } from '../../../../../src/providers/dialects/inbound/messages/index.ts'
@@ -35,7 +35,7 @@ test.each(Object.keys(ERRORS) as ErrorCode[])('%s', code => {
   })
 })
 
-test('the refusal of a thread has the words that make the library continue without one', () => {
+test('the refusal of a thread has the message that makes the library continue without one', () => {
   const refusal = refuse('unsupported_parameter', { message: 'No.', param: 'thread' })
   expect(JSON.parse(messagesInbound.encodeError(refusal, VIEW)).error).toMatchObject({
     code: 'unsupported_parameter',
@@ -95,7 +95,7 @@ describe('places of the canonical body', () => {
       message: `Invalid value for '${own}': no.`,
       param: own,
     })
-    // Places of messages and this name are always known; other words may be the client's own.
+    // Paths of messages and this name are always recognized. Other words may be the client's own.
     const bare = place.startsWith('messages') || place === 'max_completion_tokens' ? own : place
     expect(translated(`${place} is odd, '${place}'.`, null)).toMatchObject({
       message: `${bare} is odd, '${bare}'.`,

@@ -7,13 +7,13 @@ import { messagesInbound } from '../../../../../src/providers/dialects/inbound/m
 import { readCases } from '../../../../helpers/cases.ts'
 import { countsOf } from '../../../../helpers/counts.ts'
 import { FOLDER, streamOf } from '../cases.ts'
-import { anyAnswer, anyMess } from './chunks.ts'
+import { anyAnswer, anyShuffledAnswer } from './chunks.ts'
 import { answer, completionOf, eventsOf, folded, HI, streamed, VIEW } from './support.ts'
 
 const counts = countsOf('corpus')
 const ASKED = { model: 'm', max_tokens: 1, messages: HI as Anthropic.MessageParam[] }
 
-/** The library, with this answer to every request. */
+/** The library; every request gets this answer. */
 const libraryWith = (respond: () => Response): Anthropic =>
   new Anthropic({ apiKey: 'a', logLevel: 'off', maxRetries: 0, fetch: async () => respond() })
 
@@ -90,7 +90,7 @@ describe('streams', () => {
 
   test('generated ones in any order add up as in the other tests', async () => {
     await fc.assert(
-      fc.asyncProperty(anyMess, async chunks => {
+      fc.asyncProperty(anyShuffledAnswer, async chunks => {
         const text = streamed(chunks)
         expect(await foldedByLibrary(text)).toEqual(folded(text))
       }),

@@ -37,7 +37,7 @@ const result = (tool_use_id: string, content?: unknown, more: object = {}) => ({
   ...more,
 })
 
-describe('refusals, with their place', () => {
+describe('refusals, with their parameter', () => {
   test.each<[object, string, string, string]>([
     [
       { max_tokens: undefined },
@@ -235,7 +235,7 @@ describe('generated requests', () => {
   }
   const run = createSteps([{ use: schema }], { catalog })
 
-  test('valid ones become bodies that the schema step accepts', async () => {
+  test('valid requests become bodies that the schema step accepts', async () => {
     await fc.assert(
       fc.asyncProperty(anyRequest, async request => {
         const { body } = messagesInbound.decodeRequest(request, { ...VIEW, findModel })
@@ -246,7 +246,7 @@ describe('generated requests', () => {
     )
   })
 
-  test('broken ones are refused and never throw another error', async () => {
+  test('broken requests are refused and never throw another error', async () => {
     let refused = 0
     await fc.assert(
       fc.asyncProperty(anyRequest, fc.jsonValue(), fc.nat(), async (request, junk, at) => {

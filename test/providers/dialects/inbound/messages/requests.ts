@@ -74,7 +74,7 @@ const choice = fc.oneof(
   record({ type: is('tool'), name: word }),
 )
 
-/** Every one is valid. */
+/** Generates valid requests. */
 export const anyRequest = record(
   {
     model: fc.constantFrom('chat-small', 'thinker'),
@@ -107,7 +107,7 @@ export const anyRequest = record(
   },
 ) as fc.Arbitrary<Record<string, unknown>>
 
-/** The same with one value, at any depth, replaced. */
+/** Returns a copy in which one value, at any depth, is replaced. */
 export function brokenOnce(value: object, at: number, junk: unknown): unknown {
   const broken = structuredClone(value)
   const places: (readonly [holder: Record<string, unknown>, name: string])[] = []

@@ -1,4 +1,4 @@
-/** Data that a provider wants back goes to the client and returns, over several turns. */
+/** Data that a provider needs in the next request: the client gets it and sends it back, over several turns. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Chat, ChatRequest, Chunk, Dialect } from '#contract'
@@ -157,7 +157,7 @@ test.each([
   ['reasoning', SHOWN],
   ['reasoning_content', HIDDEN],
   ['reasoning', HIDDEN],
-])('unsigned reasoning goes back in its own field, %s %o', (field, fields) => {
+])('unsigned reasoning is sent back in its own field, %s %o', (field, fields) => {
   const call = { index: 0, id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }
   const content = received([chunk({ [field]: 'a' }), chunk({ [field]: 'b' }), chunk({ tool_calls: [call] })], fields)
   expect(bodyOf({ messages: [ASKED, { role: 'assistant', content }] }).messages[1]).toEqual({
@@ -211,7 +211,7 @@ test('a detail with members that this gateway does not send comes back unchanged
   })
 })
 
-test('an answer with a search comes back in the same parts, whatever its text', () => {
+test('an answer with a search comes back in the same parts, with any text', () => {
   const used = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
   const found = { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [{ encrypted_content: 'EqQ' }] }
   const quote = { type: 'web_search_result_location', url: 'https://example.com', encrypted_index: 'Eo8' }

@@ -6,7 +6,7 @@ export const VIEW = { exchange: 'req_01ab-7', createdAt: 1_790_000_000 }
 export const HI = [{ role: 'user', content: 'Hi' }]
 export const LEAST = { model: 'chat-small', max_tokens: 100, messages: HI }
 
-/** For a client that gets reasoning. */
+/** Fields of a request whose answer includes reasoning. */
 export const SHOWN = { thinking: { type: 'adaptive' } }
 export const HIDDEN = {}
 

@@ -1,4 +1,4 @@
-/** Random streams of canonical chunks, tidy or in any order, and values with faults in them. */
+/** Random streams of canonical chunks, in a model's usual order or in any order, and values with faults. */
 import type { Chunk } from '#contract'
 import type { Json } from '../../../../helpers/cases.ts'
 import { chunk, usageChunk } from './helpers.ts'
@@ -24,8 +24,11 @@ export interface DrawnAnswer {
 
 const WORDS = ['a', 'Grüße ', '\n', '"{}"', '🚲', ' x\u2028']
 
-/** @param tidy in the order in which models answer: reasoning, text, calls */
-export function draw(random: () => number, tidy: boolean): { readonly chunks: Chunk[]; readonly drawn: DrawnAnswer } {
+/** @param usualOrder whether the chunks are in the order in which models answer: reasoning, text, calls */
+export function draw(
+  random: () => number,
+  usualOrder: boolean,
+): { readonly chunks: Chunk[]; readonly drawn: DrawnAnswer } {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
   const drawn: DrawnAnswer = {
     content: '',
@@ -85,7 +88,7 @@ export function draw(random: () => number, tidy: boolean): { readonly chunks: Ch
     const piece = call.custom ? { custom: { input: text } } : { function: { arguments: text } }
     chunks.push(chunk({ tool_calls: [{ index, ...piece }] }))
   }
-  if (tidy) {
+  if (usualOrder) {
     for (const name of ['think', 'sign', 'say', 'refuse', 'call', 'argue'] as const) {
       for (let left = Math.floor(random() * 4); left > 0; left--) speak[name]()
     }
@@ -115,7 +118,7 @@ export function messageOf({ content, reasoning, refusal, details, extra, calls }
   }
 }
 
-/** A copy in which random values are replaced and random members are missing. */
+/** Returns a function that copies a value, replaces random values and removes random members. */
 export function spoiler(random: () => number) {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
   const spoil = (value: unknown): unknown => {

@@ -1,4 +1,4 @@
-/** Compaction as Codex asks for it: a trigger at the end of the input, and one item that replaces it afterwards. */
+/** Compaction as Codex requests it: a trigger at the end of the input, and one item that later replaces the conversation. */
 import { describe, expect, test } from 'vitest'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
 import type { Json } from '../../../../helpers/cases.ts'

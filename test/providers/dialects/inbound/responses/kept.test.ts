@@ -45,7 +45,7 @@ function keeper() {
 const CALL = { id: 'c1', type: 'function', function: { name: 'look', arguments: '{}' } }
 const THOUGHT = { reasoning_content: 'Hm.', tool_calls: [CALL] }
 
-test('a whole and a streamed answer are kept alike', () => {
+test('a whole and a streamed answer are kept in the same form', () => {
   const { answers, decode } = keeper()
   decode({ input: 'Hi' }).encodeAnswer(completion(THOUGHT, 'tool_calls'))
   const stream = decode({ input: 'Hi', stream: true }).encodeStream()
@@ -82,7 +82,7 @@ describe('a later request', () => {
     { role: 'tool', tool_call_id: 'c1', content: 'seen' },
   ]
 
-  test('that refers to it, or to its items, equals one that sends everything', () => {
+  test('that refers to an earlier response, or to its items, equals one that sends everything', () => {
     const { messages } = begun()
     expect(messages({ input: [RESULT], previous_response_id: 'resp_T1' })).toEqual(LOOP)
     const references = ['msg_T1_i0', 'rs_T1_0', 'fc_T1_1'].map(id => ({ type: 'item_reference', id }))
@@ -110,7 +110,7 @@ describe('a later request', () => {
     const references = [{ type: 'item_reference', id: 'rs_T1_0' }, { id: 'msg_T2_i0' }]
     const others = [{ role: 'user', content: 'Hi' }, { type: 'message', id: 'msg_T1_0' }, { id: 'else' }, null, 7]
     expect(ahead({ input: [...others, ...references] })).toEqual(['resp_T1 output', 'resp_T2 input'])
-    // A later step refuses the missing ones.
+    // A later step refuses invalid bodies and missing responses.
     for (const body of [null, 7, [], { previous_response_id: 7 }, { input: {} }])
       expect(ahead(body as Json)).toEqual([])
     expect(ahead({ previous_response_id: 'resp_T9' })).toEqual(['resp_T9 output', 'resp_T9 input'])
@@ -131,7 +131,7 @@ describe('a later request', () => {
     const summary = { role: 'user', content: expect.stringContaining('It was seen.') }
     const go = { role: 'user', content: 'Go on.' }
     expect(messages({ input: 'Go on.', previous_response_id: 'resp_T2' })).toEqual([summary, go])
-    // A client may send the summary itself, beside items that it wants to keep.
+    // A client may send the summary itself, with items that it wants to keep.
     const input = [go, ...answers.get('resp_T2')!.output]
     decode({ input, previous_response_id: 'resp_T2' }).encodeAnswer(completion({ content: 'Done.' }))
     answers.delete('resp_T2')

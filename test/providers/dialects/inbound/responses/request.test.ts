@@ -1,4 +1,4 @@
-/** Refusals of requests in the Responses format, with their sentences and places. */
+/** Refusals of requests in the Responses format, with their messages and parameters. */
 import { describe, expect, test } from 'vitest'
 import { isRefusal, refuse } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
@@ -28,9 +28,9 @@ const HOSTED_TOOLS = [
   ...['image_generation', 'tool_search', 'computer', 'computer_use_preview'],
 ].map(type => ({ type }))
 
-interface Refused {
+interface RefusedRequest {
   readonly name: string
-  /** Members besides model and input; or the whole body. */
+  /** Members besides model and input. `body` is a whole body in place of them. */
   readonly more?: Json
   readonly body?: unknown
   readonly code: string
@@ -38,20 +38,20 @@ interface Refused {
   readonly says?: string
 }
 
-const REFUSED: readonly Refused[] = [
+const REFUSED: readonly RefusedRequest[] = [
   { name: 'a body that is a list', body: [], code: 'invalid_type', param: null },
   { name: 'no input', body: { model: 'm' }, code: 'missing_required_parameter', param: 'input' },
   { name: 'an input that is a number', more: { input: 3 }, code: 'invalid_type', param: 'input' },
-  { name: 'an item that is a text', more: { input: ['Hi'] }, code: 'invalid_type', param: 'input[0]' },
+  { name: 'an item that is a string', more: { input: ['Hi'] }, code: 'invalid_type', param: 'input[0]' },
   {
-    name: 'an unknown name',
+    name: 'an unknown parameter',
     more: { inputs: 1 },
     code: 'unknown_parameter',
     param: 'inputs',
     says: "Unknown parameter: 'inputs'.",
   },
   {
-    name: "another format's name",
+    name: 'a parameter of the Chat Completions format',
     more: { max_tokens: 3 },
     code: 'unknown_parameter',
     param: 'max_tokens',
@@ -65,17 +65,22 @@ const REFUSED: readonly Refused[] = [
     says: "Unsupported parameter: 'previous_response_id'. This route does not keep responses: send the whole conversation in 'input', and ask with store: false, as the AI SDK does with providerOptions: { openai: { store: false } }. The operator can set keep_responses on this route.",
   },
   { name: 'a conversation', more: { conversation: 'conv_1' }, code: 'unsupported_parameter', param: 'conversation' },
-  { name: 'the background', more: { background: true }, code: 'unsupported_parameter', param: 'background' },
-  { name: 'a template', more: { prompt: { id: 'pmpt_1' } }, code: 'unsupported_parameter', param: 'prompt' },
+  { name: 'a background response', more: { background: true }, code: 'unsupported_parameter', param: 'background' },
+  { name: 'a prompt template', more: { prompt: { id: 'pmpt_1' } }, code: 'unsupported_parameter', param: 'prompt' },
   {
     name: 'a compaction',
     more: { context_management: [{ type: 'compaction' }] },
     code: 'unsupported_parameter',
     param: 'context_management',
   },
-  { name: 'a mode', more: { reasoning: { mode: 'pro' } }, code: 'unsupported_parameter', param: 'reasoning.mode' },
-  { name: 'a truncation', more: { truncation: 'head' }, code: 'invalid_value', param: 'truncation' },
-  { name: 'a store that is a word', more: { store: 'yes' }, code: 'invalid_type', param: 'store' },
+  {
+    name: 'a reasoning mode',
+    more: { reasoning: { mode: 'pro' } },
+    code: 'unsupported_parameter',
+    param: 'reasoning.mode',
+  },
+  { name: 'an unknown truncation', more: { truncation: 'head' }, code: 'invalid_value', param: 'truncation' },
+  { name: 'a store that is a string', more: { store: 'yes' }, code: 'invalid_type', param: 'store' },
   { name: 'metadata with a number', more: { metadata: { a: 1 } }, code: 'invalid_type', param: 'metadata["a"]' },
   { name: 'an unknown include', more: { include: ['everything'] }, code: 'invalid_value', param: 'include[0]' },
   ...['funtion', 'toString', 'mcpp'].map(type => ({
@@ -92,20 +97,20 @@ const REFUSED: readonly Refused[] = [
     param: 'tools[1].type',
   },
   {
-    name: 'a call of a shell without its action',
+    name: 'a shell call without its action',
     more: { input: [USER, { type: 'shell_call', call_id: 'c' }] },
     code: 'missing_required_parameter',
     param: 'input[1].action',
   },
   {
-    name: 'the result of a shell that is a text',
+    name: 'a shell result that is a string',
     more: { input: [USER, { type: 'shell_call_output', call_id: 'c', output: 'a' }] },
     code: 'invalid_type',
     param: 'input[1].output',
   },
   { name: 'a tool without a type', more: { tools: [{}] }, code: 'missing_required_parameter', param: 'tools[0].type' },
   {
-    name: 'two tools of one name',
+    name: 'two tools with one name',
     more: {
       tools: [
         { ...FUNCTION, name: 'crm__find' },
@@ -128,13 +133,13 @@ const REFUSED: readonly Refused[] = [
     param: 'tool_choice.type',
   },
   {
-    name: 'a choice that demands a call, among hosted tools alone',
+    name: 'a choice that requires a call, among hosted tools only',
     more: { tools: [{ type: 'mcp' }], tool_choice: 'required' },
     code: 'unsupported_parameter',
     param: 'tool_choice',
   },
   {
-    name: 'a choice that demands one of some hosted tools',
+    name: 'a choice that requires one of some hosted tools',
     more: {
       tools: [FUNCTION, { type: 'mcp' }],
       tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ type: 'mcp', server_label: 'x' }] },
@@ -142,7 +147,12 @@ const REFUSED: readonly Refused[] = [
     code: 'unsupported_parameter',
     param: 'tool_choice.tools',
   },
-  { name: 'an unknown choice', more: { tool_choice: { type: 'x' } }, code: 'invalid_value', param: 'tool_choice.type' },
+  {
+    name: 'an unknown tool choice',
+    more: { tool_choice: { type: 'x' } },
+    code: 'invalid_value',
+    param: 'tool_choice.type',
+  },
   {
     name: 'a reference',
     more: { input: [{ type: 'item_reference', id: 'msg_1' }] },
@@ -157,7 +167,7 @@ const REFUSED: readonly Refused[] = [
     param: 'input[0]',
   },
   {
-    name: 'an item without anything',
+    name: 'an empty item',
     more: { input: [{}] },
     code: 'missing_required_parameter',
     param: 'input[0].type',
@@ -168,7 +178,12 @@ const REFUSED: readonly Refused[] = [
     code: 'unsupported_parameter',
     param: 'input[1].type',
   })),
-  { name: 'a role', more: { input: [{ role: 'tool', content: '' }] }, code: 'invalid_value', param: 'input[0].role' },
+  {
+    name: 'an unknown role',
+    more: { input: [{ role: 'tool', content: '' }] },
+    code: 'invalid_value',
+    param: 'input[0].role',
+  },
   {
     name: 'no content',
     more: { input: [{ role: 'user' }] },
@@ -176,7 +191,7 @@ const REFUSED: readonly Refused[] = [
     param: 'input[0].content',
   },
   {
-    name: 'a part',
+    name: 'an unknown part',
     more: { input: [{ role: 'user', content: [{ type: 'video' }] }] },
     code: 'invalid_value',
     param: 'input[0].content[0].type',
@@ -188,7 +203,7 @@ const REFUSED: readonly Refused[] = [
     param: 'input[0].content[0].file_id',
   },
   {
-    name: "an image of the system's",
+    name: 'an image in a system message',
     more: { input: [{ role: 'system', content: [{ type: 'input_image', image_url: 'https://example.com/a.png' }] }] },
     code: 'unsupported_parameter',
     param: 'input[0].content[0]',
@@ -200,7 +215,7 @@ const REFUSED: readonly Refused[] = [
     param: 'input[0].arguments',
   },
   {
-    name: 'a result of nothing',
+    name: 'a result without a call ID',
     more: { input: [{ type: 'function_call_output', output: 'x' }] },
     code: 'missing_required_parameter',
     param: 'input[0].call_id',
@@ -220,7 +235,7 @@ const REFUSED: readonly Refused[] = [
     })),
   ]),
   {
-    name: 'an update with a text for an object',
+    name: 'an update with a string in place of an object',
     more: { input: [{ type: 'configuration_update', reasoning: 'low' }] },
     code: 'invalid_type',
     param: 'input[0].reasoning',
@@ -291,7 +306,7 @@ describe('errors of later steps', () => {
     ['response_format.json_schema.name', 'text.format.name'],
     ['verbosity', 'text.verbosity'],
     ['temperature', 'temperature'],
-  ])('%s is %s', (param, theirs) => {
+  ])('%s becomes %s', (param, theirs) => {
     const message = `Invalid value for '${param}': it is wrong. See '${param}'.`
     const { error } = JSON.parse(request.encodeError!(refuse('invalid_value', { message, param })))
     expect(error).toEqual({
@@ -407,7 +422,7 @@ test('a result before its call is moved after it', () => {
     { tool_call_id: 'c1' },
     { role: 'user' },
   ])
-  // A repeated id belongs to the call before it.
+  // A result with a repeated id belongs to the call before it.
   const roles = (messagesOf([call, result, USER, call, USER, result]) as Json[]).map(({ role }) => role)
   expect(roles).toEqual(['assistant', 'tool', 'user', 'assistant', 'tool', 'user'])
 })

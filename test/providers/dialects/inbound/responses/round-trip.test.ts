@@ -1,4 +1,4 @@
-/** Reasoning with calls: providers that want their reasoning back get it from clients that send back their items. */
+/** Reasoning with calls: providers that need their reasoning back get it if the client sends back its items. */
 import { describe, expect, test } from 'vitest'
 import type { ChatCompletion, Chunk } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
@@ -35,8 +35,8 @@ function streamOf(chunks: readonly Chunk[]): Response {
 /** The part of an item that each kind of client sends back. */
 const CLIENTS: readonly (readonly [name: string, keep: (item: Json) => Json])[] = [
   ['a client that sends everything', item => item],
-  // Codex: no ids of items, no status.
-  ['a client that keeps only the members it knows', ({ id: _, status: __, ...item }) => item],
+  // Codex drops the ids and the status of items.
+  ['a client that sends back only the members it knows', ({ id: _, status: __, ...item }) => item],
 ]
 
 describe.each(CLIENTS)('%s', (_client, keep) => {
@@ -163,11 +163,11 @@ describe('reasoning without a signature', () => {
   test.each([
     ['whole', whole],
     ['streamed', stream],
-  ])('%s: is sealed if the client asks for it, and the provider gets it back', (_how, answer) => {
+  ])('%s: is sealed if the client requests it, and the provider gets it back', (_how, answer) => {
     const [thought, call] = answer(BOXED) as [Json, Json]
     expect(thought).toMatchObject({ type: 'reasoning', summary: [{ text: 'Hm. 🤔' }] })
     expect(thought['encrypted_content']).toMatch(/^tollgate2\.[\w-]+$/)
-    // Some clients keep only the box.
+    // Some clients send back only the box.
     for (const kept of [thought, { ...thought, summary: [] }]) {
       expect(messagesOf(turn(kept, call))).toMatchObject([
         {},
@@ -180,11 +180,11 @@ describe('reasoning without a signature', () => {
   })
 
   test.each([
-    ['nothing about them', {}],
+    ['no summary setting', {}],
     ['no summary', { reasoning: { effort: 'high', summary: null } }],
     ['the summary none', { reasoning: { summary: 'none' } }],
     ['encrypted content alone', { include: ['reasoning.encrypted_content'] }],
-  ])('the client asks for %s: no summary is shown, and the provider gets it back', (_name, request) => {
+  ])('a request with %s: no summary is shown, and the provider gets its reasoning back', (_name, request) => {
     for (const answer of [whole, stream]) {
       const [thought, call] = answer(request) as [Json, Json]
       expect(thought).toMatchObject({ type: 'reasoning', summary: [], encrypted_content: expect.any(String) })
@@ -194,7 +194,7 @@ describe('reasoning without a signature', () => {
     expect(events.filter(({ type }) => type.includes('reasoning_summary'))).toEqual([])
   })
 
-  test('the older name asks for a summary too', () => {
+  test('the older name requests a summary too', () => {
     const [thought] = whole({ reasoning: { generate_summary: 'detailed' } })
     expect(thought).toMatchObject({ summary: [{ text: 'Hm. 🤔' }] })
   })

@@ -120,7 +120,7 @@ test(`random streams (seed ${SEED})`, () => {
   }
 })
 
-test(`a provider that sends nonsense in its chunks does not break the stream (seed ${SEED})`, () => {
+test(`invalid values in a provider's chunks do not break the stream (seed ${SEED})`, () => {
   const random = seeded(SEED)
   const spoil = spoiler(random)
   for (let round = 0; round < counts(100, 2_000); round++) {
