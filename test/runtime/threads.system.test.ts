@@ -9,8 +9,6 @@ import { until } from '../helpers/until.ts'
 
 const counts = countsOf('replicas')
 
-/** In a checkout that has never run, each thread strips the types of all files, several at once. */
-
 /** Ends its thread on request. */
 const DEADLY = `
 import { definePlugin } from 'tollgate/plugin'
