@@ -42,7 +42,7 @@ async function serve(pieces: (path: string) => Iterable<string>) {
   return { ask, over, log }
 }
 
-test('a client that does not read gets no second file and costs only what is in flight; disconnecting ends the file', async () => {
+test('a client that does not read gets no second file, and few pieces are made for it; a disconnect ends the file', async () => {
   let made = 0
   let ended = 0
   const { ask, over, log } = await serve(function* () {

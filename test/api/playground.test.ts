@@ -109,13 +109,13 @@ test("a restarted gateway does not have the key's secret: it rotates the key and
   expect(keys[0]!.requests).toBe(3)
 })
 
-interface Started {
+interface PlaygroundSetup {
   readonly gateway: LocalRunning
   readonly provider: FakeProvider
   stop(): Promise<void>
 }
 
-async function start(script: Script, dir?: string): Promise<Started> {
+async function start(script: Script, dir?: string): Promise<PlaygroundSetup> {
   const provider = await startFakeProvider({ script })
   const home = dir ?? (await temporaryDirectory())
   const configFile = await writeConfiguration(home, {
@@ -221,7 +221,7 @@ async function signIn({ store, dashboardUrl }: LocalRunning, id: string, account
   }
 }
 
-/** Polls until the receipt is closed; the time limit of the test applies. */
+/** Waits until the receipt has its charge. */
 async function settled({ store }: LocalRunning, id: string): Promise<void> {
   while (store.reads.findReceipt(id)?.charged == null) await new Promise(resolve => setImmediate(resolve))
 }
