@@ -1,4 +1,4 @@
-/** Steps that only decide: each exchange ends as with a middleware that does the same. */
+/** Deciding steps: each exchange ends as with a middleware that does the same. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type DecidingStep, definePlugin, refuse, type StepMiddleware } from '#contract'
 import { middlewareOf } from '../../../src/loader/middleware-of.ts'
@@ -8,7 +8,7 @@ import { ownAnswer } from '../../helpers/own-answer.ts'
 import { textOf } from '../../helpers/sse.ts'
 import { until } from '../../helpers/until.ts'
 
-/** Replaces the 5 s of the product. */
+/** Replaces the grace time of 5 s. */
 const GRACE_MS = 150
 
 let provider: FakeProvider
@@ -164,28 +164,28 @@ const ROWS: readonly [name: string, step: DecidingStep, further?: DecidingStep][
   ['a bug at the end', { decide() {}, after: breaks }],
   ['a bug at the end that comes later', { decide() {}, after: async () => breaks() }],
   [
-    'a refusal further in',
+    'a refusal of an inner step',
     { decide() {}, after: ({ exchange }, outcome) => exchange.note(String(outcome)) },
     { decide: forbids },
   ],
   [
-    'an answer at the end, after a refusal further in',
+    'an answer at the end, after a refusal of an inner step',
     { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) },
     { decide: forbids },
   ],
   [
-    'a bug further in',
+    'a bug of an inner step',
     { decide() {}, after: ({ exchange }, outcome) => exchange.note(String(outcome)) },
     { decide: breaks },
   ],
-  ['a bug at the end, and a refusal further in', { decide() {}, after: breaks }, { decide: forbids }],
+  ['a bug at the end, and a refusal of an inner step', { decide() {}, after: breaks }, { decide: forbids }],
   [
-    'a later bug at the end, and a refusal further in',
+    'a later bug at the end, and a refusal of an inner step',
     { decide() {}, after: async () => breaks() },
     { decide: forbids },
   ],
   [
-    'a refusal at the end, and one at the end further in',
+    'a refusal at the end, and one at the end of an inner step',
     { decide() {}, after: breaks },
     { decide() {}, after: forbids },
   ],
@@ -199,7 +199,7 @@ const CASES = ROWS.flatMap(([name, step, further = pass]) =>
   ),
 )
 
-/** The view of clients and operators, without ids and times. */
+/** The result for the client and in the ledger, without ids and times. */
 async function resultOf(gateway: Account, stream: boolean) {
   const before = gateway.balance()
   const answer = await gateway.chat({ stream }).catch(String)
@@ -217,7 +217,7 @@ async function resultOf(gateway: Account, stream: boolean) {
 }
 
 test.each(CASES)(
-  '$name, $place of the money, $how: as a middleware has it',
+  '$name, $place of the billing step, $how: the same result as with a middleware',
   async ({ step, further, place, change }) => {
     deed = step
     inner = further
@@ -257,7 +257,7 @@ describe('after', () => {
     ])
   })
 
-  test.each(['enforce', 'shadow'])('runs although a middleware has set a status before it went on (%s)', async mode => {
+  test.each(['enforce', 'shadow'])('runs even if a middleware has set a status before next() (%s)', async mode => {
     deed = { decide: () => events.push('in'), after: () => void events.push('out') }
     const gateway = await start({ steps: [{ use: 'status' }, { use: 'deed', mode }, ...FIVE_STEPS] })
     expect((await gateway.chat()).status).toBe(200)
@@ -298,7 +298,7 @@ test.each(['decide', 'after'])('a middleware with %s cannot be created: it would
 })
 
 describe('a step that hangs', () => {
-  test('at the end: the answer gets through, and its money is charged', async () => {
+  test('at the end: the answer is sent and charged', async () => {
     const gateway = await gatewayWith('deed', 'outside')
     deed = { decide() {}, after: never }
     const before = gateway.balance().posted
@@ -310,7 +310,7 @@ describe('a step that hangs', () => {
     expect(gateway.balance().posted).toBeLessThan(before)
   })
 
-  test('at the end, after a refusal further in: the refusal gets through', async () => {
+  test('at the end, after a refusal of an inner step: the refusal is sent', async () => {
     deed = { decide() {}, after: never }
     inner = { decide: forbids }
     const answer = await (await gatewayWith('deed', 'inside')).chat()

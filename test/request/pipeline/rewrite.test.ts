@@ -1,4 +1,4 @@
-/** `exchange.rewrite()`: the fields that a step may change, when, and the result. */
+/** `exchange.rewrite()`: the fields that a step may change, the time when it may do so, and the result. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, type ChatChanges, type ChatRequest, definePlugin, type StepMiddleware } from '#contract'
 import { type Bench, openBench } from '../../../src/testing/index.ts'
@@ -90,9 +90,9 @@ describe('a rewritten request', () => {
     expect(bench.upstream.calls.at(-1)!.body).toMatchObject({ messages, metadata: { a: 'b' }, seed: 7 })
     expect(bench.upstream.calls.at(-1)!.body).not.toHaveProperty('user')
     expect(held).toBe(true)
-    // References to the original request keep it.
+    // The original request is not changed.
     expect(before!.messages).toEqual([{ role: 'user', content: 'Hello' }])
-    // A byte is a token at most, at a thousand nano-dollars.
+    // The hold assumes a token per byte, at a thousand nano-dollars.
     expect(bench.ledger.receipt(answer)!.held - plain).toBeGreaterThan(2_900_000n)
   })
 

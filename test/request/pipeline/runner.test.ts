@@ -1,4 +1,4 @@
-/** The rules of the runner, one by one, in the real gateway: the mistakes of a step and their cost. */
+/** The rules of the runner, in a real gateway: the mistakes of a step and their charges. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
 import { StoreUnavailable } from '../../../src/store/store.ts'
@@ -45,7 +45,7 @@ const outer = definePlugin({
   },
 })
 
-/** An outer step that edits: upper case. */
+/** An outer step whose edit changes the text to upper case. */
 const shout = definePlugin({
   name: 'shout',
   settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -300,7 +300,7 @@ describe('the trail', () => {
     ['refuses', () => refuse('content_filter'), { verdict: 'refused', code: 'content_filter' }],
     ['breaks', () => new Error('a bug'), { verdict: 'failed', code: 'plugin_error' }],
   ] as const)(
-    'an edit that %s in the middle of the answer has not passed, whatever else the step does',
+    'a step whose edit %s in the middle of the answer has not passed, whatever else the step does',
     async (_what, thrown, entry) => {
       deed = async (ctx, next) => {
         let chunks = 0
@@ -329,7 +329,7 @@ describe('the trail', () => {
   )
 
   test.each(MODES)(
-    'an answer of a step that an outer step refuses is `answered` by the one and `refused` by the other',
+    'if an outer step refuses the answer of a step, the trail has `answered` for the inner and `refused` for the outer step',
     async mode => {
       deed = ctx => ctx.exchange.answer(ownAnswer('Mine'))
       const other = await start({
@@ -346,7 +346,7 @@ describe('the trail', () => {
     },
   )
 
-  test('a step that answers and then refuses was not answered', async () => {
+  test('an exchange whose step answers and then refuses is refused', async () => {
     deed = async ctx => {
       await ctx.exchange.answer(ownAnswer('Mine'))
       throw refuse('forbidden')
@@ -358,10 +358,10 @@ describe('the trail', () => {
   })
 })
 
-describe('a step cannot lose', () => {
+describe('an inner refusal', () => {
   test.each([
     {
-      how: 'swallows it',
+      how: 'catches it',
       act: async (_ctx, next) => {
         await next().catch(() => {})
       },
@@ -377,11 +377,11 @@ describe('a step cannot lose', () => {
       },
     },
     {
-      how: 'lets it pass',
+      how: 'does nothing',
       act: (_ctx, next) => next(),
     },
   ] satisfies { how: string; act: StepMiddleware }[])(
-    'an inner 402 reaches the client when an outer step $how',
+    'reaches the client with its status 402 if an outer step $how',
     async ({ act }) => {
       deed = act
       const refuser = await start({
@@ -399,7 +399,7 @@ describe('a step cannot lose', () => {
   test.each([
     { name: 'shadow', step: { use: 'deed', mode: 'shadow' } },
     { name: 'onError: skip', step: { use: 'deed', onError: 'skip' } },
-  ])('an inner refusal: $name does not swallow it', async ({ step }) => {
+  ])('reaches the client through an outer step with $name', async ({ step }) => {
     deed = (_ctx, next) => next()
     const poor = await start({ steps: policy(step, 'outside'), credit: '0.000000001' })
     const answer = await poor.chat()
@@ -477,7 +477,7 @@ describe('shadow and skip', () => {
     expect(provider.requests.length - asked).toBe(1)
   })
 
-  test('onError: skip continues without a step that failed before next(), but not without one that refuses', async () => {
+  test('onError: skip continues without a step that failed before next(), but not without a step that refuses', async () => {
     const skip = await start({ steps: policy({ use: 'deed', onError: 'skip' }, 'inside') })
     deed = async () => {
       throw new Error('a bug')

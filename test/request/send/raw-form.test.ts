@@ -14,13 +14,13 @@ const read = (body: string | Buffer, type = TYPE) => modelOfForm(type, Buffer.fr
 describe('a model is read if all parsers agree', () => {
   test.each<[string, string, string?]>([
     ['a field', field('model', 'ear') + END],
-    ['behind a file', file('file', '\0\xff--cu\r\n--\r\n') + field('model', 'ear') + END],
+    ['after a file', file('file', '\0\xff--cu\r\n--\r\n') + field('model', 'ear') + END],
     ['before a file', field('model', 'ear') + file('file', '\r\n\r\n') + END],
     ['among others', field('prompt', 'model') + field('model', 'ear') + field('model_name', 'x') + END],
     ['without the last line end', `${field('model', 'ear')}--cut--`],
     ['a boundary in quotes', field('model', 'ear') + END, 'multipart/form-data; boundary="cut"'],
     [
-      'a field that says it is text',
+      'a field with the type of text',
       `--cut\r\nContent-Disposition: form-data; name="model"\r\nContent-Type: text/plain; charset=utf-8\r\n\r\near\r\n${END}`,
     ],
     [
@@ -49,7 +49,7 @@ describe('no model is read if two parsers might disagree', () => {
   test.each<[string, string, string?]>([
     ['no model', field('prompt', 'x') + END],
     ['nothing', ''],
-    ['nothing but the end', END],
+    ['only the end', END],
     ['two models', field('model', 'ear') + field('model', 'other') + END],
     ['the same twice', field('model', 'ear') + field('model', 'ear') + END],
     ['only one in capitals', field('MODEL', 'ear') + END],
@@ -58,12 +58,15 @@ describe('no model is read if two parsers might disagree', () => {
     ['one as a list', field('model', 'ear') + field('model[]', 'other') + END],
     ['one in capitals', field('model', 'ear') + field('MODEL', 'other') + END],
     ['one with a blank', field('model', 'ear') + field(' model', 'other') + END],
-    ['one with a blank behind', field('model', 'ear') + field('model ', 'other') + END],
+    ['one with a blank after it', field('model', 'ear') + field('model ', 'other') + END],
     ['one in full width', field('model', 'ear') + field('ｍodel', 'other') + END],
     ['one that is a file', field('model', 'ear', '; filename="x"') + END],
     ['a file beside it', field('model', 'ear') + file('model', 'other') + END],
-    ['a name and another', field('model', 'ear', '; name="prompt"') + END],
-    ['another name and it', field('model', 'ear') + field('x', 'other', '; name="model"') + END],
+    ['a second name in the same header', field('model', 'ear', '; name="prompt"') + END],
+    [
+      'another field whose second name is the same',
+      field('model', 'ear') + field('x', 'other', '; name="model"') + END,
+    ],
     ['an extended name', field('model', 'ear') + field('x', 'other', "; name*=utf-8''model") + END],
     [
       'a name without quotes',
@@ -90,13 +93,13 @@ describe('no model is read if two parsers might disagree', () => {
       `--cut\r\nContent-Disposition: form-data; name="model"\r\nContent-Type: application/json\r\n\r\n"ear"\r\n${END}`,
     ],
     [
-      'a form in it',
+      'a form in the form',
       `--cut\r\nContent-Disposition: form-data; name="x"\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n--b--\r\n${field('model', 'a b')}${END}`,
     ],
-    ['words before it', `preamble\r\n${field('model', 'ear')}${END}`],
-    ['a line end before it', `\r\n${field('model', 'ear')}${END}`],
-    ['words behind it', `${field('model', 'ear')}${END}epilogue`],
-    ['a form behind it', `${field('model', 'ear')}${END}${field('model', 'other')}${END}`],
+    ['text before the form', `preamble\r\n${field('model', 'ear')}${END}`],
+    ['a line end before the form', `\r\n${field('model', 'ear')}${END}`],
+    ['text after the form', `${field('model', 'ear')}${END}epilogue`],
+    ['a form after the form', `${field('model', 'ear')}${END}${field('model', 'other')}${END}`],
     ['no end', field('model', 'ear')],
     ['line ends without CR', (field('model', 'ear') + END).replaceAll('\r', '')],
     [
@@ -104,7 +107,7 @@ describe('no model is read if two parsers might disagree', () => {
       file('file', `x\r\n--cut \r\n${field('model', 'other').slice(7)}`) + field('model', 'ear') + END,
     ],
     ['a delimiter in the middle of a line', file('file', 'x--cut\r\n') + field('model', 'ear') + END],
-    ['a delimiter behind LF', `${file('file', 'x').slice(0, -2)}\n--cut\r\n${field('model', 'ear')}${END}`],
+    ['a delimiter after LF', `${file('file', 'x').slice(0, -2)}\n--cut\r\n${field('model', 'ear')}${END}`],
     ['a longer delimiter', `${field('model', 'ear')}--cutter\r\n${END}`],
     ['a model of several lines', field('model', 'ear\r\nother') + END],
     ['an empty model', field('model', '') + END],
@@ -116,7 +119,7 @@ describe('no model is read if two parsers might disagree', () => {
     ['no boundary', field('model', 'ear') + END, 'multipart/form-data'],
     ['an empty boundary', field('model', 'ear') + END, 'multipart/form-data; boundary='],
     ['two boundaries', field('model', 'ear') + END, 'multipart/form-data; boundary=cut; boundary=x'],
-    ['a charset beside it', field('model', 'ear') + END, 'multipart/form-data; charset=utf-16; boundary=cut'],
+    ['a charset beside the boundary', field('model', 'ear') + END, 'multipart/form-data; charset=utf-16; boundary=cut'],
     ['a boundary with an escape', field('model', 'ear') + END, 'multipart/form-data; boundary="c\\ut"'],
     ['another kind of multipart', field('model', 'ear') + END, 'multipart/mixed; boundary=cut'],
   ])('%s', (_title, body, type) => {
