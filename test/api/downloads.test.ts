@@ -1,4 +1,4 @@
-/** Long files: who may download one, what a stopped or disconnected reader costs, and fairness between downloads. */
+/** Downloads of long files: one per client, few pieces for a client that does not read, and fairness. */
 import { once } from 'node:events'
 import { createServer, get, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -157,12 +157,12 @@ describe('HTTP behaviour', () => {
 
   test.each<[what: string, options: CallOptions, status: number, code: string]>([
     ['no body', { raw: '', headers: { 'content-type': 'application/json' } }, 400, 'invalid_json'],
-    ['half a body', { raw: '{"name":' }, 400, 'invalid_json'],
+    ['an incomplete body', { raw: '{"name":' }, 400, 'invalid_json'],
     ['a text', { raw: '"name"' }, 400, 'invalid_type'],
     ['null', { raw: 'null' }, 400, 'invalid_type'],
     ['a duplicate key', { raw: '{"name":"a","name":"b"}' }, 400, 'invalid_json'],
-    ['too much', { body: { name: 'x'.repeat(300_000) } }, 413, 'request_too_large'],
-    ['too deep', { raw: `{"name":${'['.repeat(100)}${']'.repeat(100)}}` }, 400, 'request_too_complex'],
+    ['too large a body', { body: { name: 'x'.repeat(300_000) } }, 413, 'request_too_large'],
+    ['too deeply nested JSON', { raw: `{"name":${'['.repeat(100)}${']'.repeat(100)}}` }, 400, 'request_too_complex'],
     [
       'a form',
       { raw: 'name=a', headers: { 'content-type': 'application/x-www-form-urlencoded' } },

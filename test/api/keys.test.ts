@@ -267,21 +267,21 @@ test('a key list has at most 200 rows: working keys first, then the newest other
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const account = alice.accountId
-  const made: string[] = []
+  const created: string[] = []
   for (let count = 0; count < 250; count++) {
     const { key } = await rig.store.createKey({ account, name: `${count}` })
-    made.push(key.id)
+    created.push(key.id)
     if (count >= 20) await rig.store.revokeKey(key.id)
   }
   const { items } = (await alice.get<PageView<KeyView>>('/api/keys')).body
-  const live = made.slice(0, 20)
+  const live = created.slice(0, 20)
   expect(
     items
       .map(({ id }) => id)
       .slice(0, 20)
       .sort(),
   ).toEqual(live)
-  expect(items.slice(20).map(({ id }) => id)).toEqual(made.slice(70).reverse())
+  expect(items.slice(20).map(({ id }) => id)).toEqual(created.slice(70).reverse())
 })
 
 test('revoking a key ends all its secrets at once; revoking it again changes nothing', async () => {

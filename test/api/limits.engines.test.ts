@@ -86,7 +86,7 @@ describe('attempts', () => {
     expect(codeOf(await signIn(rig, { email: 'other@example.com' }))).toBe('wrong_credentials')
   })
 
-  test('that are right are counted too, in a wider window', async () => {
+  test('that succeed are counted too, in a wider window', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const before = rig.hashes()
@@ -273,7 +273,7 @@ describe('a password that changes in the meantime', () => {
     }
   }
 
-  test('lets no one in who sent the old one', async () => {
+  test('refuses a sign-in with the old one', async () => {
     const { gates, shut, open, derive } = gated()
     await using rig = await startRig({ derive })
     const { person } = await rig.member(ALICE)
@@ -286,7 +286,7 @@ describe('a password that changes in the meantime', () => {
     expect(codeOf(await late)).toBe('wrong_credentials')
   })
 
-  test('is not reverted by a change that sent the old one', async () => {
+  test('is not reverted by a change with the old one', async () => {
     const { gates, shut, open, derive } = gated()
     await using rig = await startRig({ derive })
     const alice = await rig.member(ALICE)

@@ -142,7 +142,7 @@ describe('credit', () => {
 })
 
 describe('accounts', () => {
-  test('that do not exist, or are named instead of identified, are not found', async () => {
+  test('are not found by an unknown id or by their name', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const { id } = await rig.store.createAccount({ name: 'acme' })

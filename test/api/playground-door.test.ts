@@ -130,9 +130,9 @@ describe('the key', () => {
   test('is not created twice by concurrent requests', async () => {
     const door = await startListener(answer => answer.end(EVENT))
     const place = optionsFor(door).parts!.playground!()
-    let came = 0
+    let arrived = 0
     const playground = () => {
-      came++
+      arrived++
       return place
     }
     await using rig = await startRig({ parts: { playground } })
@@ -140,7 +140,7 @@ describe('the key', () => {
     const createKey = rig.store.createKey
     const slowly: typeof createKey = async key => {
       // Then all requests have asked for the key, and one turn later all have looked for one.
-      while (came < 5) await new Promise(resolve => setImmediate(resolve))
+      while (arrived < 5) await new Promise(resolve => setImmediate(resolve))
       await new Promise(resolve => setImmediate(resolve))
       return createKey(key)
     }

@@ -21,9 +21,9 @@ describe('a completion', () => {
     const answer = await alice.play(BODY)
     expect(answer.status).toBe(200)
     expect(answer.headers['content-type']).toMatch(/^text\/event-stream/)
-    const said = await answer.text()
-    expect(said.trimEnd().endsWith('data: [DONE]')).toBe(true)
-    expect(said).toContain('"usage":{')
+    const events = await answer.text()
+    expect(events.trimEnd().endsWith('data: [DONE]')).toBe(true)
+    expect(events).toContain('"usage":{')
     // 12 input tokens at $1 a million, 5 output tokens at $2.
     const cost = 12n * 1000n + 5n * 2000n
     expect(gateway.store.reads.findAccount(alice.accountId)).toMatchObject({

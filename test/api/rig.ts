@@ -1,5 +1,5 @@
 /**
- * The account API on real listeners, with a real store in memory and a clock set by hand. Its clients behave like
+ * The account API on real listeners, with a real store in memory and a test clock. Its clients behave like
  * a browser (a cookie jar, the headers of our own page) or like an operator's machine.
  *
  * Every answer is checked against the schema of its route, and every error against the route's error codes.
@@ -47,7 +47,7 @@ export interface RigOptions {
   readonly parts?: Partial<ApiParts>
   /** Behind a proxy: `https://gate.example.com`. Default: plain http on loopback. */
   readonly dashboardUrl?: string
-  /** Makes the real hashes, of 19 MiB each. Default: quick ones, which are counted too. */
+  /** Computes the password hashes. Default: SHA-256, because the real hash takes 19 MiB. */
   readonly derive?: Derive
   readonly routes?: readonly ApiRoute[]
   /** The configured host of the admin listener, which is on loopback. Default: loopback. */
@@ -84,7 +84,7 @@ export interface Client {
   delete<Body>(path: string): Promise<Reply<Body>>
 }
 
-/** A client of the dashboard listener; keeps cookies as a browser does. */
+/** A client of the dashboard listener that keeps cookies. */
 export interface Browser extends Client {
   /** The session's secret; null when signed out. */
   cookie: string | null
@@ -131,7 +131,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
     hashes++
     return derive(parameters)
   })
-  // Known once the listener has its port, which is before the first request.
+  // Set before the first request.
   const ports = { dashboard: 0, admin: 0 }
   const origins = () =>
     options.dashboardUrl === undefined
@@ -149,7 +149,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   ;[ports.dashboard, ports.admin] = (await Promise.all(servers.map(listen))) as [number, number]
   const origin = origins()[0]!
   const agent = new Agent({ keepAlive: true })
-  // The admin listener has the operators' routes only; any other path is an unknown address.
+  // The admin listener has only the routes for operators.
   const clientOf = (port: number) =>
     createClient({ port, agent, routes: routes.filter(each => port !== ports.admin || each.audience === 'operator') })
 

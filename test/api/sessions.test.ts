@@ -47,7 +47,7 @@ describe('the cookie', () => {
     ['the other name of https', `__Host-tollgate=${SECRET}`, false, null],
     ['the name of plain http on https', `tollgate=${SECRET}`, true, null],
     ['two cookies, because one was planted', `tollgate=${SECRET}; tollgate=${'B'.repeat(43)}`, false, null],
-    ['the same one twice', `tollgate=${SECRET}; tollgate=${SECRET}`, false, null],
+    ['the same cookie twice', `tollgate=${SECRET}; tollgate=${SECRET}`, false, null],
     ['an empty value', 'tollgate=', false, null],
     ['an invalid value', `tollgate=${SECRET}'--`, false, null],
     ['a value that is much too long', `tollgate=${'A'.repeat(5000)}`, false, null],

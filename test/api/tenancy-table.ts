@@ -9,7 +9,7 @@ import { parseMoney } from '#contract'
 import { aHold, aSettle } from '../store/helpers.ts'
 import { type Browser, type Client, PASSWORD, type Rig, type SignedIn, startRig } from './rig.ts'
 
-/** The resources of one person, by id. */
+/** The ids of a person's resources. */
 export interface Resources {
   readonly account: string
   readonly person: string
@@ -36,7 +36,7 @@ export interface World extends AsyncDisposable {
   readonly tokenId: string
 }
 
-/** The request: `path` fills in `{id}`. */
+/** The input of a request. `path` has the values of `{id}` and other parameters. */
 export interface RouteInput {
   readonly path?: Readonly<Record<string, string>>
   readonly query?: string
@@ -44,9 +44,9 @@ export interface RouteInput {
 }
 
 export interface Row {
-  /** The owner of the resources in the request: the member, another person, or none (ids that do not exist). */
+  /** Builds the request for the resources of the member, of another person, or for ids that do not exist. */
   readonly send: (resources: Resources, world: World) => RouteInput
-  /** The path names a resource with an owner: that of another person is answered like a missing one. */
+  /** The path names a resource with an owner. The resource of another person is answered like a missing one. */
   readonly owned?: true
   /** For operators: the path names a resource, and a missing one is `not_found`. */
   readonly named?: true
@@ -164,7 +164,7 @@ const NONE: Resources = {
   receipt: `req_${'0'.repeat(26)}`,
 }
 
-/** Alice and Bob, each with a used key, an operator, and the other resources that routes concern. */
+/** Creates Alice and Bob, each with a used key, an operator, links and tokens. */
 export async function createWorld(): Promise<World> {
   const door = createServer((_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n')

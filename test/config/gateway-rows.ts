@@ -158,7 +158,7 @@ const PROVIDERS: Row[] = [
   ['no base_url', provider('  near: ▸{ dialect: openai }'), 'the provider "near" has no "base_url"'],
   ...[
     ['no JSON', '${FAR_KEY}', 'the service_account is not JSON'],
-    ['half of one', '${HALF_ACCOUNT}', 'does not contain client_email, private_key and token_uri'],
+    ['an incomplete one', '${HALF_ACCOUNT}', 'does not contain client_email, private_key and token_uri'],
     ['an invalid key', '${KEYLESS_ACCOUNT}', 'has a private_key that cannot be read'],
     ['an address in clear', '${CLEAR_ACCOUNT}', 'has a token_uri that is not an https URL'],
     ['one written out', 'abcdefgh', 'the service_account is written in clear here'],

@@ -26,7 +26,7 @@ test('the whole configuration is valid', async () => {
   expect('problems' in result ? result.problems.map(sentence) : []).toEqual([])
 })
 
-test('it has every key of the schemas, and of the settings of its plugins', () => {
+test('the whole configuration has every key of the schemas, and every setting of its plugins', () => {
   const keys = (schema: unknown): Schema[] => {
     if (typeof schema !== 'object' || schema === null) return []
     const { properties = {} } = schema as Schema

@@ -160,7 +160,7 @@ const picky = definePlugin<{ pattern?: string; words?: { word: string }[]; wait:
   ),
   check({ pattern = '', words = [], wait }, { policy, id, mode, folder = '' }) {
     const plus = pattern.indexOf('+')
-    const said = words.map(each => each.word)
+    const spellings = words.map(each => each.word)
     return [
       ...(plus < 0 ? [] : [{ at: '/pattern', message: `"${pattern.slice(0, plus + 1)}" has no end` }]),
       ...(/-key-/.test(pattern) ? [{ at: '/pattern', message: `it says "${pattern.slice(0, 8)}"` }] : []),
@@ -168,8 +168,8 @@ const picky = definePlugin<{ pattern?: string; words?: { word: string }[]; wait:
       ...(pattern === 'default' ? [{ at: '/wait', message: 'wait is 1s' }] : []),
       ...(wait > 60_000 ? [{ at: '/wait', message: `${wait} ms are too long` }] : []),
       ...(pattern === 'place' ? [{ at: '/pattern', message: [policy, id, mode, basename(folder)].join(' ') }] : []),
-      ...said.flatMap((word, i) =>
-        said.indexOf(word) < i ? [{ at: `/words/${i}/word`, message: `"${word}" is there twice` }] : [],
+      ...spellings.flatMap((word, i) =>
+        spellings.indexOf(word) < i ? [{ at: `/words/${i}/word`, message: `"${word}" is there twice` }] : [],
       ),
     ]
   },

@@ -58,7 +58,7 @@ export default definePlugin({ name: 'open', settings: { type: 'object', properti
 export default definePlugin({ name: 'credits', ${SETTINGS}, create: () => (context: unknown, next: () => Promise<void>) => next() })`,
   'node_modules/typed/package.json': `{ "name": "typed", "type": "module", "exports": "./index.ts" }`,
   'node_modules/typed/index.ts': `const one: number = 1\nexport default one`,
-  // Its own copy, nested deeper than the one beside it.
+  // A package with its own copy of tollgate.
   'node_modules/bundler/package.json': `{ "name": "bundler", "type": "module", "main": "index.js" }`,
   'node_modules/bundler/index.js': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'bundler', ${SETTINGS}, create: () => (context, next) => next() })`,
@@ -67,7 +67,7 @@ export default definePlugin({ name: 'bundler', ${SETTINGS}, create: () => (conte
   'node_modules/tollgate-plugin-hello/package.json': `{ "name": "tollgate-plugin-hello", "type": "module", "exports": { "import": "./main.js" } }`,
   'node_modules/tollgate-plugin-hello/main.js': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'hello', ${SETTINGS}, create: () => (context, next) => next() })`,
-  // A plugin that brings its own gateway must still get the running one.
+  // Another copy of tollgate beside the configuration. Plugins must get the running gateway instead.
   'node_modules/tollgate/package.json': `{ "name": "tollgate", "exports": { "./plugin": "./trap.js" } }`,
   'node_modules/tollgate/trap.js': `throw new Error('the wrong copy')`,
   'node_modules/@acme/header/package.json': `{ "name": "@acme/header", "main": "index.js" }`,

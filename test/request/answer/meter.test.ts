@@ -307,10 +307,10 @@ describe('the usage of an answer', () => {
   type Event = Chunk | { readonly used: WireUsage }
   const used = (prompt: number, completion: number) => ({ used: usage(prompt, completion) })
   const TEXT = [text('a'), text('b'), text('c')]
-  const spent = (came: readonly Event[], whole: boolean) => {
+  const spent = (events: readonly Event[], whole: boolean) => {
     const meter = new Meter()
     meter.chat = { choices: 1, body: { messages: [{ role: 'user', content: 'Hello' }] } } as unknown as Chat
-    for (const each of came) {
+    for (const each of events) {
       if ('choices' in each) meter.chunk(each as Chunk)
       else meter.reported(each.used as WireUsage)
     }
@@ -318,7 +318,7 @@ describe('the usage of an answer', () => {
     return result && [result.input, result.output, result.source]
   }
 
-  test.each<[name: string, came: Event[], whole: boolean, expected: ReturnType<typeof spent>]>([
+  test.each<[name: string, events: Event[], whole: boolean, expected: ReturnType<typeof spent>]>([
     ['nothing', [], false, null],
     ['nothing but a usage', [used(5, 0)], false, [5, 0, 'reported']],
     ['content without usage', TEXT, false, [6, 3, 'estimated']],
@@ -340,8 +340,8 @@ describe('the usage of an answer', () => {
     ['no completion for tokens that were delivered', [...TEXT, finish(), used(5, 0)], true, [5, 3, 'estimated']],
     ['negative usage for tokens that were delivered', [...TEXT, finish(), used(-5, -7)], true, [6, 3, 'estimated']],
     ['zero for nothing', [finish(), used(0, 0)], true, [0, 0, 'reported']],
-  ])('%s (whole: %s)', (_name, came, whole, expected) => {
-    expect(spent(came, whole)).toEqual(expected)
+  ])('%s (whole: %s)', (_name, events, whole, expected) => {
+    expect(spent(events, whole)).toEqual(expected)
   })
 })
 

@@ -10,7 +10,7 @@ describe('an edit that returns a promise', () => {
   function slowEdit() {
     const waiting: {
       readonly chunk: Chunk
-      readonly resolve: (made: Chunk | null) => void
+      readonly resolve: (result: Chunk | null) => void
       readonly reject: (error: Error) => void
     }[] = []
     const fn = (each: Chunk) => {

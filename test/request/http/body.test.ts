@@ -182,7 +182,7 @@ describe('a body is read', () => {
     ['in chunks of exactly the limit', chunked('x'.repeat(50), 'x'.repeat(50)), 'x'.repeat(100)],
     ['of nothing', withLength(''), ''],
     ['in no chunk', chunked(), ''],
-    ['that is not there', 'GET / HTTP/1.1\r\nhost: x\r\n\r\n', ''],
+    ['that does not exist', 'GET / HTTP/1.1\r\nhost: x\r\n\r\n', ''],
   ])('%s', async (_name, bytes, body) => {
     const { send, bodies, results, shared } = await reading(100)
     await send(bytes)

@@ -211,7 +211,7 @@ test.each<readonly [name: string, calls: () => readonly Call[]]>([
   ],
   ['chunks asked for', () => [['setHeader', 'Transfer-Encoding', 'chunked'], ...SENT]],
   ['trailers', () => [['setHeader', 'Trailer', 'x-t'], ['write', 'a'], ['addTrailers', { 'x-t': '1' }], ['end']]],
-  ['keep-alive said', () => [['setHeader', 'Keep-Alive', 'timeout=1'], ...SENT]],
+  ['a Keep-Alive header', () => [['setHeader', 'Keep-Alive', 'timeout=1'], ...SENT]],
   ['204', () => [['setHeader', 'x-a', '1'], ['writeHead', 204], ['end']]],
   ['304 with chunks', () => [['setHeader', 'transfer-encoding', 'chunked'], ['writeHead', 304], ['end']]],
   [

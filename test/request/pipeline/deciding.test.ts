@@ -13,7 +13,7 @@ const GRACE_MS = 150
 
 let provider: FakeProvider
 /** The steps under test; each test sets them. */
-let deed: DecidingStep
+let tested: DecidingStep
 let inner: DecidingStep
 const pass: DecidingStep = { decide() {} }
 let events: string[] = []
@@ -54,8 +54,8 @@ const status = definePlugin({
 const start = shareGateways(() => ({
   provider: provider.baseUrl,
   plugins: [
-    deciding('deed', () => deed, false),
-    deciding('same', () => deed, true),
+    deciding('tested', () => tested, false),
+    deciding('same', () => tested, true),
     deciding('inner', () => inner, false),
     wrapper,
     status,
@@ -69,7 +69,7 @@ beforeAll(async () => {
 afterAll(() => provider.close())
 beforeEach(() => {
   events = []
-  deed = pass
+  tested = pass
   inner = pass
 })
 
@@ -219,9 +219,9 @@ async function resultOf(gateway: Account, stream: boolean) {
 test.each(CASES)(
   '$name, $place of the billing step, $how: the same result as with a middleware',
   async ({ step, further, place, change }) => {
-    deed = step
+    tested = step
     inner = further
-    const [loop, middleware] = [await gatewayWith('deed', place, change), await gatewayWith('same', place, change)]
+    const [loop, middleware] = [await gatewayWith('tested', place, change), await gatewayWith('same', place, change)]
     for (const stream of [false, true]) {
       const result = await resultOf(loop, stream)
       expect(result.held).toBe(0n)
@@ -241,7 +241,7 @@ describe('after', () => {
         events.push(`${name} out, ${kept}, ${outcome}, ${(error as Error | undefined)?.message}`)
       },
     })
-    deed = says('deed')
+    tested = says('tested')
     inner = {
       decide: () => events.push('inner in'),
       after() {
@@ -249,17 +249,24 @@ describe('after', () => {
         forbids()
       },
     }
-    const gateway = await start({ steps: [{ use: 'deed' }, { use: 'wrapper' }, ...FIVE_STEPS, { use: 'inner' }] })
+    const gateway = await start({ steps: [{ use: 'tested' }, { use: 'wrapper' }, ...FIVE_STEPS, { use: 'inner' }] })
     const answer = await gateway.chat()
     expect([answer.status, events]).toEqual([
       403,
-      ['deed in', 'wrapper in', 'inner in', 'inner out', 'wrapper out', 'deed out, kept by deed, refused, Not today.'],
+      [
+        'tested in',
+        'wrapper in',
+        'inner in',
+        'inner out',
+        'wrapper out',
+        'tested out, kept by tested, refused, Not today.',
+      ],
     ])
   })
 
   test.each(['enforce', 'shadow'])('runs even if a middleware has set a status before next() (%s)', async mode => {
-    deed = { decide: () => events.push('in'), after: () => void events.push('out') }
-    const gateway = await start({ steps: [{ use: 'status' }, { use: 'deed', mode }, ...FIVE_STEPS] })
+    tested = { decide: () => events.push('in'), after: () => void events.push('out') }
+    const gateway = await start({ steps: [{ use: 'status' }, { use: 'tested', mode }, ...FIVE_STEPS] })
     expect((await gateway.chat()).status).toBe(200)
     expect(events).toEqual(['in', 'out'])
   })
@@ -268,17 +275,17 @@ describe('after', () => {
     ['that refused', { decide: forbids }],
     ['that answered', { decide: ({ exchange }) => exchange.answer(ownAnswer('mine')) }],
   ] satisfies [string, DecidingStep][])('does not run for a decision %s', async (_name, { decide }) => {
-    deed = { decide, after: () => void events.push('after') }
-    const answer = await (await gatewayWith('deed', 'inside')).chat()
+    tested = { decide, after: () => void events.push('after') }
+    const answer = await (await gatewayWith('tested', 'inside')).chat()
     await answer.text()
     expect(events).toEqual([])
   })
 })
 
 test('an answer after an inner refusal is a mistake, and the refusal is sent', async () => {
-  deed = { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) }
+  tested = { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) }
   inner = { decide: forbids }
-  const answer = await (await gatewayWith('deed', 'inside')).chat({ stream: true })
+  const answer = await (await gatewayWith('tested', 'inside')).chat({ stream: true })
   expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('Not today.')])
 })
 
@@ -299,8 +306,8 @@ test.each(['decide', 'after'])('a middleware with %s cannot be created: it would
 
 describe('a step that hangs', () => {
   test('at the end: the answer is sent and charged', async () => {
-    const gateway = await gatewayWith('deed', 'outside')
-    deed = { decide() {}, after: never }
+    const gateway = await gatewayWith('tested', 'outside')
+    tested = { decide() {}, after: never }
     const before = gateway.balance().posted
     const answer = await gateway.chat()
     expect(answer.status).toBe(200)
@@ -311,9 +318,9 @@ describe('a step that hangs', () => {
   })
 
   test('at the end, after a refusal of an inner step: the refusal is sent', async () => {
-    deed = { decide() {}, after: never }
+    tested = { decide() {}, after: never }
     inner = { decide: forbids }
-    const answer = await (await gatewayWith('deed', 'inside')).chat()
+    const answer = await (await gatewayWith('tested', 'inside')).chat()
     expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('Not today.')])
   })
 
@@ -330,7 +337,7 @@ describe('a step that hangs', () => {
         breaks()
       },
     }
-    const gateway = await gatewayWith('deed', 'inside')
+    const gateway = await gatewayWith('tested', 'inside')
     const sent = provider.requests.length
     const abort = new AbortController()
     const left = gateway.chat({}, { signal: abort.signal }).catch(() => {})
@@ -349,8 +356,8 @@ describe('a step that hangs', () => {
 
   test('at the end, when the client has disconnected', async () => {
     provider.script(gated({ tokens: 3 }))
-    deed = { decide() {}, after: never }
-    const gateway = await gatewayWith('deed', 'outside')
+    tested = { decide() {}, after: never }
+    const gateway = await gatewayWith('tested', 'outside')
     const abort = new AbortController()
     const sent = provider.requests.length
     const left = gateway.chat({ stream: true }, { signal: abort.signal }).catch(() => {})

@@ -6,11 +6,11 @@ import { type Bench, openBench } from '../../../src/testing/index.ts'
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 const INSTRUCTION = { role: 'system', content: 'Be brief.' }
 
-let deed: StepMiddleware = (_ctx, next) => next()
+let behaviour: StepMiddleware = (_ctx, next) => next()
 const mine: AnyPlugin = definePlugin({
   name: 'mine',
   settings: NO_SETTINGS,
-  create: () => (ctx, next) => deed(ctx, next),
+  create: () => (ctx, next) => behaviour(ctx, next),
 })
 
 const open = (...steps: readonly string[]) =>
@@ -41,7 +41,7 @@ describe('is refused, and nothing is sent or charged,', () => {
     ['its newer name', { max_completion_tokens: 5 }, 'rewrites "max_completion_tokens"'],
     ['whether usage is sent', { stream_options: null }, 'rewrites "stream_options"'],
   ])('for %s', async (_name, changes, sentence) => {
-    deed = rewriting(changes)
+    behaviour = rewriting(changes)
     const calls = bench.upstream.calls.length
     const answer = await bench.chat()
     expect(answer.error?.code).toBe('plugin_error')
@@ -51,7 +51,7 @@ describe('is refused, and nothing is sent or charged,', () => {
   })
 
   test('after next()', async () => {
-    deed = async (ctx, next) => {
+    behaviour = async (ctx, next) => {
       await next()
       ctx.exchange.rewrite({ messages: [INSTRUCTION] })
     }
@@ -63,7 +63,7 @@ describe('is refused, and nothing is sent or charged,', () => {
     [['api-key', 'mine', 'schema', 'credits', 'route'], 'a request that was not read; add "chat" to its `needs`'],
     [['api-key', 'schema', 'credits', 'mine', 'route'], 'a request after credit was held for it'],
   ])('in the order %j', async (steps, sentence) => {
-    deed = rewriting({ messages: [INSTRUCTION] })
+    behaviour = rewriting({ messages: [INSTRUCTION] })
     await using other = await open(...steps)
     expect((await other.chat()).error?.code).toBe('plugin_error')
     expect(String((other.mistakes[0] as { error?: unknown }).error)).toContain(sentence)
@@ -77,7 +77,7 @@ describe('a rewritten request', () => {
     const messages = [INSTRUCTION, { role: 'user', content: 'x'.repeat(3_000) }]
     let before: ChatRequest | null = null
     let held = false
-    deed = async (ctx, next) => {
+    behaviour = async (ctx, next) => {
       const chat = ctx.exchange.chat!
       before = chat.body
       ctx.exchange.rewrite({ messages, user: undefined, metadata: { a: 'b' } })
@@ -97,15 +97,15 @@ describe('a rewritten request', () => {
   })
 
   const openPlain = async (stream: boolean) => {
-    const mine = deed
-    deed = (_ctx, next) => next()
+    const mine = behaviour
+    behaviour = (_ctx, next) => next()
     const answer = await bench.chat({ stream })
-    deed = mine
+    behaviour = mine
     return bench.ledger.receipt(answer)!.held
   }
 
   test('in shadow it is only recorded, and the request is sent unchanged', async () => {
-    deed = rewriting({ messages: [INSTRUCTION] })
+    behaviour = rewriting({ messages: [INSTRUCTION] })
     await using shadow = await openBench({
       plugins: [mine],
       steps: [

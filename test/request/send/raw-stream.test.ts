@@ -30,7 +30,7 @@ function setUp() {
   const stream = new EventStream(
     { client, head: HEAD },
     {
-      failureOf: said => ({ code: 'upstream_error', detail: said.toString() }),
+      failureOf: data => ({ code: 'upstream_error', detail: data.toString() }),
       largestBytes: 4_000_000,
       holds: bytes => bytes <= 2_000_000,
       identity: null,
@@ -132,9 +132,9 @@ describe('events', () => {
 
   test.each(['{"type":"error","message":"no"}', '{"error":{"message":"no"}}', '{"error":"no"}', '{"error":["no"]}'])(
     '%s is a failure, and neither it nor the withheld events are sent',
-    said => {
+    data => {
       const { pieces, stream } = setUp()
-      expect(() => stream.take(Buffer.from(`${DELTA}${LAST}data: ${said}\n\n`))).toThrow(RawFailure)
+      expect(() => stream.take(Buffer.from(`${DELTA}${LAST}data: ${data}\n\n`))).toThrow(RawFailure)
       expect(pieces).toEqual([DELTA])
     },
   )
@@ -243,8 +243,8 @@ describe('the charged usage', () => {
       null,
       { input: 3, output: 11, source: 'estimated' },
     ],
-  ])('%s', (_title, given, said, expected) => {
-    expect(usageOfRaw(given as typeof price | null, said, sizes)).toEqual(expected)
+  ])('%s', (_title, given, usage, expected) => {
+    expect(usageOfRaw(given as typeof price | null, usage, sizes)).toEqual(expected)
   })
 
   test.each([
