@@ -22,15 +22,15 @@ beforeAll(async () => {
 test.each([
   ['check', /^OK: 4 providers, 6 models, /m],
   ['test', /^6 tests passed/m],
-])('npx tollgate %s', async (command, said) => {
+])('npx tollgate %s', async (command, output) => {
   expect(commands).toContain(`npx tollgate ${command}`)
   const { code, out, err } = await runCommand(folder, [command], { env })
   expect({ code, err }, out).toEqual({ code: 0, err: '' })
-  expect(out).toMatch(said)
+  expect(out).toMatch(output)
   expect(out).not.toMatch(/warning/i)
 })
 
-test('three plans', () => {
+test('the gateway.yaml of the page has three plans', () => {
   const [gateway] = samples
   expect(Object.keys((parse(gateway!.text) as { plans: object }).plans)).toHaveLength(3)
 })

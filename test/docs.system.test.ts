@@ -1,6 +1,6 @@
 /**
- * The READMEs show what happens: every client and every plugin of the samples runs against a real gateway.
- * test/docs.test.ts has the samples that need no process of their own.
+ * Runs every client and every plugin of the READMEs against a real gateway. test/docs.test.ts has the samples that need no separate
+ * process.
  */
 import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ describe('the quick start', () => {
   let gateway: Gateway
   let env: Record<string, string>
 
-  /** The configuration of the checkout, in a directory and on a port of its own. */
+  /** Starts a gateway with the configuration of the checkout, in a temporary directory and on a free port. */
   async function start(): Promise<void> {
     if (gateway) return
     const dir = await temporaryDirectory()
@@ -35,15 +35,15 @@ describe('the quick start', () => {
     env = { OPENAI_BASE_URL: `${gateway.url}/v1`, OPENAI_API_KEY: String(text).split('=')[1]! }
   }
 
-  test('prints a base URL, a key, and a line that streams', async () => {
+  test('prints a base URL, a key, and a curl command that streams an answer', async () => {
     await start()
-    const said = gateway.logs().map(line => String(line['text'] ?? ''))
-    expect(said.join('\n')).toContain(`export OPENAI_BASE_URL=${env['OPENAI_BASE_URL']}`)
-    // As in the sample, but for the port and the rest of the key.
+    const lines = gateway.logs().map(line => String(line['text'] ?? ''))
+    expect(lines.join('\n')).toContain(`export OPENAI_BASE_URL=${env['OPENAI_BASE_URL']}`)
+    // The sample shows the standard port and only the beginning of a key.
     const [variables] = inLanguage('sh', 'README.md').filter(({ text }) => text.startsWith('export '))
     expect(variables!.text).toBe('export OPENAI_BASE_URL=http://127.0.0.1:8080/v1\nexport OPENAI_API_KEY=tg_live_...\n')
     expect(env['OPENAI_API_KEY']).toMatch(/^tg_live_/)
-    const line = said.find(text => text.trim().startsWith('curl '))!
+    const line = lines.find(text => text.trim().startsWith('curl '))!
     if (WITHOUT_CURL === null) expectStream(await shell(line, {}))
   })
 
@@ -57,7 +57,7 @@ describe('the quick start', () => {
     await start()
     const [sample] = inLanguage('js', 'README.md')
     const dir = await temporaryDirectory()
-    // As `npm install openai` would leave it.
+    // The layout after `npm install openai`.
     mkdirSync(join(dir, 'node_modules'))
     symlinkSync(join(PACKAGES, 'node_modules/openai'), join(dir, 'node_modules/openai'))
     writeFileSync(join(dir, 'sample.mjs'), sample!.text)
@@ -71,8 +71,8 @@ describe('the quick start', () => {
     const [sample] = inLanguage('python', 'README.md')
     const dir = await temporaryDirectory()
     writeFileSync(join(dir, 'sample.py'), sample!.text)
-    const said = await shell(`"${python.command}" sample.py`, { ...python.env, ...env }, dir)
-    expect(said.length).toBeGreaterThan(10)
+    const output = await shell(`"${python.command}" sample.py`, { ...python.env, ...env }, dir)
+    expect(output.length).toBeGreaterThan(10)
   })
 
   function expectStream(text: string): void {
@@ -86,7 +86,7 @@ describe('a plugin of your own', () => {
   const [code] = inLanguage('ts', 'plugins/README.md')
   const [policy] = inLanguage('yaml', 'plugins/README.md')
 
-  test('plugins/README.md: outside of the repository, from nothing to an answer', async () => {
+  test('plugins/README.md: the sample plugin runs in a new folder outside of the repository', async () => {
     const dir = await temporaryDirectory()
     const [, name] = /`(plugins\/[\w-]+\.ts)`/.exec(code!.before)!
     expect(policy!.text).toContain(`use: ../${name}`)
@@ -107,10 +107,10 @@ describe('a plugin of your own', () => {
     if (curls) expect(await ask(gateway)).toMatch(/^HTTP\/1\.1 200 [\s\S]*^x-served-in-hour: \d{1,2}\r$/im)
     expect(await gateway.stop()).toBe(0)
 
-    const [, never] = /`with: (\{ .* \})`/.exec(read('plugins/README.md'))!
-    const shut = await start(policy!.text.replace(/with: \{ open.*\}/, `with: ${never}`))
-    if (curls) expect(await ask(shut)).toMatch(/^HTTP\/1\.1 403 [\s\S]*Open from 12:00 to 12:00 UTC\./)
-    expect(await shut.stop()).toBe(0)
+    const [, neverOpen] = /`with: (\{ .* \})`/.exec(read('plugins/README.md'))!
+    const closed = await start(policy!.text.replace(/with: \{ open.*\}/, `with: ${neverOpen}`))
+    if (curls) expect(await ask(closed)).toMatch(/^HTTP\/1\.1 403 [\s\S]*Open from 12:00 to 12:00 UTC\./)
+    expect(await closed.stop()).toBe(0)
 
     // "A misspelled setting, a wrong type, a missing fact: `check` points at the line."
     const { steps } = parse(policy!.text) as { steps: Record<string, unknown>[] }
@@ -128,22 +128,22 @@ describe('a plugin of your own', () => {
     }
   })
 
-  test('plugins/README.md: the sample has the types it says, with the tsconfig.json that it shows', async () => {
+  test('plugins/README.md: the sample plugin passes the type check with the tsconfig.json of the page', async () => {
     const dir = await temporaryDirectory()
     mkdirSync(join(dir, 'plugins'))
     writeFileSync(join(dir, 'plugins/sample.mts'), code!.text)
     const [project] = inLanguage('json', 'plugins/README.md')
     writeFileSync(join(dir, 'tsconfig.json'), project!.text)
-    // As `npm install /PATH/TO/CHECKOUT` leaves it; test/cli/package.system.test.ts installs the package.
+    // The layout after `npm install /PATH/TO/CHECKOUT`; test/cli/package.system.test.ts installs the package.
     mkdirSync(join(dir, 'node_modules'))
     symlinkSync(ROOT, join(dir, 'node_modules/tollgate'))
-    // The files of a new plugin, its test included.
+    // `tsc` checks the files of a new plugin too.
     expect(await runCommand(dir, ['plugin', 'new', 'short-talks'])).toMatchObject({ code: 0 })
     await shell(`"${join(ROOT, 'node_modules/.bin/tsc')}" -p .`, {}, dir)
   })
 })
 
-/** Runs a line as people paste it; gives what it printed. */
+/** Runs a line in a shell, as if pasted there. Returns stdout. */
 function shell(line: string, env: Readonly<Record<string, string>>, cwd?: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = { env: { PATH: process.env['PATH'], ...env }, ...(cwd ? { cwd } : {}) }

@@ -1,6 +1,6 @@
 /**
- * The pages show what happens: every configuration in them loads, every message is the one that is printed, every command runs.
- * All of it runs in this process. test/docs.system.test.ts has the samples that need a process of their own.
+ * Checks the samples of the pages: every configuration loads, the gateway prints every message, every command runs.
+ * test/docs.system.test.ts has the samples that need a separate process.
  */
 import { generateKeyPairSync } from 'node:crypto'
 import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
@@ -28,7 +28,7 @@ import {
 } from './helpers/doc-samples.ts'
 import { ROOT, read, tableOf } from './helpers/repository.ts'
 
-/** The variables that the samples name. */
+/** Values for the variables in the samples. */
 const ENVIRONMENT: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     SAMPLES.flatMap(({ text }) =>
@@ -62,7 +62,7 @@ describe('configurations', () => {
       writeFileSync(file, stringify(minimal('sample', sample.text)))
       writeFileSync(join(dir, 'policies/sample.yaml'), completed(sample.text))
     } else if ('tests' in value) {
-      await passes(dir, sample.text)
+      await expectTestsPass(dir, sample.text)
       return
     } else if ('models' in value) writeFileSync(file, stringify(withModels(value['models'] as Models)))
     else if (['admin', 'store', 'telemetry', 'alerts'].some(key => key in value))
@@ -76,7 +76,7 @@ describe('configurations', () => {
     expect(problems.map(problem => formatProblem(problem))).toEqual([])
   })
 
-  /** Prometheus sends the text of that file as `Authorization: Bearer …` when no type is given, and asks for /metrics. */
+  /** Without a type, Prometheus sends the text of `credentials_file` as a bearer token. It requests /metrics by default. */
   function checkScrape({ scrape_configs: [job] }: Scrape, { file }: { readonly file: string }): void {
     const gateway = inLanguage('yaml', file).find(({ text }) => text.startsWith('admin:'))!
     const { admin, metrics } = parse(gateway.text) as { admin: string; metrics: string }
@@ -88,7 +88,7 @@ describe('configurations', () => {
     })
   }
 
-  test('the samples are found', () => {
+  test('every plugin has a page with a configuration, and so have the main pages', () => {
     const files = new Set(inLanguage('yaml').map(({ file }) => file))
     const plugins = readdirSync(join(ROOT, 'plugins'), { withFileTypes: true }).filter(entry => entry.isDirectory())
     for (const { name } of plugins) expect(files).toContain(`plugins/${name}/README.md`)
@@ -96,7 +96,7 @@ describe('configurations', () => {
     expect([...files]).toEqual(expect.arrayContaining(pages))
   })
 
-  test('policies/README.md has a row for every key of a step and for every policy that is there', () => {
+  test('policies/README.md has a row for every key of a step and for every shipped policy', () => {
     const text = read('policies/README.md')
     const keys = tableOf(text, 'Key of a step').map(([key]) => key)
     const { items } = (POLICY_SCHEMA.properties as unknown as { steps: { items: { properties: object } } }).steps
@@ -113,9 +113,9 @@ describe('configurations', () => {
     ).toEqual(policies.map(name => `\`${name}\``).sort())
   })
 
-  test('policies/README.md names what a condition can ask for', () => {
+  test('policies/README.md has a row for every field of a condition', () => {
     const rows = tableOf(read('policies/README.md'), 'Name').filter(([name]) => !/header|tags/.test(name!))
-    // Those of tags are in the policy.
+    // A policy declares the fields of `tags` itself.
     const { tags: _, ...known } = WHEN_FIELDS
     const fields = Object.entries(known).map(([name, types]) => [
       `\`${name}\``,
@@ -127,7 +127,7 @@ describe('configurations', () => {
   })
 })
 
-test('the database that a backup copies is the one of a configuration without `store`', () => {
+test('the backup commands of the pages copy the default database', () => {
   const { default: store } = (GATEWAY_SCHEMA as unknown as { properties: { store: { default: string } } }).properties
     .store
   const lines = PAGES.flatMap(file =>
@@ -137,7 +137,7 @@ test('the database that a backup copies is the one of a configuration without `s
   for (const [file, path] of lines) expect(`sqlite:./${path}`, file).toBe(store)
 })
 
-describe('what check prints', () => {
+describe('the output of check', () => {
   test('src/config/README.md: three mistakes', async () => {
     const dir = await configurationDirectory()
     const [sample] = inLanguage('yaml', 'src/config/README.md')
@@ -163,7 +163,7 @@ describe('what check prints', () => {
     return out
   }
 
-  /** The sample without a language that begins so. */
+  /** The text sample that begins with `start`. */
   function printed(file: string, start: string): string {
     return inLanguage('', file).find(({ text }) => text.startsWith(start))!.text
   }
@@ -177,7 +177,7 @@ describe('the contract, as plugins/README.md describes it', () => {
     expect(rows.sort()).toEqual(SERVICE_NAMES.map(name => `\`${name}\``).sort())
   })
 
-  test('names what an exchange has', () => {
+  test('names only existing members of an exchange', () => {
     const code = `${read('src/contract/exchange.ts')}`
     const members = code.slice(code.indexOf('export interface Exchange {'))
     const named = tableOf(text, 'On `ctx.exchange`').flatMap(([cell]) => cell!.match(/(?<=`)[a-z]\w*/gi) ?? [])
@@ -186,7 +186,7 @@ describe('the contract, as plugins/README.md describes it', () => {
     expect(unknown).toEqual([])
   })
 
-  test('its policy keeps what the tests of the copied policies promise', async () => {
+  test('the policy of the page passes the tests of the copied policies', async () => {
     const dir = await configurationDirectory()
     cpSync(join(ROOT, 'gateway.yaml'), join(dir, 'gateway.yaml'))
     const policy = inLanguage('yaml', 'plugins/README.md').find(({ text }) =>
@@ -206,8 +206,8 @@ describe('command lines', () => {
       .split('\n')
       .map(line => [place, line.replace(/\s+#.*$/, '')] as const),
   )
-  /** Those that test/docs.system.test.ts runs, and those that begin with an installation. */
-  const ELSEWHERE = [
+  /** Lines that test/docs.system.test.ts runs, and lines that begin with an installation. */
+  const OTHERS = [
     /^export /,
     /^curl /,
     /^cp -r \/PATH\/TO\/CHECKOUT\//,
@@ -217,14 +217,14 @@ describe('command lines', () => {
     /^echo 'OPENAI_API_KEY=sk-\.\.\.' > mine\/\.env$/,
   ]
 
-  test('run, one after the other', async () => {
+  test('run in the order of the pages', async () => {
     const dir = await configurationDirectory()
-    // As src/api/README.md says beside the lines that need it.
+    // Some lines need `admin`; src/api/README.md says so.
     writeFileSync(join(dir, 'gateway.yaml'), read('gateway.yaml').replace(/^# admin: (\S+).*$/m, 'admin: $1'))
     let keyId = ''
     const ran: string[] = []
     for (const [place, line] of lines) {
-      if (ELSEWHERE.some(pattern => pattern.test(line))) continue
+      if (OTHERS.some(pattern => pattern.test(line))) continue
       const [npx, name, ...args] = line.split(/\s+/)
       expect([npx, name], `${place}: ${line}`).toEqual(['npx', 'tollgate'])
       const words = args.map(word => (word === 'KEY_ID' ? keyId : word))
@@ -251,7 +251,7 @@ describe('command lines', () => {
     for (const line of replayed!) if (line !== '...') expect(guide).toContain(line.replace('$ ', ''))
   })
 
-  test('name scripts and commands that there are', async () => {
+  test('name existing npm scripts', async () => {
     const { scripts, bin } = JSON.parse(read('package.json')) as Record<'scripts' | 'bin', Record<string, string>>
     expect(Object.keys(bin)).toEqual(['tollgate'])
     const named = PAGES.flatMap(file =>
@@ -262,7 +262,7 @@ describe('command lines', () => {
   })
 })
 
-test('links lead somewhere', () => {
+test('every link has a target', () => {
   const broken: string[] = []
   for (const file of PAGES) {
     for (const [, link] of read(file).matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -286,8 +286,8 @@ function anchorsOf(file: string): string[] {
   )
 }
 
-/** Asks a service whether a request may pass; lets it pass when the service is out. */
-const DECIDES = `import { definePlugin, refuse } from 'tollgate/plugin'
+/** Asks a service whether to allow a request; allows the request if the service does not answer. */
+const DECIDING_PLUGIN = `import { definePlugin, refuse } from 'tollgate/plugin'
 export default definePlugin({
   name: 'decides',
   settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -299,11 +299,11 @@ export default definePlugin({
 })
 `
 
-/** Policy tests beside the shipped policies; those that answer for a service are for a policy whose plugin asks it. */
-async function passes(dir: string, text: string): Promise<void> {
+/** Runs policy tests beside the shipped policies. Tests that fake a service run on a policy whose plugin calls the service. */
+async function expectTestsPass(dir: string, text: string): Promise<void> {
   const policy = text.startsWith('http:') ? 'sample' : 'standard'
   writeFileSync(join(dir, 'gateway.yaml'), read('gateway.yaml').replaceAll('policy: standard', `policy: ${policy}`))
-  writeFileSync(join(dir, 'plugins/decides.ts'), DECIDES)
+  writeFileSync(join(dir, 'plugins/decides.ts'), DECIDING_PLUGIN)
   const standard = read('policies/standard.yaml')
   writeFileSync(
     join(dir, 'policies/sample.yaml'),
@@ -311,15 +311,15 @@ async function passes(dir: string, text: string): Promise<void> {
   )
   const file = join(dir, 'policies/sample.test.yaml')
   writeFileSync(file, text)
-  const said: string[] = []
+  const output: string[] = []
   const terminal = {
     env: {},
     folder: dir,
     out() {},
-    err: (text: string) => void said.push(text),
+    err: (text: string) => void output.push(text),
     watched: false,
     self: '',
   }
-  const code = await run(['test', file], { ...terminal, out: (text: string) => void said.push(text) })
-  expect([code, said.join('')]).toEqual([0, expect.stringMatching(/^\d+ tests? passed/)])
+  const code = await run(['test', file], { ...terminal, out: (text: string) => void output.push(text) })
+  expect([code, output.join('')]).toEqual([0, expect.stringMatching(/^\d+ tests? passed/)])
 }

@@ -1,6 +1,6 @@
 /**
- * Follows policies/GUIDE.md, from an empty folder to a policy that is tried before its merge. Every file of the page is written, and every
- * line is run in one shell beside a running gateway. The output must be that of the page, except for ids, times and ports.
+ * Follows policies/GUIDE.md, from an empty folder to a policy that is tested before its merge. Writes every file of the page, and runs
+ * every line in one shell beside a running gateway. The output must equal the page, except for ids, times and ports.
  */
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ import { openWalk, plain, writeSample } from './helpers/walk.ts'
 const GUIDE = 'policies/GUIDE.md'
 const blocks = samplesOf(GUIDE)
 
-/** As the page has it; the gateway of this test has a port that the system chooses. */
+/** The address on the page. The gateway of this test has a free port. */
 const ADDRESS = '127.0.0.1:8080'
 
 /** The page's name for the folder. */
@@ -29,23 +29,23 @@ let shell: Shell
 let gateway: Gateway | null = null
 /** The last output, and its place on the page. */
 let printed: { readonly place: string; readonly text: string } | null = null
-/** The configuration that runs, and the lines of the log about changes that were waited for. */
+/** The serving configuration, and the log lines of earlier changes. */
 let running = ''
 const known = new Set<LogLine>()
-/** Lines of the page that ran. */
+/** Shell blocks of the page that ran. */
 const ran: string[] = []
 
-/** The page asks its questions with curl. */
-describeWith(without('curl'), GUIDE, proofs)
+/** The page sends requests with curl. */
+describeWith(without('curl'), GUIDE, guideTests)
 
-function proofs(): void {
+function guideTests(): void {
   beforeAll(async () => {
     ;({ folder, shell } = await openWalk('gate'))
     mkdirSync(join(folder, 'policies'))
   })
   afterAll(() => shell?.close())
 
-  // The steps build on each other: what comes after one that failed says nothing.
+  // Each step needs the steps before it, so after a failure the others are skipped.
   let hasFailed = false
   for (const block of blocks) {
     test(`${block.place} ${titleOf(block)}`, async context => {
@@ -54,28 +54,28 @@ function proofs(): void {
       if (block.language === '') expectPrinted(block)
       else if (block.language === 'sh') await runBlock(block)
       else writeSample(folder, block, text => text.replace(ADDRESS, '127.0.0.1:0'))
-      await changeOver()
+      await awaitReload()
       hasFailed = false
     })
   }
 
-  test('the workflow asks what the page asks', async context => {
+  test('the workflow runs the commands of the page', async context => {
     if (hasFailed) context.skip('a step of the page failed')
     const workflow = blocks.find(({ text }) => text.startsWith('name: policies\n'))
     const { jobs } = parse(workflow!.text) as { jobs: { policies: { steps: { uses?: string; run?: string }[] } } }
     const lines = jobs.policies.steps.flatMap(({ run }) => (run?.startsWith('npx tollgate ') ? [run] : []))
     expect(lines.map(line => line.split(' ')[2])).toEqual(['check', 'test', 'exposure', 'replay'])
-    // A checkout of the branch, in it one of what runs, and the log.
+    // The workflow has a checkout of the branch, with the serving configuration in `before`, and the usage log.
     await shell.run('cd branch && mkdir before && cp -r ../gateway.yaml ../policies before/ && cp ../usage.jsonl .')
     for (const line of lines) if (!ran.some(text => text.includes(line))) await shell.run(line)
   })
 
-  test('the gateway ran from the beginning to the end', async () => {
+  test('the gateway is still running, and stops cleanly', async () => {
     expect(await gateway?.stop()).toBe(0)
   })
 }
 
-/** In the order of the page, but for two blocks that are done in another way. */
+/** Runs a shell block of the page. Skips the installation; starts the gateway with a helper. */
 async function runBlock({ place, text }: Sample): Promise<void> {
   if (text.includes('/PATH/TO/CHECKOUT')) return
   if (text === 'npx tollgate serve\n') {
@@ -90,16 +90,16 @@ async function runBlock({ place, text }: Sample): Promise<void> {
 }
 
 function expectPrinted({ text }: Sample): void {
-  expect(plain(printed!.text), `what ${printed!.place} prints`).toBe(plain(text))
+  expect(plain(printed!.text), `output of ${printed!.place}`).toBe(plain(text))
 }
 
-/** "Within a second": a gateway that serves has seen a change of its files, or has refused it. */
-async function changeOver(): Promise<void> {
+/** Waits until the gateway has applied or refused a change of its files. */
+async function awaitReload(): Promise<void> {
   if (gateway === null || configuration() === running) return
   running = configuration()
   process.kill(gateway.pid, 'SIGHUP')
   const loaded = await loadConfiguration(join(folder, 'gateway.yaml'), { env: {}, registry: builtinRegistry() })
-  // The gateway may see a mistake twice, by the signal and by its own looking, but a change only once.
+  // The signal and the file watcher may both report a mistake, but only one of them reports a change.
   const message = 'problems' in loaded ? 'the configuration is not changed' : 'the configuration has changed'
   known.add(await gateway.waitForLog(line => line['msg'] === message && !known.has(line)))
 }
@@ -111,5 +111,5 @@ function configuration(): string {
 function titleOf({ language, text, before }: Sample): string {
   const [line = ''] = text.split('\n')
   if (language === 'sh') return line
-  return language === '' ? 'is what comes' : (before.split('`').at(-2) ?? before)
+  return language === '' ? 'is the output' : (before.split('`').at(-2) ?? before)
 }

@@ -1,6 +1,6 @@
 /**
- * Follows the pages of src/config/migrate for users of other products. Every file is written and every line is run. The gateway serves the
- * page's configuration with one provider in place of all. Each request of the table "A client sends" gets the answer of the table.
+ * Follows the pages of src/config/migrate for users of other products: writes every file and runs every line. The gateway serves the
+ * page's configuration with one fake provider for all providers. Each request of the table "A client sends" gets the answer of the table.
  */
 import { cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { openWalk, plain, type Walk, writeSample } from './helpers/walk.ts'
 const FOLDER = 'src/config/migrate'
 const pages = readdirSync(join(ROOT, FOLDER)).map(name => `${FOLDER}/${name}`)
 
-/** The variables of the pages. All addresses are those of one provider, whose script answers every request. */
+/** The variables of the pages. */
 const ENVIRONMENT = {
   OPENAI_API_KEY: 'sk-1',
   AZURE_API_KEY: 'az-1',
@@ -32,7 +32,7 @@ test('there is a page for each product', () => {
   ])
 })
 
-test('what the page says of the importer is what the importer knows', () => {
+test('the importer does not convert the keys that the page lists as not converted', () => {
   const page = sectionOf(read(`${FOLDER}/FROM-LITELLM.md`), 'What the importer converts')
   const lists = {
     'at the top': 'top',
@@ -56,7 +56,7 @@ describe.each(pages)('%s', page => {
   let gateway: Gateway | null = null
   let printed = ''
   let key = ''
-  // The steps build on each other: what comes after one that failed says nothing.
+  // Each step needs the steps before it.
   let hasFailed = false
 
   beforeAll(async () => {
@@ -81,7 +81,7 @@ describe.each(pages)('%s', page => {
     },
   )
 
-  test('every kind of step is there', () => {
+  test('the page has files and commands, creates a key and starts a gateway', () => {
     expect(blocks.map(({ language }) => language)).toEqual(expect.arrayContaining(['yaml', 'sh']))
     expect(key).toMatch(/^tg_live_/)
     expect(gateway).not.toBeNull()
@@ -98,7 +98,7 @@ describe.each(pages)('%s', page => {
     })
     const [sent, ...more] = provider.requests.slice(before)
     expect([sent === undefined, more]).toEqual([row.status !== 200, []])
-    // Nothing of what a client says about itself, or about the route, gets to a provider.
+    // The headers of a client about itself or about the route do not reach a provider.
     const headers = Object.keys(sent?.headers ?? {}).join(' ')
     expect(headers).not.toMatch(/portkey|litellm|referer|x-title|organization|openai-/)
   })
@@ -108,7 +108,7 @@ describe.each(pages)('%s', page => {
     if (language === 'json') return void JSON.parse(text)
     if (language === 'python') return expectAddress(/base_url="([^"]+)"/.exec(text)?.[1])
     if (language === 'yaml') {
-      expect(gateway, `${place}: what is written later is not what serves`).toBeNull()
+      expect(gateway, `${place}: the gateway has started already and does not read this file`).toBeNull()
       return writeSample(walk.folder, block)
     }
     if (language === '') return expect(plain(printed), place).toBe(plain(text))
@@ -121,7 +121,7 @@ describe.each(pages)('%s', page => {
     }
   }
 
-  /** The page's own configuration, with the provider in place of those that it names, and ports that the system chooses. */
+  /** Starts a gateway with the page's configuration, the address of the fake provider, and free ports. */
   function serve(): Promise<Gateway> {
     const dir = join(walk.folder, 'gate')
     const yaml = readFileSync(join(dir, 'gateway.yaml'), 'utf8')
@@ -131,7 +131,7 @@ describe.each(pages)('%s', page => {
   }
 
   function expectAddress(url: string | undefined): void {
-    // As the page has it: the served file has another port.
+    // The address on the page; the served file has another port.
     const sample = blocks.find(({ text }) => text.startsWith('version: 1\n'))
     const listen = sample ? (parse(sample.text) as { listen: string }).listen : '127.0.0.1:4000'
     expect(url).toBe(`http://${listen}/v1`)
@@ -140,7 +140,7 @@ describe.each(pages)('%s', page => {
   function send({ sent, body, header, path, text, withoutKey }: Row): Promise<Response> {
     const [method = 'POST', address = '/v1/chat/completions'] = path ?? []
     const [model] = Object.keys(models())
-    // Another question each time: one of the policies has a cache.
+    // A different message in each row, because one of the policies has a cache.
     const messages = [{ role: 'user', content: sent }]
     return fetch(`${gateway!.url}${address}`, {
       method,
@@ -160,14 +160,14 @@ describe.each(pages)('%s', page => {
 })
 
 interface Row {
-  /** As the page shows it. */
+  /** The text of the page. */
   readonly sent: string
   readonly status: number
   readonly code: string | undefined
   readonly body?: object
   readonly header?: readonly [name: string, value: string]
   readonly path?: readonly [method: string, path: string]
-  /** The whole body, as it is sent. */
+  /** The body, sent unchanged. */
   readonly text?: string | undefined
   readonly withoutKey?: boolean
 }

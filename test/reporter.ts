@@ -1,9 +1,9 @@
-/** Prints one line for each file as it ends; at the end the slow files, what was left out with the reason, and the failures. */
+/** Prints one line for each file that has ended. Then prints the slow files, the skipped tests with their reasons, and the failures. */
 import { DefaultReporter, type TestCase, type TestModule } from 'vitest/node'
 
-/** As many slow files are named. */
+/** The most slow files that are shown. */
 const SLOW_SHOWN = 8
-/** Only from here on a file is called slow. */
+/** The least time of a slow file. */
 const SLOW_MS = 5_000
 
 interface FileResult {
@@ -17,7 +17,7 @@ export default class LineReporter extends DefaultReporter {
   }
 
   readonly #slow: FileResult[] = []
-  /** Files by the reason for which some of their tests were left out. */
+  /** The files with skipped tests, by reason. */
   readonly #leftOut = new Map<string, Set<string>>()
 
   override onTestModuleEnd(module: TestModule): void {
@@ -39,7 +39,7 @@ export default class LineReporter extends DefaultReporter {
   #noteSkipped(each: TestCase, name: string): void {
     const result = each.result()
     if (result.state !== 'skipped') return
-    // Without a note it was left out by a filter of the command line.
+    // A test without a note was skipped by a filter of the command line.
     const { note } = result
     if (note !== undefined) this.#leftOut.set(note, (this.#leftOut.get(note) ?? new Set()).add(name))
   }

@@ -1,6 +1,6 @@
 /**
  * The three commands of package.json: `npm test`, `npm run test:system`, `npm run test:full -- PART`. Type check and linter run
- * beside the tests; what they print follows at the end. Processes that are left when the tests have ended fail the run.
+ * beside the tests; their output follows at the end. Processes that are still running after the tests fail the run.
  */
 import { type Command, type Ended, runTogether } from './helpers/beside.ts'
 import { endLeftovers } from './helpers/leftovers.ts'

@@ -1,5 +1,5 @@
 /**
- * Checks the repository against src/README.md and README.md: which parts import which, and which use time and chance. Every error, plugin,
+ * Checks the repository against its pages: which parts import which, and which use clocks and random numbers. Every error, plugin,
  * command, metric, setting and package is documented, and nothing else.
  */
 import { existsSync, readdirSync } from 'node:fs'
@@ -30,7 +30,7 @@ import { SHARED_NAMES } from './helpers/shared-names.ts'
 import { hardWords } from './helpers/words.ts'
 import { PLANTS } from './plants/list.ts'
 
-/** The imports of each part of src besides its own files, from top to bottom as in the drawing of src/README.md. */
+/** The other parts that each part of src may import, from top to bottom as in the drawing of src/README.md. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'package/': ['cli/'],
   'cli/': [
@@ -180,15 +180,15 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'node-runtime/': [],
 }
 
-/** The one file of src that knows the plugins. */
-const KNOWS_PLUGINS = 'src/loader/builtin.ts'
-/** Packages that a plugin of this repository may use beside `#contract`. */
+/** The only file of src that may import plugins. */
+const PLUGIN_IMPORTER = 'src/loader/builtin.ts'
+/** Packages that a plugin of this repository may import. */
 const PLUGIN_PACKAGES: Readonly<Record<string, readonly string[]>> = {
   jwt: ['jose'],
   schema: ['ajv'],
 }
 /** The files that may import SQLite. */
-const KNOWS_SQLITE = ['src/store/engine/database.ts']
+const SQLITE_IMPORTERS = ['src/store/engine/database.ts']
 
 /** The allowed names at the top, besides files that begin with a dot. */
 const TOP_LEVEL = [
@@ -205,7 +205,7 @@ const TOP_LEVEL = [
   'node_modules',
 ]
 
-/** A file is one sitting; a test file is a list of cases, which may go on for longer. */
+/** The most lines of a file. A test file may be longer, because it is a list of cases. */
 const LONGEST = { product: 400, tests: 700 }
 const LONG_FILES: Readonly<Record<string, string>> = {
   'package-lock.json': 'written by npm',
@@ -214,14 +214,14 @@ const LONG_FILES: Readonly<Record<string, string>> = {
   'src/deploy/grafana/tollgate.json': 'one panel after the other, in the format of Grafana',
 }
 
-/** Texts: pictures have no lines. */
+/** All files except pictures. */
 const files = allFiles().filter(file => !file.endsWith('.png'))
 const sources = files.filter(file => /^(src|plugins|test)\/.*\.(tsx?|js|mjs)$/.test(file))
 const product = sources.filter(file => !isTestFile(file))
 const readme = read('README.md')
 
 describe('imports', () => {
-  test('are found at all, and lead to files and packages that exist', () => {
+  test('are found, and name existing files and packages', () => {
     const { dependencies, devDependencies } = manifest()
     const wrong: string[] = []
     let count = 0
@@ -232,12 +232,12 @@ describe('imports', () => {
         if (target !== null) {
           if (!existsSync(join(ROOT, target))) wrong.push(`${file}: ${specifier} does not exist`)
           if (inProduct && !target.endsWith('.css') && !product.includes(target))
-            wrong.push(`${file}: ${specifier} is a test's`)
+            wrong.push(`${file}: ${specifier} belongs to the tests`)
         } else if (!isBuiltin(specifier)) {
-          // The page is built before it is served: what it is made of is not needed to serve it.
+          // The dashboard is built before it is served, so its packages are development dependencies.
           const known = {
             ...dependencies,
-            ...(inProduct && !isPage(file) ? {} : devDependencies),
+            ...(inProduct && !isDashboard(file) ? {} : devDependencies),
             ...(isSystemFile(file) ? systemPackages() : {}),
           }
           const name = packageOf(specifier)
@@ -250,7 +250,7 @@ describe('imports', () => {
     expect(count).toBeGreaterThan(500)
   })
 
-  test('within src go where the table allows, and every arrow of the table is used', () => {
+  test('within src are allowed by the table, and every arrow of the table is used', () => {
     const used = new Map<string, Set<string>>(Object.keys(ARROWS).map(part => [part, new Set()]))
     const wrong: string[] = []
     for (const file of product.filter(name => name.startsWith('src/'))) {
@@ -258,7 +258,7 @@ describe('imports', () => {
       for (const { specifier, target } of importsOf(file)) {
         if (target === null) continue
         if (target.startsWith('plugins/')) {
-          if (file !== KNOWS_PLUGINS) wrong.push(`${file} imports ${target}; only ${KNOWS_PLUGINS} knows plugins`)
+          if (file !== PLUGIN_IMPORTER) wrong.push(`${file} imports ${target}; only ${PLUGIN_IMPORTER} may do so`)
           continue
         }
         const to = partOf(target)
@@ -272,7 +272,7 @@ describe('imports', () => {
     for (const [from, to] of Object.entries(ARROWS)) expect([...used.get(from)!].sort(), from).toEqual([...to].sort())
   })
 
-  test('the table goes downwards only, in the order of the drawing', () => {
+  test('every arrow of the table points down, and the table has the order of the drawing', () => {
     const order = Object.keys(ARROWS)
     const upwards = Object.entries(ARROWS).flatMap(([from, to]) =>
       to.filter(each => order.indexOf(each) <= order.indexOf(from)).map(each => `${from} -> ${each}`),
@@ -288,9 +288,9 @@ describe('imports', () => {
     expect([...new Set(drawn)].sort()).toEqual(names.filter(name => name !== 'README.md').sort())
   })
 
-  test('a file name has one meaning', () => {
+  test('two files of src share a name only for a listed reason', () => {
     const folders = new Map<string, string[]>()
-    // A page of the dashboard is named after what it shows, as its data is.
+    // A page of the dashboard may have the name of the data that it shows.
     for (const file of product.filter(name => name.startsWith('src/') && !name.startsWith('src/dashboard/pages/'))) {
       const base = basename(file).replace(/\.\w+$/, '')
       folders.set(base, [...(folders.get(base) ?? []), file])
@@ -301,14 +301,14 @@ describe('imports', () => {
     expect(Object.keys(SHARED_NAMES).sort()).toEqual(several.map(([base]) => base).sort())
   })
 
-  test('make no circle', () => {
+  test('have no cycles', () => {
     const drawn: Record<string, readonly string[]> = { a: ['b', 'c'], b: ['c'], c: ['d', 'b'], d: [] }
     expect(importCircles(Object.keys(drawn), file => drawn[file]!)).toEqual(['b -> c -> b'])
     const targets = (file: string) => importsOf(file).flatMap(({ target }) => (target === null ? [] : [target]))
     expect(importCircles(product, file => (product.includes(file) ? targets(file) : []))).toEqual([])
   })
 
-  test('plugins import #contract, their own folder, Node.js, and the packages that are said', () => {
+  test('plugins import #contract, their own folder, Node.js, and the listed packages', () => {
     const wrong: string[] = []
     const used = new Set<string>()
     for (const file of product.filter(name => name.startsWith('plugins/'))) {
@@ -322,28 +322,28 @@ describe('imports', () => {
       }
     }
     expect(wrong).toEqual([])
-    const said = Object.entries(PLUGIN_PACKAGES).flatMap(([folder, names]) => names.map(name => `${folder}: ${name}`))
-    expect([...used]).toEqual(said)
+    const listed = Object.entries(PLUGIN_PACKAGES).flatMap(([folder, names]) => names.map(name => `${folder}: ${name}`))
+    expect([...used]).toEqual(listed)
   })
 
-  test('only the database file knows SQLite', () => {
-    const knowing = sources.filter(file => importsOf(file).some(({ specifier }) => specifier === sqliteName()))
-    expect(knowing).toEqual(KNOWS_SQLITE)
+  test('only the database file imports SQLite', () => {
+    const importers = sources.filter(file => importsOf(file).some(({ specifier }) => specifier === sqliteName()))
+    expect(importers).toEqual(SQLITE_IMPORTERS)
   })
 
   test('the contract imports no other part', () => {
     const outside = product
       .filter(file => file.startsWith('src/contract/'))
       .flatMap(file => importsOf(file).filter(({ target }) => !target?.startsWith('src/contract/')))
-    // Koa gives it types: a plugin is a Koa middleware. Node knows what an address is, and when two values are equal.
+    // The types of Koa, because a plugin is a Koa middleware; isIPv4, isIPv6 and isDeepStrictEqual of Node.js.
     expect([...new Set(outside.map(({ specifier }) => specifier))].sort()).toEqual(['koa', 'node:net', 'node:util'])
   })
 })
 
 describe('code', () => {
-  test('asks for time and chance only where the table says why', () => {
+  test('uses clocks and random numbers only where the table gives a reason', () => {
     const found: Record<string, string[]> = {}
-    for (const file of product.filter(name => !isPage(name))) {
+    for (const file of product.filter(name => !isDashboard(name))) {
       const code = withoutComments(read(file))
       const words = CLOCK_WORDS.filter(word => hasWord(code, word))
       if (words.length > 0) found[file] = words.sort()
@@ -352,15 +352,15 @@ describe('code', () => {
     expect(found).toEqual(Object.fromEntries(allowed))
   })
 
-  test('says in one place how an exchange ends', () => {
+  test('sets the outcome of an exchange in one place', () => {
     const assigned = /\.outcome\s*(?:\?\?|\|\||&&)?=(?!=)/
     const found = product
-      .filter(name => !isPage(name))
+      .filter(name => !isDashboard(name))
       .flatMap(file => {
         const lines = withoutComments(read(file)).split('\n')
         return lines.flatMap(line => (assigned.test(line) ? [`${file}: ${line.trim()}`] : []))
       })
-    // A reply and a summary are made with theirs, once.
+    // The constructor of a reply sets its outcome.
     const ofReplies = found.filter(line => line.startsWith('src/request/send/reply.ts: this.outcome = outcome'))
     expect(found.filter(line => !ofReplies.includes(line))).toEqual([
       'src/request/exchange.ts: this.outcome = outcomeAfter(this.outcome, how)',
@@ -372,7 +372,7 @@ describe('code', () => {
     // collection. Measured: a third of a request's CPU.
     const assigned = /^\s*[\w.#]+\.#?\w+ (?:\?\?)?= (?:async )?(?:\([^=]*\)|\w+)(?:: [^=]+)? =>/
     const found = product
-      .filter(name => !isPage(name))
+      .filter(name => !isDashboard(name))
       .flatMap(file =>
         read(file)
           .split('\n')
@@ -383,7 +383,7 @@ describe('code', () => {
     expect(found).toEqual([])
   })
 
-  test('reads no note: what code has to know of a step is in fields of the trail', () => {
+  test('parses no notes: the data of a step is in fields of the trail', () => {
     const reads =
       /\bnote\)?[?!]?\.(includes|startsWith|endsWith|indexOf|search|match|matchAll|split|replace)\(|\.(test|exec)\([^)]*\bnote\b|\bnote [!=]==? [`'"](?!['"])|\bcase .*\bnote\b/
     const old = [
@@ -401,7 +401,7 @@ describe('code', () => {
     expect(found).toEqual([])
   })
 
-  test('the contract says of every export what it is for', () => {
+  test('every export of the contract has a doc comment', () => {
     const silent: string[] = []
     let count = 0
     for (const file of product.filter(name => name.startsWith('src/contract/'))) {
@@ -449,8 +449,8 @@ describe('code', () => {
     expect(long).toEqual([])
   })
 
-  test('nothing is left to be done, and nothing names a package registry', () => {
-    // Put together here, so that this file does not hold what it looks for.
+  test('no file has an open task or names a package registry', () => {
+    // Joined here, so that this file does not contain the words itself.
     const unfinished = new RegExp(
       String.raw`\b(${['TO', 'FIX', 'XX'].map((start, at) => start + ['DO', 'ME', 'X'][at]).join('|')})\b`,
     )
@@ -476,7 +476,7 @@ describe('code', () => {
     expect(wrong).toEqual([])
   })
 
-  test('the top of the repository holds what it may', () => {
+  test('the top folder has the allowed files only', () => {
     // `npm pack` creates two that are never committed.
     const names = readdirSync(ROOT).filter(name => !/^\.|^dist$|\.tgz$/.test(name))
     expect(names.sort()).toEqual([...TOP_LEVEL].sort())
@@ -488,7 +488,7 @@ test('no word, name or sentence is hard to read', () => {
 })
 
 describe('the pages', () => {
-  test('has a row for every error, as the table of the code says it', () => {
+  test('src/contract/README.md has a row for every error, with the texts of the code', () => {
     const rows = Object.entries(ERRORS).map(([code, { status, retryable, message }]) => [
       `\`${code}\``,
       String(status),
@@ -504,12 +504,12 @@ describe('the pages', () => {
     expect(unused).toEqual([])
   })
 
-  test('has a row for every metric, as the code says it', () => {
+  test('src/observe/README.md has a row for every metric, with the texts of the code', () => {
     const rows = METRICS.map(({ name, type, labels, help }) => [`\`${name}\``, type, labels.join(', '), help])
     expect(tableOf(read('src/observe/README.md'), 'metric')).toEqual(rows)
   })
 
-  test('src/api/README.md has a row for every route of the account API, as the code says it', () => {
+  test('src/api/README.md has a row for every route of the account API, with the texts of the code', () => {
     const rows = ROUTES.map(({ method, path, audience, summary }) => [`\`${method} ${path}\``, audience, summary])
     expect(tableOf(read('src/api/README.md'), 'Route')).toEqual(rows)
   })
@@ -535,7 +535,7 @@ describe('the pages', () => {
     expect([...invariants, ...rows].filter(name => !promises.has(name))).toEqual([])
   })
 
-  test('has a row for every command', () => {
+  test('src/cli/README.md has a row for every command', () => {
     const rows = tableOf(read('src/cli/README.md'), 'Command').flatMap(([cell]) => commandsIn(cell!))
     expect(rows.sort()).toEqual(commands().sort())
   })
@@ -544,7 +544,7 @@ describe('the pages', () => {
     expect(readme.match(/\S*\w\S*/g)!.length).toBeLessThanOrEqual(1500)
   })
 
-  test('has a row for every package, and names those for development', () => {
+  test('src/README.md has a row for every package, and names the development packages', () => {
     const { dependencies, devDependencies } = manifest()
     const rows = tableOf(read('src/README.md'), 'Package').map(([cell]) => /`([^`]+)`/.exec(cell!)![1])
     expect(rows.sort()).toEqual(Object.keys(dependencies).sort())
@@ -560,7 +560,7 @@ describe('plugins', () => {
     .filter(entry => entry.isDirectory())
     .map(entry => entry.name)
 
-  test('there is a folder for every built-in plugin, and none besides', () => {
+  test('every built-in plugin has a folder, and every folder is a built-in plugin', () => {
     expect([...BUILT_IN].map(({ name }) => name).sort()).toEqual(folders.sort())
   })
 
@@ -582,25 +582,25 @@ describe('plugins', () => {
     expect(/\b(is|are) critical\b/.test(text), 'says whether it is critical').toBe(critical === true)
   })
 
-  test('README.md and plugins/README.md have a row each', () => {
+  test('README.md and plugins/README.md have a row for every plugin', () => {
     const names = BUILT_IN.map(({ name }) => name)
     const linked = (text: string, below: string) => tableOf(text, 'Plugin').map(([cell]) => [cell, below])
     expect(linked(readme, '')).toEqual(names.map(name => [`[\`${name}\`](plugins/${name}/README.md)`, '']))
     expect(linked(read('plugins/README.md'), '')).toEqual(names.map(name => [`[\`${name}\`](${name}/README.md)`, '']))
   })
 
-  test('plugins/README.md says which facts they give', () => {
+  test('plugins/README.md has the facts that each plugin gives', () => {
     const rows = tableOf(read('plugins/README.md'), 'Plugin').map(([, , gives]) => gives)
     expect(rows).toEqual(BUILT_IN.map(({ gives }) => (gives ?? []).map(fact => `\`${fact}\``).join(', ')))
   })
 })
 
-/** The page runs in browsers: time, chance and V8's heap are its own. */
-function isPage(file: string): boolean {
+/** The dashboard runs in browsers, where the rules for clocks, random numbers and memory do not apply. */
+function isDashboard(file: string): boolean {
   return file.startsWith('src/dashboard/')
 }
 
-/** `src/store/money/ledger.ts` is part of `store/`, `src/main.ts` of itself: the longest row of the table that holds the file. */
+/** The longest key of the table that the path begins with: `store/` for `src/store/money/ledger.ts`, `main.ts` for `src/main.ts`. */
 function partOf(file: string): string {
   const path = file.slice('src/'.length)
   const rows = Object.keys(ARROWS).filter(part => path.startsWith(part))
@@ -618,7 +618,7 @@ function drawing(): string[] {
   return [...text.matchAll(/^([a-z/-]+(?:\/|\.ts)) /gm)].map(match => match[1]!)
 }
 
-/** `tollgate account create`: read from the program that the files in src/cli build. */
+/** All commands, such as `tollgate account create`, of the program that the files in src/cli build. */
 function commands(): string[] {
   const program = new Command('tollgate')
   const terminal = { env: {}, folder: '/', out() {}, err() {}, watched: false, self: 'tollgate' }
@@ -643,7 +643,7 @@ const adders = modules.flatMap(module =>
   Object.entries(module).flatMap(([name, value]) => (/^add[A-Z]/.test(name) ? [value as AddCommand] : [])),
 )
 
-/** `tollgate key create`, `list`: the later ones are the same command with another last word. */
+/** All commands of a cell. `tollgate key create`, `list` are two: a later one replaces the last word of the first. */
 function commandsIn(cell: string): string[] {
   const [first = '', ...others] = [...cell.matchAll(/`([^`]+)`/g)].map(match => match[1]!)
   const stem = first.split(' ').slice(0, -1).join(' ')
@@ -654,22 +654,22 @@ function manifest(): Record<'dependencies' | 'devDependencies', Record<string, s
   return JSON.parse(read('package.json'))
 }
 
-/** Packages of the layers above `npm test`: test/packages/package.json. */
+/** The packages that only system tests need. */
 function systemPackages(): Record<string, string> {
   return JSON.parse(read('test/packages/package.json')).dependencies
 }
 
-/** As a word of its own; a method of that name (`socket.setTimeout`) is another thing. */
+/** Whether the code has the word. A method of that name (`socket.setTimeout`) does not count. */
 function hasWord(code: string, word: string): boolean {
   return new RegExp(`(?<![.\\w])${word.replace(/[.()]/g, '\\$&')}(?!\\w)`).test(code)
 }
 
-/** Data may be long: one case after the other, or a dump. */
+/** Lists of cases and dumps may be long. */
 function isData(file: string): boolean {
   return Object.hasOwn(LONG_FILES, file) || /\/(?:cases\/[^/]+\.json|fixtures\/[^/]+\.sql)$/.test(file)
 }
 
-/** Written by us, as opposed to by tools or by the Apache foundation. */
+/** Whether the file is neither generated nor the license. */
 function isWritten(file: string): boolean {
   return !file.endsWith('package-lock.json') && file !== 'LICENSE'
 }

@@ -25,14 +25,14 @@ if (process.argv.some(argument => ['-u', '--update'].includes(argument))) proces
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const chosen = filesOf(layer as Layer, part)
-/** These measure what an attacker leaves to others, so nothing else may run beside them. */
+/** These measure how well clients are served during an attack, so no other test may run beside them. */
 const alone = chosen.filter(file => file.endsWith('/floods.system.test.ts'))
 const together = chosen.filter(file => !alone.includes(file))
 const own = new Set(together.filter(needsOwnProcess))
 
 export default defineConfig({
   root,
-  // As the gateway's own hook resolves them; `exports` of package.json leads to an entry that is not the module itself.
+  // The targets of the gateway's own hook; `exports` of package.json names another entry.
   resolve: {
     alias: {
       'tollgate/plugin': `${root}src/contract/index.ts`,
@@ -47,12 +47,12 @@ export default defineConfig({
     expect: { poll: { timeout: LIMIT_MS * 0.9, interval: 10 } },
     setupFiles: 'test/helpers/setup.ts',
     reporters: ['./test/reporter.ts'],
-    // The figures of a full run are its result.
+    // The result of a full run is its printed measurements.
     silent: layer === 'full' ? false : 'passed-only',
     pool: 'forks',
-    // One more than the machine that this was made on has cores: many tests wait for a deadline.
+    // One more than the development machine has cores, because many tests wait for a deadline.
     maxWorkers: layer === 'full' ? 2 : 3,
-    // A process and what it imports cost as much CPU as most of the tests: files share one unless they change it.
+    // Starting a process and its imports costs as much CPU as most tests: files share a process unless they change it.
     projects: [
       { extends: true, test: { name: 'own process', include: together.filter(file => own.has(file)) } },
       {
@@ -65,7 +65,7 @@ export default defineConfig({
           execArgv: ['--max-semi-space-size=64'],
         },
       },
-      // After the others.
+      // Runs after the others.
       { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 1 } } },
     ].filter(({ test }) => test.include.length > 0),
   },

@@ -1,4 +1,4 @@
-/** Sliding windows, compared with a naive count; growing delays; and which attempts are counted together. */
+/** Limits on attempts: sliding windows, compared with a naive count, and growing delays. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRefusal } from '#contract'
@@ -74,7 +74,7 @@ describe('a window', () => {
     expect(attempt(() => attempts.take('a'))).toBe(WINDOW_MS)
   })
 
-  test('remembers a limited number of subjects and forgets the one with the oldest attempt', () => {
+  test('remembers a limited number of subjects and forgets the subject with the oldest attempt', () => {
     const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, { mostSubjects: 3 })
     for (const subject of ['a', 'b', 'c']) attempts.take(subject)
     expect(attempt(() => attempts.take('a'))).toBe(WINDOW_MS)
@@ -91,7 +91,7 @@ describe('a window', () => {
 describe('delays', () => {
   const GROWTH = { free: 2, firstMs: 10, longestMs: 100 }
 
-  test('double with each attempt up to the maximum; each such period without an attempt takes one back', () => {
+  test('double with each attempt up to the maximum; after each such pause one attempt is forgotten', () => {
     const clock = testClock()
     const delays = createAttempts(clock, GROWTH)
     const waits: (true | number)[] = []
@@ -130,7 +130,7 @@ describe('delays', () => {
     expect(attempt(() => delays.take('a'))).toBe(20)
   })
 
-  test('keep the attempts of others when one is taken back late', () => {
+  test('keep the other attempts when one is taken back late', () => {
     const delays = createAttempts(testClock(), GROWTH)
     const takeBack = delays.take('a')
     delays.take('a')

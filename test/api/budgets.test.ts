@@ -31,18 +31,25 @@ test.each<[field: string, value: unknown, message: string]>([
 describe('a budget of a key', () => {
   test.each<[what: string, every: string, body: object, status: number, code: string, param: string | null]>([
     ['no amount', 'day', {}, 400, 'missing_required_parameter', 'amount'],
-    ['an amount of nothing', 'day', { amount: '0' }, 400, 'invalid_value', 'amount'],
-    ['an amount below nothing', 'day', { amount: '-1' }, 400, 'invalid_value', 'amount'],
+    ['an amount of zero', 'day', { amount: '0' }, 400, 'invalid_value', 'amount'],
+    ['a negative amount', 'day', { amount: '-1' }, 400, 'invalid_value', 'amount'],
     ['an amount as a number', 'day', { amount: 5 }, 400, 'invalid_type', 'amount'],
-    ['a zone that there is not', 'day', { amount: '5', zone: 'Mars/Base' }, 400, 'invalid_value', 'zone'],
-    ['a mark above all of it', 'day', { amount: '5', at: ['80%', '101%'] }, 400, 'invalid_value', 'at[1]'],
+    ['an unknown zone', 'day', { amount: '5', zone: 'Mars/Base' }, 400, 'invalid_value', 'zone'],
+    ['a mark above 100%', 'day', { amount: '5', at: ['80%', '101%'] }, 400, 'invalid_value', 'at[1]'],
     ['a mark twice', 'day', { amount: '5', at: ['80%', '80%'] }, 400, 'invalid_value', 'at'],
     ['a mark as a number', 'day', { amount: '5', at: [80] }, 400, 'invalid_type', 'at[0]'],
-    ['a model that there is not', 'day', { amount: '5', then: 'none' }, 400, 'invalid_value', 'then'],
+    ['an unknown model', 'day', { amount: '5', then: 'none' }, 400, 'invalid_value', 'then'],
     ['a model that is not public', 'day', { amount: '5', then: 'hidden' }, 400, 'invalid_value', 'then'],
     ['a model that is switched off', 'day', { amount: '5', then: 'off' }, 400, 'invalid_value', 'then'],
-    ['a period beside that of the path', 'day', { amount: '5', every: 'week' }, 400, 'unknown_parameter', 'every'],
-    ['a period that there is not', 'year', { amount: '5' }, 404, 'not_found', null],
+    [
+      'a period in the body, which the path has already',
+      'day',
+      { amount: '5', every: 'week' },
+      400,
+      'unknown_parameter',
+      'every',
+    ],
+    ['an unknown period', 'year', { amount: '5' }, 404, 'not_found', null],
   ])('refuses %s', async (_, every, body, status, code, param) => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
@@ -162,7 +169,7 @@ describe('a budget of an account', () => {
     expect((await operator.delete(path)).status).toBe(404)
   })
 
-  test('that comes from a plan is listed too', async () => {
+  test('is listed if it comes from a plan', async () => {
     const plan = { per: 'account', amount: parseMoney('3'), every: 'week' } as const
     await using rig = await startRig({ parts: { budgetRules: () => new Map([['plan default', [plan]]]) } })
     const alice = await rig.member('alice@example.com')

@@ -1,4 +1,4 @@
-/** Cross-site requests: whatever another page sends with the person's cookie, nothing changes. */
+/** Cross-site requests: a page of another site cannot change anything with the person's cookie. */
 import { describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/api/routes.ts'
 import { type CallOptions, type Rig, type SignedIn, startRig } from './rig.ts'
@@ -53,7 +53,7 @@ describe('from another site', () => {
   test.each<[what: string, headers: Record<string, string | undefined>]>([
     ['without the header of our page', { 'x-tollgate-dashboard': undefined }],
     ['with another value of it', { 'x-tollgate-dashboard': 'true' }],
-    ['with an origin that says otherwise', { origin: 'https://evil.example' }],
+    ['with an origin of another site', { origin: 'https://evil.example' }],
     ['with an origin on another port', { origin: 'http://127.0.0.1:1' }],
     ['with our origin, but from the same site', { 'sec-fetch-site': 'same-site' }],
     ['with our origin, typed into the address bar', { 'sec-fetch-site': 'none' }],
@@ -69,11 +69,11 @@ describe('from another site', () => {
 
   test.each<[what: string, headers: (origin: string) => Record<string, string | undefined>]>([
     ['as browsers send it', () => ({})],
-    ['by the word of the browser alone', () => ({ origin: undefined })],
-    ['by a page that hides its origin', () => ({ origin: 'null' })],
-    ['by an older browser', origin => ({ 'sec-fetch-site': undefined, origin })],
+    ['with sec-fetch-site and without an origin', () => ({ origin: undefined })],
+    ['with a hidden origin', () => ({ origin: 'null' })],
+    ['of an older browser, without sec-fetch-site', origin => ({ 'sec-fetch-site': undefined, origin })],
     [
-      'by the other name of loopback',
+      'with the other name of loopback',
       origin => ({ host: origin.slice(7), origin: origin.replace('127.0.0.1', 'localhost') }),
     ],
   ])('our own request %s: accepted', async (_, headers) => {
@@ -106,7 +106,7 @@ describe('from another site', () => {
   })
 })
 
-describe('under another name', () => {
+describe('the host name', () => {
   test.each([
     'evil.example',
     'evil.example:PORT',
@@ -155,7 +155,7 @@ function typed(type: string | undefined, raw: string): CallOptions {
   return { raw, headers: { 'content-type': type } }
 }
 
-/** All that our own page sends, except the headers that state the origin. */
+/** Adds the header of our own page, but not the headers that state the origin. */
 function ours(options: CallOptions): CallOptions {
   return { ...options, headers: { 'x-tollgate-dashboard': '1' } }
 }

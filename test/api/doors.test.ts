@@ -1,4 +1,4 @@
-/** Access to each listener: host names of the admin listener, authors of links and tokens, actors of the ledger. */
+/** Access to the admin listener and the metrics, the order of refusals, and the authors of links, tokens and credit. */
 import { describe, expect, test } from 'vitest'
 import type { EntryView, IssuedLinkView, IssuedTokenView, LinkView, PageView, TokenView } from '../../src/api/views.ts'
 import { createOperatorToken } from '../../src/store/people/token.ts'
@@ -129,11 +129,11 @@ describe('links', () => {
     expect(items.map(({ id }) => id)).toEqual([two.body.link.id])
   })
 
-  test('links and tokens are not made by an operator whom the store no longer knows as one', async () => {
+  test('an operator who was demoted meanwhile creates no links and tokens', async () => {
     await using rig = await startRig()
     await rig.operator('another@example.com')
     const operator = await rig.operator()
-    // Between the access decision and the transaction.
+    // The demotion comes after the access decision and before the transaction.
     const { createLink, createToken, setRole } = rig.store.people
     const demoted = () => setRole(operator.person.id, 'member')
     Object.assign(rig.store.people, {

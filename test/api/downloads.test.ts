@@ -1,4 +1,4 @@
-/** Long files: who may download one, what a stopped or disconnected reader costs, and fairness between downloads. */
+/** Downloads of long files: one per client, few pieces for a client that does not read, and fairness. */
 import { once } from 'node:events'
 import { createServer, get, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -42,7 +42,7 @@ async function serve(pieces: (path: string) => Iterable<string>) {
   return { ask, over, log }
 }
 
-test('a client that does not read gets no second file and costs only what is in flight; disconnecting ends the file', async () => {
+test('a client that does not read gets no second file, and few pieces are made for it; a disconnect ends the file', async () => {
   let made = 0
   let ended = 0
   const { ask, over, log } = await serve(function* () {

@@ -5,8 +5,8 @@ import { PASSWORD, type Reply, type Rig, type SignedIn, startRig } from './rig.t
 
 const EMAIL = 'new@example.com'
 
-/** All places where a password is chosen: each sends it and names its field. */
-const DOORS: readonly (readonly [
+/** All requests that set a password, with the name of its field. */
+const REQUESTS: readonly (readonly [
   where: string,
   param: 'password' | 'new',
   send: (rig: Rig, alice: SignedIn, password: string) => Promise<Reply>,
@@ -29,7 +29,7 @@ const DOORS: readonly (readonly [
       rig.browser().post('/api/reset', { token: await linkOf(rig, alice.person.id), password }),
   ],
   [
-    "a change of one's own",
+    'a password change',
     'new',
     (_, alice, password) => alice.post('/api/password', { current: PASSWORD, new: password }),
   ],
@@ -50,7 +50,7 @@ async function linkOf({ store, clock }: Rig, personId: string | null): Promise<s
   return token
 }
 
-test.each(DOORS)('%s', async (where, param, send) => {
+test.each(REQUESTS)('%s', async (where, param, send) => {
   await using rig = await startRig({ parts: { registration: { mode: 'open', credit: 0n, plan: 'default' } } })
   const alice = await rig.member(where === 'registering' || where === 'an invitation' ? 'alice@example.com' : EMAIL)
   const hashes = rig.hashes()

@@ -57,8 +57,8 @@ describe('unknown fields', () => {
     '%s refuses every column of the store, and every reserved name of JavaScript objects',
     async (name, route) => {
       await using world = await createWorld()
-      const { things, operator, rig } = world
-      const { path = {}, body } = ROWS[name]!.send(things.alice, world)
+      const { resources, operator, rig } = world
+      const { path = {}, body } = ROWS[name]!.send(resources.alice, world)
       const filled = route.path.replace(/\{(\w+)\}/g, (_, place: string) => path[place]!)
       const own = Object.keys((route.body?.['properties'] ?? {}) as object)
       const who = route.audience === 'operator' ? operator : world.alice
@@ -79,7 +79,7 @@ describe('unknown fields', () => {
         const reply = await who.call(route.method, filled, { raw: more })
         expect(reply, column).toMatchObject({
           status: 400,
-          // The JSON parser has already refused that one.
+          // The JSON parser refuses `__proto__` first.
           body: { error: { code: column === '__proto__' ? 'invalid_json' : 'unknown_parameter', param: column } },
         })
       }
@@ -96,11 +96,11 @@ describe('unknown fields', () => {
     ROUTES.filter(({ method }) => method === 'GET').map(route => [`${route.method} ${route.path}`, route] as const),
   )('%s refuses unknown query parameters', async (name, route) => {
     await using world = await createWorld()
-    const { path = {} } = ROWS[name]!.send(world.things.alice, world)
+    const { path = {} } = ROWS[name]!.send(world.resources.alice, world)
     const filled = route.path.replace(/\{(\w+)\}/g, (_, place: string) => path[place]!)
     const who = route.audience === 'operator' ? world.operator : world.alice
     for (const extra of ['account_id', 'account', 'role', 'sort', '__proto__', 'constructor']) {
-      const reply = await who.get(`${filled}?${extra}=${world.things.bob.account}`)
+      const reply = await who.get(`${filled}?${extra}=${world.resources.bob.account}`)
       expect(reply, extra).toMatchObject({ status: 400, body: { error: { code: 'unknown_parameter', param: extra } } })
     }
   })
@@ -157,12 +157,12 @@ describe('HTTP behaviour', () => {
 
   test.each<[what: string, options: CallOptions, status: number, code: string]>([
     ['no body', { raw: '', headers: { 'content-type': 'application/json' } }, 400, 'invalid_json'],
-    ['half a body', { raw: '{"name":' }, 400, 'invalid_json'],
+    ['an incomplete body', { raw: '{"name":' }, 400, 'invalid_json'],
     ['a text', { raw: '"name"' }, 400, 'invalid_type'],
     ['null', { raw: 'null' }, 400, 'invalid_type'],
-    ['a name twice', { raw: '{"name":"a","name":"b"}' }, 400, 'invalid_json'],
-    ['too much', { body: { name: 'x'.repeat(300_000) } }, 413, 'request_too_large'],
-    ['too deep', { raw: `{"name":${'['.repeat(100)}${']'.repeat(100)}}` }, 400, 'request_too_complex'],
+    ['a duplicate key', { raw: '{"name":"a","name":"b"}' }, 400, 'invalid_json'],
+    ['too large a body', { body: { name: 'x'.repeat(300_000) } }, 413, 'request_too_large'],
+    ['too deeply nested JSON', { raw: `{"name":${'['.repeat(100)}${']'.repeat(100)}}` }, 400, 'request_too_complex'],
     [
       'a form',
       { raw: 'name=a', headers: { 'content-type': 'application/x-www-form-urlencoded' } },
@@ -170,7 +170,7 @@ describe('HTTP behaviour', () => {
       'unsupported_media_type',
     ],
     [
-      'JSON without saying so',
+      'JSON without a content type',
       { raw: '{"name":"a"}', headers: { 'content-type': undefined } },
       415,
       'unsupported_media_type',
@@ -346,7 +346,7 @@ describe('secrets', () => {
     for (const [what, secret] of Object.entries(secrets)) expect(all.includes(secret), what).toBe(false)
   })
 
-  test('of links and sessions are not logged when they are used, rightly or wrongly', async () => {
+  test('of links and sessions are not logged when they are used, accepted or refused', async () => {
     await using rig = await startRig()
     const [operator, alice] = [await rig.operator(), await rig.member('alice@example.com')]
     const machine = rig.machine(await rig.token())

@@ -1,4 +1,4 @@
-/** The audit log of the account API: it includes refusals and their actors, and strangers cannot flood it. */
+/** The audit log of the account API has refusals with their actors, and strangers cannot flood it. */
 import { expect, test } from 'vitest'
 import { startRig } from './rig.ts'
 

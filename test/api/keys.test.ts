@@ -16,29 +16,29 @@ describe('creating a key', () => {
     ['an empty name', { name: '' }, 'invalid_value', 'name'],
     ['a long name', { name: 'x'.repeat(101) }, 'invalid_value', 'name'],
     ['a name of two lines', { name: 'a\nb' }, 'invalid_value', 'name'],
-    ['a name that turns the line around', { name: 'a\u202eb' }, 'invalid_value', 'name'],
-    ['a name with a blank behind it', { name: 'a ' }, 'invalid_value', 'name'],
+    ['a name with a character that reverses the text', { name: 'a\u202eb' }, 'invalid_value', 'name'],
+    ['a name that ends in a blank', { name: 'a ' }, 'invalid_value', 'name'],
     ['a name of blanks', { name: '   ' }, 'invalid_value', 'name'],
     ['a number for a name', { name: 5 }, 'invalid_type', 'name'],
-    ['models that are no list', { name: 'a', models: 'm' }, 'invalid_type', 'models'],
+    ['models that are not a list', { name: 'a', models: 'm' }, 'invalid_type', 'models'],
     ['no models', { name: 'a', models: [] }, 'invalid_value', 'models'],
     ['a model twice', { name: 'a', models: ['m', 'm'] }, 'invalid_value', 'models'],
-    ['a model that there is not', { name: 'a', models: ['m', 'none'] }, 'invalid_value', 'models[1]'],
+    ['an unknown model', { name: 'a', models: ['m', 'none'] }, 'invalid_value', 'models[1]'],
     ['a model that is not public', { name: 'a', models: ['hidden'] }, 'invalid_value', 'models[0]'],
     ['a model that is switched off', { name: 'a', models: ['off'] }, 'invalid_value', 'models[0]'],
-    ['another name of a model', { name: 'a', models: ['m-latest'] }, 'invalid_value', 'models[0]'],
+    ['an alias of a model', { name: 'a', models: ['m-latest'] }, 'invalid_value', 'models[0]'],
     ['a model that is an object', { name: 'a', models: [{}] }, 'invalid_type', 'models[0]'],
-    ['a time that is past', { name: 'a', expires_at: '2001-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
-    ['a time that there is not', { name: 'a', expires_at: '2031-02-30T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['a time in the past', { name: 'a', expires_at: '2001-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['a time that does not exist', { name: 'a', expires_at: '2031-02-30T00:00:00Z' }, 'invalid_value', 'expires_at'],
     ['a time without its zone', { name: 'a', expires_at: '2031-02-03T00:00:00' }, 'invalid_value', 'expires_at'],
     ['a day', { name: 'a', expires_at: '2031-02-03' }, 'invalid_value', 'expires_at'],
     ['a number for a time', { name: 'a', expires_at: 1_900_000_000 }, 'invalid_type', 'expires_at'],
-    ['a cap of nothing', { name: 'a', spending_cap: '0' }, 'invalid_value', 'spending_cap'],
-    ['a cap below nothing', { name: 'a', spending_cap: '-1' }, 'invalid_value', 'spending_cap'],
+    ['a cap of zero', { name: 'a', spending_cap: '0' }, 'invalid_value', 'spending_cap'],
+    ['a negative cap', { name: 'a', spending_cap: '-1' }, 'invalid_value', 'spending_cap'],
     ['a cap with ten decimals', { name: 'a', spending_cap: '0.0000000001' }, 'invalid_value', 'spending_cap'],
     ['a cap as a number', { name: 'a', spending_cap: 5 }, 'invalid_type', 'spending_cap'],
     ['a cap in euros', { name: 'a', spending_cap: '5 EUR' }, 'invalid_value', 'spending_cap'],
-    ['a cap beyond counting', { name: 'a', spending_cap: '10000000000' }, 'invalid_value', 'spending_cap'],
+    ['a cap above the maximum', { name: 'a', spending_cap: '10000000000' }, 'invalid_value', 'spending_cap'],
     ['an account', { name: 'a', account_id: 'acc_1' }, 'unknown_parameter', 'account_id'],
     ['a purpose', { name: 'a', purpose: 'playground' }, 'unknown_parameter', 'purpose'],
   ])('refuses %s', async (_, body, code, param) => {
@@ -113,13 +113,13 @@ describe('changing a key', () => {
     ['nothing', {}, 'invalid_value', null],
     ['an empty name', { name: '' }, 'invalid_value', 'name'],
     ['no name', { name: null }, 'invalid_type', 'name'],
-    ['a model that there is not', { models: ['m', 'none'] }, 'invalid_value', 'models[1]'],
+    ['an unknown model', { models: ['m', 'none'] }, 'invalid_value', 'models[1]'],
     ['a model that is not public', { models: ['hidden'] }, 'invalid_value', 'models[0]'],
     ['no models', { models: [] }, 'invalid_value', 'models'],
-    ['a time that is past', { expires_at: '2001-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
-    ['a cap of nothing', { spending_cap: '0' }, 'invalid_value', 'spending_cap'],
+    ['a time in the past', { expires_at: '2001-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['a cap of zero', { spending_cap: '0' }, 'invalid_value', 'spending_cap'],
     ['its account', { account_id: 'acc_1' }, 'unknown_parameter', 'account_id'],
-    ['what it has spent', { spent: '0' }, 'unknown_parameter', 'spent'],
+    ['its spent amount', { spent: '0' }, 'unknown_parameter', 'spent'],
     ['its end', { revoked_at: null }, 'unknown_parameter', 'revoked_at'],
   ])('refuses %s', async (_, body, code, param) => {
     await using rig = await startRig()
@@ -152,7 +152,7 @@ describe('changing a key', () => {
   })
 })
 
-test('a key keeps a model that the operator allowed; once removed, the key cannot take it back', async () => {
+test('a key keeps a model that the operator allowed; a removed model cannot be added again', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const { key } = await rig.store.createKey({ account: alice.accountId, name: 'k', models: ['hidden', 'm'] })
@@ -180,12 +180,12 @@ test("a revoked key cannot be changed, and the playground's own key does not exp
 
 describe('rotating a key', () => {
   test.each<[what: string, body: object, code: string, param: string]>([
-    ['a grace below nothing', { grace_hours: -1 }, 'invalid_value', 'grace_hours'],
+    ['a negative grace', { grace_hours: -1 }, 'invalid_value', 'grace_hours'],
     ['a grace of more than a week', { grace_hours: 169 }, 'invalid_value', 'grace_hours'],
     ['a grace of half an hour', { grace_hours: 0.5 }, 'invalid_type', 'grace_hours'],
     ['a grace as a text', { grace_hours: '24' }, 'invalid_type', 'grace_hours'],
-    ['an expiry that is past', { expires_at: '2001-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
-    ['a secret of their own', { token: 'tg_live_x' }, 'unknown_parameter', 'token'],
+    ['an expiry in the past', { expires_at: '2001-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['a secret from the client', { token: 'tg_live_x' }, 'unknown_parameter', 'token'],
   ])('refuses %s', async (_, body, code, param) => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
@@ -196,7 +196,7 @@ describe('rotating a key', () => {
   })
 
   test.each([
-    ['a day, when nothing is said', {}, 24],
+    ['a day by default', {}, 24],
     ['a week', { grace_hours: 168 }, 168],
     ['an hour', { grace_hours: 1 }, 1],
   ])('the old secret works for %s', async (_, body, hours) => {
@@ -267,21 +267,21 @@ test('a key list has at most 200 rows: working keys first, then the newest other
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const account = alice.accountId
-  const made: string[] = []
+  const created: string[] = []
   for (let count = 0; count < 250; count++) {
     const { key } = await rig.store.createKey({ account, name: `${count}` })
-    made.push(key.id)
+    created.push(key.id)
     if (count >= 20) await rig.store.revokeKey(key.id)
   }
   const { items } = (await alice.get<PageView<KeyView>>('/api/keys')).body
-  const live = made.slice(0, 20)
+  const live = created.slice(0, 20)
   expect(
     items
       .map(({ id }) => id)
       .slice(0, 20)
       .sort(),
   ).toEqual(live)
-  expect(items.slice(20).map(({ id }) => id)).toEqual(made.slice(70).reverse())
+  expect(items.slice(20).map(({ id }) => id)).toEqual(created.slice(70).reverse())
 })
 
 test('revoking a key ends all its secrets at once; revoking it again changes nothing', async () => {

@@ -71,7 +71,7 @@ describe("a browser's cookie", () => {
     )
   })
 
-  test('opens nothing', async () => {
+  test('grants no access', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const browser = rig.browser()
@@ -79,12 +79,12 @@ describe("a browser's cookie", () => {
     browser.cookie = null
     expect((await browser.get('/api/session')).status).toBe(401)
     expect(codeOf(await signIn(browser, { password: WRONG }))).toBe('wrong_credentials')
-    // Nor in the place of the session's.
+    // Nor as a session cookie.
     browser.cookie = browser.device
     expect((await browser.get('/api/session')).status).toBe(401)
   })
 
-  test('is ignored when there are two: one was planted', () => {
+  test('is ignored if there are two, because one was planted', () => {
     expect(readDevice('tollgate-device=a', false)).toBe('a')
     expect(readDevice('tollgate-device=a; tollgate-device=b', false)).toBeNull()
     expect(readDevice('tollgate-device=a', true)).toBeNull()
@@ -101,16 +101,16 @@ describe('ten wrong passwords of strangers', () => {
     await lockOut(rig)
     expect(codeOf(await signIn(rig.browser(), { from: CAFE }))).toBe('too_many_attempts')
     expect((await signIn(browser, { from: CAFE })).status).toBe(201)
-    // Nor at the address of the guesses.
+    // The address of the guesses does not lock the browser either.
     expect((await signIn(browser, { from: '10.9.0.1' })).status).toBe(201)
   })
 
   test.each([
     ['an IPv4 address', HOME, HOME, true],
-    ['another IPv4 address', HOME, CAFE, false],
+    ['not another IPv4 address', HOME, CAFE, false],
     ['an IPv6 address of the same network', '2001:db8:1:2::1', '2001:db8:1:2:3::9', true],
-    ['an IPv6 address of another network', '2001:db8:1:2::1', '2001:db8:1:3::1', false],
-  ])('do not lock %s that is known', async (_, first, then, known) => {
+    ['not an IPv6 address of another network', '2001:db8:1:2::1', '2001:db8:1:3::1', false],
+  ])('leave a known address unlocked: %s', async (_, first, then, known) => {
     await using rig = await startRig()
     await rig.operator(ALICE)
     await signIn(rig.browser(), { from: first })
@@ -131,26 +131,26 @@ describe('ten wrong passwords of strangers', () => {
 
   test.each<[what: string, spoil: (rig: Rig, browser: Browser) => unknown]>([
     [
-      'the password has changed',
+      'was set before the password changed',
       async ({ store, guard }) => {
         const { id } = store.reads.people.findByEmail(ALICE)!
         await store.people.setPassword(id, await guard.passwords.hash(PASSWORD))
       },
     ],
     [
-      '90 days have passed',
+      'is 90 days old',
       rig => {
         rig.clock.ms += DEVICE_MS
       },
     ],
     [
-      'it belongs to another person',
+      'belongs to another person',
       async (rig, browser) => {
         browser.device = rig.store.reads.people.createDevice((await rig.member(BOB)).person.id)!
       },
     ],
     [
-      "it belongs to another person and carries this person's name",
+      "belongs to another person and has this person's id",
       async (rig, browser) => {
         const { id } = rig.store.reads.people.findByEmail(ALICE)!
         const other = rig.store.reads.people.createDevice((await rig.member(BOB)).person.id)!
@@ -158,25 +158,25 @@ describe('ten wrong passwords of strangers', () => {
       },
     ],
     [
-      'it was given more time',
+      'has a later expiry than the gateway set',
       (_, browser) => {
         browser.device = browser.device!.replace(/^([^.]+)\.[^.]+/, '$1.zzzzzzzz')
       },
     ],
     [
-      'one bit of it is another',
+      'has one changed character',
       (_, browser) => {
         const { device } = browser
         browser.device = `${device!.slice(0, -2)}${device!.at(-2) === 'A' ? 'B' : 'A'}${device!.at(-1)}`
       },
     ],
     [
-      'it is noise',
+      'is invalid text',
       (_, browser) => {
         browser.device = 'x'.repeat(5000)
       },
     ],
-  ])('lock a browser when %s', async (_, spoil) => {
+  ])('lock a browser whose cookie %s', async (_, spoil) => {
     await using rig = await startRig()
     await rig.operator(ALICE)
     const browser = rig.browser()
@@ -226,11 +226,11 @@ describe('a known client', () => {
       rig.clock.ms += 5000
     }
     expect(tried).toBe(7)
-    // The owner at home, without the cookie, is not affected.
+    // The owner at a known address, without the cookie, is not affected.
     expect((await signIn(rig.browser(), { from: HOME })).status).toBe(201)
   })
 
-  test('gets its password hashed, however many strangers wait for theirs', async () => {
+  test('gets its password hashed, however many strangers wait', async () => {
     const gates: (() => void)[] = []
     let isShut = false
     await using rig = await startRig({

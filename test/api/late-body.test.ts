@@ -7,13 +7,13 @@ import { expect, test } from 'vitest'
 import type { ErrorEnvelope } from '#contract'
 import { PASSWORD, type Rig, type SignedIn, startRig } from './rig.ts'
 
-interface Started {
+interface SlowRequest {
   readonly request: ClientRequest
   /** Sends the rest and returns the status and the code. */
   finish(): Promise<readonly [status: number | undefined, code: string | undefined]>
 }
 
-interface Start {
+interface SlowRequestOptions {
   readonly port: number
   readonly path: string
   readonly body: string
@@ -21,7 +21,7 @@ interface Start {
 }
 
 /** Sends a body except its last byte. */
-function start({ port, path, body, headers }: Start): Started {
+function start({ port, path, body, headers }: SlowRequestOptions): SlowRequest {
   const sent = request({
     host: '127.0.0.1',
     port,
@@ -42,8 +42,8 @@ function start({ port, path, body, headers }: Start): Started {
       const answer = once(sent, 'response')
       sent.end(body.slice(-1))
       const [response] = await answer
-      const said = (await json(response)) as Partial<ErrorEnvelope>
-      return [response.statusCode, said.error?.code]
+      const envelope = (await json(response)) as Partial<ErrorEnvelope>
+      return [response.statusCode, envelope.error?.code]
     },
   }
 }
@@ -56,7 +56,7 @@ const page = (rig: Rig, who?: SignedIn) => ({
   ...(who === undefined ? {} : { cookie: `tollgate=${who.cookie}` }),
 })
 
-/** Waits until the server has identified the caller: a request that began later has its answer. */
+/** Waits until the server has identified the caller: later requests are answered already. */
 const settle = async (rig: Rig) => {
   for (let round = 0; round < 3; round++) await rig.browser().get('/api/about')
 }
@@ -139,7 +139,7 @@ test('a caller without permission is refused before the body arrives', async () 
 test.each<[what: string, path: string, who: 'stranger' | 'member' | 'machine', limit: number]>([
   ['of a stranger 8 KiB', '/api/session', 'stranger', 8 * 1024],
   ['of a member 64 KiB', '/api/keys', 'member', 64 * 1024],
-  ['at a door for strangers 8 KiB, signed in or not', '/api/session', 'member', 8 * 1024],
+  ['at sign-in 8 KiB, also for a member', '/api/session', 'member', 8 * 1024],
   ['of a machine 64 KiB', '/api/operator/links', 'machine', 64 * 1024],
   ['of a conversation 256 KiB', '/api/playground', 'member', 256 * 1024],
 ])('a body has a limit: %s', async (_, path, who, limit) => {
@@ -160,8 +160,8 @@ async function connected(request: ClientRequest): Promise<void> {
   if (socket.connecting) await once(socket, 'connect')
 }
 
-/** An invalid body that needs some room: 400 with room, 503 without. */
-function knock(rig: Rig, address: string) {
+/** Sends an invalid body of 8 KB: 400 if there is memory for the body, 503 if not. */
+function sendInvalid(rig: Rig, address: string) {
   const options = { raw: `{}${' '.repeat(8000)}`, headers: { 'x-forwarded-for': address } }
   return rig.browser().call('POST', '/api/session', options)
 }
@@ -178,18 +178,18 @@ test('unfinished bodies block only their sender', async () => {
     })
   // A share is 1 MiB: 130 of these fill it.
   const held = Array.from({ length: 140 }, () => from('10.0.0.1'))
-  await expect.poll(async () => (await knock(rig, '10.0.0.1')).status).toBe(503)
-  expect((await knock(rig, '10.0.0.2')).status).toBe(400)
+  await expect.poll(async () => (await sendInvalid(rig, '10.0.0.1')).status).toBe(503)
+  expect((await sendInvalid(rig, '10.0.0.2')).status).toBe(400)
   for (const each of held) each.request.destroy()
-  await expect.poll(async () => (await knock(rig, '10.0.0.1')).status).toBe(400)
+  await expect.poll(async () => (await sendInvalid(rig, '10.0.0.1')).status).toBe(400)
 })
 
-test('all the room of strangers takes nothing from signed-in people or from the other listener', async () => {
+test('strangers who fill their share of the memory do not affect signed-in people or the admin listener', async () => {
   await using rig = await startRig()
   const alice = await rig.member('alice@example.com')
   const machine = rig.machine(await rig.token())
   const body = JSON.stringify({ email: 'x'.repeat(8000), password: 'y' })
-  const held: Started[] = []
+  const held: SlowRequest[] = []
   // Not all at once: the kernel keeps 511 connections that the server has not accepted yet.
   while (held.length < 2400) {
     const batch = Array.from({ length: 40 }, (_, index) => {
@@ -199,8 +199,8 @@ test('all the room of strangers takes nothing from signed-in people or from the 
     held.push(...batch)
     await Promise.all(batch.map(({ request }) => connected(request)))
   }
-  await expect.poll(async () => (await knock(rig, '10.9.9.9')).status).toBe(503)
-  // Long enough that the little room that is left does not suffice.
+  await expect.poll(async () => (await sendInvalid(rig, '10.9.9.9')).status).toBe(503)
+  // Too long for the memory that is left to strangers.
   const padded = (body: object) => ({ raw: JSON.stringify(body) + ' '.repeat(8000) })
   expect((await alice.call('POST', '/api/keys', padded({ name: 'mine' }))).status).toBe(201)
   const credit = { amount: '1', reference: 'webhook' }

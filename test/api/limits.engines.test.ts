@@ -1,4 +1,4 @@
-/** Limits on what one person can take from others: password hashes, attempts, accounts, places to sign in. */
+/** Limits that protect people from each other: on password hashes, attempts, changes and new accounts. */
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isRefusal } from '#contract'
 import { createAttempts, takeAll } from '../../src/api/attempts.ts'
@@ -11,11 +11,11 @@ import { type Client, PASSWORD, type Reply, type Rig, startRig } from './rig.ts'
 const ALICE = 'alice@example.com'
 const QUARTER_HOUR_MS = 15 * 60_000
 
-describe('places where passwords are hashed', () => {
+describe('concurrent password hashes', () => {
   test.each<[what: string, by: (index: number) => string[]]>([
     ['an address', index => ['address 10.0.0.1', `person ${index}`]],
     ['a person', index => [`address ${index}`, 'person a']],
-  ])('%s has two, and gets them back when its hashes end', async (_, by) => {
+  ])('%s has at most two, and may start others when they end', async (_, by) => {
     const { promise: open, resolve } = Promise.withResolvers<void>()
     const passwords = createPasswords(async ({ tagLength }) => {
       await open
@@ -23,8 +23,8 @@ describe('places where passwords are hashed', () => {
     })
     const tries = [0, 1, 2, 3].map(index => passwords.hash(PASSWORD, { by: by(index), isStranger: false }))
     const other = passwords.hash(PASSWORD, { by: ['address other', 'person other'], isStranger: false })
-    const turnedAway = await Promise.allSettled(tries.slice(2))
-    for (const each of turnedAway) {
+    const refused = await Promise.allSettled(tries.slice(2))
+    for (const each of refused) {
       expect(each.status === 'rejected' && isRefusal(each.reason) && each.reason.code).toBe('overloaded')
     }
     resolve()
@@ -32,7 +32,7 @@ describe('places where passwords are hashed', () => {
     await expect(passwords.hash(PASSWORD, { by: by(0), isStranger: false })).resolves.toMatch(/^\$argon2id/)
   })
 
-  test('a person who signs in all the time keeps no one else out', async () => {
+  test('a person who signs in constantly does not block others', async () => {
     const gates: (() => void)[] = []
     await using rig = await startRig({
       derive: async ({ tagLength }) => {
@@ -86,7 +86,7 @@ describe('attempts', () => {
     expect(codeOf(await signIn(rig, { email: 'other@example.com' }))).toBe('wrong_credentials')
   })
 
-  test('that are right are counted too, in a wider window', async () => {
+  test('that succeed are counted too, in a wider window', async () => {
     await using rig = await startRig()
     await rig.member(ALICE)
     const before = rig.hashes()
@@ -273,7 +273,7 @@ describe('a password that changes in the meantime', () => {
     }
   }
 
-  test('lets no one in who sent the old one', async () => {
+  test('refuses a sign-in with the old one', async () => {
     const { gates, shut, open, derive } = gated()
     await using rig = await startRig({ derive })
     const { person } = await rig.member(ALICE)
@@ -286,7 +286,7 @@ describe('a password that changes in the meantime', () => {
     expect(codeOf(await late)).toBe('wrong_credentials')
   })
 
-  test('is not reverted by a change that sent the old one', async () => {
+  test('is not reverted by a change with the old one', async () => {
     const { gates, shut, open, derive } = gated()
     await using rig = await startRig({ derive })
     const alice = await rig.member(ALICE)

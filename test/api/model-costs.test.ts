@@ -42,7 +42,7 @@ test.each<[name: string, price: Price, cost: Price, below: object[], more?: Part
   ['none', usd('1', '2'), usd('1', '2'), []],
   ['one unit', usd('1', '2'), usd('1', '2.1'), [{ unit: 'output' }]],
   [
-    'a part that costs what its whole costs',
+    'a part without its own cost, which costs as much as its whole',
     [...usd('1', '2'), rule('cached_input', '0.1')],
     usd('1', '2'),
     [{ unit: 'cached_input' }],
@@ -61,12 +61,12 @@ test.each<[name: string, price: Price, cost: Price, below: object[], more?: Part
     { allow: ['service_tier'] },
   ],
   [
-    'a tier that clients cannot ask for',
+    'a tier that clients cannot request',
     usd('1', '2'),
     [...usd('1', '2'), rule('output', '4', { tier: 'priority' })],
     [],
   ],
-  ['a step that both have', [rule('input', '1'), rule('input', '2', { above: 9 })], [rule('input', '1')], []],
+  ['a step of the price only', [rule('input', '1'), rule('input', '2', { above: 9 })], [rule('input', '1')], []],
   [
     'a part on long prompts, which cost as much as the part',
     [...usd('4', '2'), rule('cached_input', '1')],
@@ -96,7 +96,7 @@ test.each<[name: string, price: Price, cost: Price, below: object[], more?: Part
   ],
   ['searches that the model may not make', usd('1', '2'), [rule('search', '0.01')], []],
   [
-    'searches that it may make',
+    'searches that the model may make',
     usd('1', '2'),
     [rule('search', '0.01')],
     [{ unit: 'search' }],

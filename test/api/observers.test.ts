@@ -6,8 +6,8 @@ import { type Rig, startRig } from './rig.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 
-/** From now on the store finds no token and reports why. */
-function lose(rig: Rig): { find(): void } {
+/** From now on the store cannot look up tokens. */
+function breakLookup(rig: Rig): { find(): void } {
   const spy = vi.spyOn(rig.store.people, 'findToken')
   spy.mockRejectedValue(new StoreUnavailable('not_written', new Error('the database is away')))
   return { find: () => spy.mockRestore() }
@@ -26,7 +26,7 @@ test('a token that worked reads only the metrics; a token that was never used re
   await using rig = await start()
   const [used, unused] = [await rig.token('used'), await rig.token('unused')]
   expect(await metrics(rig, used)).toBe(200)
-  lose(rig)
+  breakLookup(rig)
   expect([await metrics(rig, used), await metrics(rig, unused)]).toEqual([200, 503])
   for (const path of ['/api/operator/summary', '/api/operator/people']) {
     expect(await rig.machine(used).call('GET', path)).toMatchObject({
@@ -38,14 +38,14 @@ test('a token that worked reads only the metrics; a token that was never used re
 })
 
 test.each<[what: string, lifetimeMs: number | null, pastMs: number, status: number]>([
-  ['that has worked lately', null, TOKEN_KEPT_MS - 1, 200],
+  ['that has worked recently', null, TOKEN_KEPT_MS - 1, 200],
   ['that has worked too long ago', null, TOKEN_KEPT_MS, 503],
   ['that has expired meanwhile', 60_000, 60_000, 503],
-])('one %s', async (_, lifetimeMs, pastMs, status) => {
+])('a token %s', async (_, lifetimeMs, pastMs, status) => {
   await using rig = await start()
   const secret = await token(rig, lifetimeMs === null ? null : rig.clock.now() + lifetimeMs)
   expect(await metrics(rig, secret)).toBe(200)
-  lose(rig)
+  breakLookup(rig)
   rig.clock.ms += pastMs
   expect(await metrics(rig, secret)).toBe(status)
 })
@@ -56,6 +56,6 @@ test('a token found to be revoked stays refused', async () => {
   expect(await metrics(rig, secret)).toBe(200)
   await rig.store.people.revokeToken(rig.store.reads.people.tokens()[0]!.id)
   expect(await metrics(rig, secret)).toBe(401)
-  lose(rig)
+  breakLookup(rig)
   expect(await metrics(rig, secret)).toBe(503)
 })

@@ -70,12 +70,12 @@ describe('the document', () => {
     const schemes = Object.keys(document.components.securitySchemes)
     for (const { name, path, operation } of operations) {
       const places = [...path.matchAll(/\{(\w+)\}/g)].map(match => match[1])
-      const said = (operation.parameters ?? []).filter(each => each.in === 'path')
+      const declared = (operation.parameters ?? []).filter(each => each.in === 'path')
       expect(
-        said.map(each => each.name),
+        declared.map(each => each.name),
         name,
       ).toEqual(places)
-      expect(said.every(({ required }) => required)).toBe(true)
+      expect(declared.every(({ required }) => required)).toBe(true)
       const names = (operation.parameters ?? []).map(each => `${each.in} ${each.name}`)
       expect(new Set(names).size, name).toBe(names.length)
       expect(

@@ -33,7 +33,7 @@ describe('people', () => {
     expect((await one.patch(self, { role: 'operator' })).status).toBe(200)
 
     const two = await rig.operator('two@example.com')
-    // Of two operators, each may be removed, but not by themselves.
+    // Either of two operators may remove the other, but not themselves.
     expect((await one.delete(self)).status).toBe(409)
     expect((await two.delete(self)).status).toBe(204)
     expect((await one.get('/api/operator/summary')).status).toBe(401)
@@ -107,7 +107,7 @@ describe('people', () => {
     }
   })
 
-  test('have the name of their account wherever they appear', async () => {
+  test('have the name of their account in every answer', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const { id } = await rig.store.createAccount({ name: 'acme' })

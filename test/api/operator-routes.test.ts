@@ -142,7 +142,7 @@ describe('credit', () => {
 })
 
 describe('accounts', () => {
-  test('that do not exist, or are named instead of identified, are not found', async () => {
+  test('are not found by an unknown id or by their name', async () => {
     await using rig = await startRig()
     const operator = await rig.operator()
     const { id } = await rig.store.createAccount({ name: 'acme' })
@@ -195,7 +195,7 @@ describe('accounts', () => {
     await rig.store.credit({ account: id, amount: 1n, reference: 'used', actor: 'test' })
     const answer = await operator.post<ErrorEnvelope>('/api/operator/accounts', body)
     expect([answer.status, answer.body.error.code]).toEqual([status, code])
-    // The error names the account that was created, so that no one creates a second one.
+    // The error names the created account, so that the client does not create a second one.
     const made = rig.store.reads.findAccount('new')
     if (made) expect(answer.body.error.message).toContain(made.id)
     expect(made === undefined).toBe(status === 400 || ('name' in body && body.name === 'acme'))

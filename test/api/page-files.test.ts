@@ -23,8 +23,8 @@ const FILES = {
 }
 
 let dir: string
-let built: Served
-let unbuilt: Served
+let built: FileServer
+let unbuilt: FileServer
 
 beforeAll(async () => {
   dir = await temporaryDirectory()
@@ -275,12 +275,12 @@ function expectSafe({ headers }: Answer): void {
   })
 }
 
-interface Served {
+interface FileServer {
   readonly port: number
   close(): void
 }
 
-async function serveFiles(folder: string): Promise<Served> {
+async function serveFiles(folder: string): Promise<FileServer> {
   const app = new Koa()
   app.use(async (ctx, next) => {
     try {
@@ -310,7 +310,7 @@ interface Answer {
 
 /** Not `fetch`, which would normalize the path and decompress the body. */
 function ask(
-  { port }: Served,
+  { port }: FileServer,
   path: string,
   options: { readonly method?: string; readonly headers?: Record<string, string> } = {},
 ): Promise<Answer> {

@@ -1,4 +1,4 @@
-/** The playground in front of a fake inner listener: requests, answers and disconnects on either side. */
+/** The playground with a fake listener for clients: inner requests, answers, and disconnects on either side. */
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -16,7 +16,7 @@ const EVENT = 'data: {"choices":[]}\n\n'
 describe('the inner request', () => {
   test('is the checked body as a stream, with the account key and nothing else that the browser sent', async () => {
     const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const alice = await rig.member('alice@example.com')
     await alice.call('POST', '/api/playground', {
       body: { ...BODY, max_completion_tokens: 5, temperature: 0.5, reasoning_effort: 'low' },
@@ -53,7 +53,7 @@ describe('the inner request', () => {
 
   test('omits the fields that were omitted', async () => {
     const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const alice = await rig.member('alice@example.com')
     await alice.post('/api/playground', BODY)
     expect(Object.keys(JSON.parse(door.asked[0]!.body)).sort()).toEqual([
@@ -82,9 +82,9 @@ describe('the inner request', () => {
     [{ ...BODY, account_id: 'acc_1' }, 'account_id'],
     [{ ...BODY, key: 'tg_live_x' }, 'key'],
     [{ ...BODY, model: 'm\r\nx-evil: 1' }, 'model'],
-  ])('%j is refused before the door, naming %s', async (body, param) => {
+  ])('%j is refused without an inner request, naming %s', async (body, param) => {
     const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const alice = await rig.member('alice@example.com')
     const answer = await alice.post<ErrorEnvelope>('/api/playground', body)
     expect([answer.status, answer.body.error.param]).toEqual([400, param])
@@ -94,7 +94,7 @@ describe('the inner request', () => {
 
   test('is not made without a session, from another page, or with a key', async () => {
     const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const alice = await rig.member('alice@example.com')
     const { token } = await rig.store.createKey({ account: alice.accountId, name: 'k' })
     const stranger = rig.browser()
@@ -111,7 +111,7 @@ describe('the inner request', () => {
 describe('the key', () => {
   test('is one per account, however many requests come at once', async () => {
     const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const [alice, bob] = [await rig.member('alice@example.com'), await rig.member('bob@example.com')]
     const also = await rig.member('also@example.com', alice.accountId)
     await Promise.all([alice, alice, also, alice, bob, also, bob].map(who => who.post('/api/playground', BODY)))
@@ -123,24 +123,24 @@ describe('the key', () => {
       expect(body.items[0]!.secrets).toHaveLength(1)
       for (const { headers } of door.asked) expect(text).not.toContain(headers.authorization!.split(' ')[1])
     }
-    const said = JSON.stringify(rig.log)
-    for (const { headers } of door.asked) expect(said).not.toContain(headers.authorization!.split(' ')[1])
+    const logged = JSON.stringify(rig.log)
+    for (const { headers } of door.asked) expect(logged).not.toContain(headers.authorization!.split(' ')[1])
   })
 
   test('is not created twice by concurrent requests', async () => {
     const door = await startListener(answer => answer.end(EVENT))
-    const place = through(door).parts!.playground!()
-    let came = 0
+    const place = optionsFor(door).parts!.playground!()
+    let arrived = 0
     const playground = () => {
-      came++
+      arrived++
       return place
     }
     await using rig = await startRig({ parts: { playground } })
     const alice = await rig.member('alice@example.com')
     const createKey = rig.store.createKey
     const slowly: typeof createKey = async key => {
-      // By then all have asked for the key, and one turn later all have searched for it.
-      while (came < 5) await new Promise(resolve => setImmediate(resolve))
+      // Then all requests have asked for the key, and one turn later all have looked for one.
+      while (arrived < 5) await new Promise(resolve => setImmediate(resolve))
       await new Promise(resolve => setImmediate(resolve))
       return createKey(key)
     }
@@ -163,7 +163,7 @@ describe('the key', () => {
     ],
   ])('that was %s is replaced', async (_how, spoil, keys) => {
     const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const alice = await rig.member('alice@example.com')
     await alice.post('/api/playground', BODY)
     await spoil(rig, rig.store.reads.listKeys(alice.accountId)[0]!.id)
@@ -178,7 +178,7 @@ describe('the key', () => {
 })
 
 describe('the answer', () => {
-  test('has its receipt id, and no header that is not for people', async () => {
+  test('has its receipt id, and only the headers that the page needs', async () => {
     const door = await startListener(answer => {
       answer.writeHead(200, {
         'content-type': 'text/event-stream; charset=utf-8',
@@ -190,7 +190,7 @@ describe('the answer', () => {
       })
       answer.end(`: ping\n\n${EVENT}data: [DONE]\n\n`)
     })
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const alice = await rig.member('alice@example.com')
     const { status, headers, text } = await alice.post('/api/playground', BODY)
     expect([status, text]).toEqual([200, `: ping\n\n${EVENT}data: [DONE]\n\n`])
@@ -204,8 +204,10 @@ describe('the answer', () => {
     for (const name of ['set-cookie', 'access-control-allow-origin', 'server']) expect(headers[name]).toBeUndefined()
   })
 
-  test('passes a refusal on unchanged, with its retry time', async () => {
-    const said = { error: { message: 'Too many.', type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' } }
+  test('is the unchanged refusal of the inner listener, with its retry time', async () => {
+    const refusal = {
+      error: { message: 'Too many.', type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' },
+    }
     const door = await startListener(answer => {
       answer.writeHead(429, {
         'content-type': 'application/json',
@@ -214,12 +216,12 @@ describe('the answer', () => {
         'retry-after-ms': '1200',
         'x-should-retry': 'false',
       })
-      answer.end(JSON.stringify(said))
+      answer.end(JSON.stringify(refusal))
     })
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const alice = await rig.member('alice@example.com')
     const { status, headers, body } = await alice.post('/api/playground', BODY)
-    expect([status, body]).toEqual([429, said])
+    expect([status, body]).toEqual([429, refusal])
     expect(headers).toMatchObject({
       'x-request-id': 'req_inner',
       'retry-after': '2',
@@ -234,7 +236,7 @@ describe('the answer', () => {
       answer.write(EVENT)
       resolve(answer)
     })
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const answer = await stream(rig, await rig.member('alice@example.com'))
     expect(String((await once(answer, 'data'))[0])).toBe(EVENT)
     ;(await inner).write('data: second\n\n')
@@ -243,9 +245,9 @@ describe('the answer', () => {
     await once(answer, 'end')
   })
 
-  test('that breaks off is not ended cleanly', async () => {
+  test('that breaks off does not look complete', async () => {
     const door = await startListener(answer => answer.write(EVENT, () => answer.socket!.resetAndDestroy()))
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const answer = await stream(rig, await rig.member('alice@example.com'))
     await expect(text(answer)).rejects.toThrow('aborted')
     expect(answer.complete).toBe(false)
@@ -259,9 +261,9 @@ describe('the answer', () => {
       for (; sent < total; sent += piece.length) if (!answer.write(piece)) await once(answer, 'drain')
       answer.end()
     })
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const answer = await stream(rig, await rig.member('alice@example.com'))
-    // Until nothing has moved for a number of turns of the event loop.
+    // Waits until no byte was sent for 3,000 turns of the event loop.
     for (let still = 0, before = -1; still < 3000; still++) {
       await new Promise(resolve => setImmediate(resolve))
       if (sent !== before) still = 0
@@ -282,7 +284,7 @@ describe('disconnecting', () => {
       if (when !== 'before the answer begins') answer.write(EVENT)
       arrive(answer)
     })
-    await using rig = await startRig(through(door))
+    await using rig = await startRig(optionsFor(door))
     const alice = await rig.member('alice@example.com')
     const asked = ask(rig, alice)
     asked.on('error', () => {})
@@ -294,7 +296,7 @@ describe('disconnecting', () => {
     await closed
     expectWithin(performance.now() - left, 1000)
     expect(inner.writableFinished).toBe(false)
-    // Nothing remains that could disturb the next request.
+    // The next request is not affected.
     expect(rig.log.filter(({ level }) => level === 'error')).toEqual([])
     expect((await alice.get('/api/session')).status).toBe(200)
   })
@@ -316,7 +318,7 @@ describe('the inner listener', () => {
     const door = await startListener(answer => answer.socket!.destroy())
     await using rig = await startRig({
       parts: {
-        ...through(door).parts,
+        ...optionsFor(door).parts,
         readiness: () => (ready ? { ready } : { ready, reason: 'the gateway is shutting down' }),
       },
     })
@@ -327,14 +329,14 @@ describe('the inner listener', () => {
   })
 })
 
-interface RoutePath {
+interface FakeListener {
   readonly port: number
   readonly asked: { method: string; url: string; headers: IncomingHttpHeaders; body: string }[]
 }
 
-/** Replaces the clients' listener: reads a request and answers as the test directs. */
-async function startListener(behave: (answer: ServerResponse) => unknown): Promise<RoutePath> {
-  const asked: RoutePath['asked'] = []
+/** Replaces the clients' listener: records each request, which `behave` then answers. */
+async function startListener(behave: (answer: ServerResponse) => unknown): Promise<FakeListener> {
+  const asked: FakeListener['asked'] = []
   const server = createServer(async (incoming, answer) => {
     asked.push({
       method: incoming.method!,
@@ -354,7 +356,7 @@ async function startListener(behave: (answer: ServerResponse) => unknown): Promi
   return { port: (server.address() as AddressInfo).port, asked }
 }
 
-function through({ port }: RoutePath): RigOptions {
+function optionsFor({ port }: FakeListener): RigOptions {
   const door = { host: '127.0.0.1', port, path: '/v1/chat/completions', hostHeader: 'gate.example.com' }
   return { parts: { playground: () => door } }
 }

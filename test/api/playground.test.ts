@@ -21,9 +21,9 @@ describe('a completion', () => {
     const answer = await alice.play(BODY)
     expect(answer.status).toBe(200)
     expect(answer.headers['content-type']).toMatch(/^text\/event-stream/)
-    const said = await answer.text()
-    expect(said.trimEnd().endsWith('data: [DONE]')).toBe(true)
-    expect(said).toContain('"usage":{')
+    const events = await answer.text()
+    expect(events.trimEnd().endsWith('data: [DONE]')).toBe(true)
+    expect(events).toContain('"usage":{')
     // 12 input tokens at $1 a million, 5 output tokens at $2.
     const cost = 12n * 1000n + 5n * 2000n
     expect(gateway.store.reads.findAccount(alice.accountId)).toMatchObject({
@@ -109,13 +109,13 @@ test("a restarted gateway does not have the key's secret: it rotates the key and
   expect(keys[0]!.requests).toBe(3)
 })
 
-interface Started {
+interface PlaygroundSetup {
   readonly gateway: LocalRunning
   readonly provider: FakeProvider
   stop(): Promise<void>
 }
 
-async function start(script: Script, dir?: string): Promise<Started> {
+async function start(script: Script, dir?: string): Promise<PlaygroundSetup> {
   const provider = await startFakeProvider({ script })
   const home = dir ?? (await temporaryDirectory())
   const configFile = await writeConfiguration(home, {
@@ -221,7 +221,7 @@ async function signIn({ store, dashboardUrl }: LocalRunning, id: string, account
   }
 }
 
-/** Polls until the receipt is closed; the time limit of the test applies. */
+/** Waits until the receipt has its charge. */
 async function settled({ store }: LocalRunning, id: string): Promise<void> {
   while (store.reads.findReceipt(id)?.charged == null) await new Promise(resolve => setImmediate(resolve))
 }

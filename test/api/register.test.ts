@@ -44,7 +44,7 @@ describe('registering', () => {
   test.each<[what: string, body: object, code: string, param: string]>([
     ['7 characters', { password: '1234567' }, 'invalid_value', 'password'],
     ['129 characters', { password: 'x'.repeat(129) }, 'invalid_value', 'password'],
-    ['4 characters that are 8 units of text', { password: '🔑🔑🔑🔑' }, 'invalid_value', 'password'],
+    ['4 characters of 8 UTF-16 units', { password: '🔑🔑🔑🔑' }, 'invalid_value', 'password'],
     ['a number for a password', { password: 12345678 }, 'invalid_type', 'password'],
     ['an address without @', { email: 'new.example.com' }, 'invalid_value', 'email'],
     ['an address with two @', { email: 'new@a@b' }, 'invalid_value', 'email'],
@@ -112,7 +112,7 @@ describe('registering', () => {
       'has letters of another script that look like Latin ones',
     ],
     [
-      'a full-width letter, which is a Latin one, beside a Cyrillic',
+      'a full-width Latin letter beside a Cyrillic letter',
       '\uff50\u0430@example.com',
       'mixes Latin and Cyrillic letters',
     ],
@@ -130,9 +130,9 @@ describe('registering', () => {
       })
       return new URL(body.url).hash.slice(1)
     }
-    // A link for any address does not confirm this one.
-    const anybody = await invite({})
-    expect(await rig.browser().post('/api/join', { token: anybody, email, password: PASSWORD })).toMatchObject(refused)
+    // An invitation for any address does not allow this address.
+    const forAny = await invite({})
+    expect(await rig.browser().post('/api/join', { token: forAny, email, password: PASSWORD })).toMatchObject(refused)
     const token = await invite({ email })
     expect((await rig.browser().post('/api/join', { token, password: PASSWORD })).status).toBe(201)
     expect((await rig.browser().post('/api/session', { email, password: PASSWORD })).status).toBe(201)
@@ -155,7 +155,7 @@ describe('registering', () => {
   test.each([
     ['a second @ in full width', 'a\uff20b@example.com'],
     ['an invisible character', 'ne\u034fw@example.com'],
-    ['a letter of no script that names have', '\u{10330}\u{10331}@example.com'],
+    ['a letter of a script without use in names', '\u{10330}\u{10331}@example.com'],
   ])('refuses an address with %s', async (_, email) => {
     await using rig = await inMode('open')
     expect(await rig.browser().post('/api/register', { ...NEW, email })).toMatchObject({
@@ -173,7 +173,7 @@ describe('registering', () => {
     )
     const codes = replies.map(({ status }) => status).sort()
     expect(codes[0]).toBe(201)
-    // A person has two places for hashes; the third is refused with 503.
+    // One person may have two concurrent hashes; a third is refused with 503.
     expect(codes.slice(1).every(status => status === 409 || status === 503)).toBe(true)
     expect(rig.store.reads.listAccounts()).toHaveLength(1)
   })

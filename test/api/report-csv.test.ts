@@ -15,7 +15,7 @@ const cellOf = (value: string | number | null) =>
 
 describe('a cell', () => {
   test.each([
-    // Formulas, in all their beginnings.
+    // All beginnings of a formula.
     ['=1+1', "'=1+1"],
     ['+1+1', "'+1+1"],
     ['-1+1', "'-1+1"],
@@ -36,7 +36,7 @@ describe('a cell', () => {
     ['-1e5', "'-1e5"],
     ['-1.', "'-1."],
     ['- a list', "'- a list"],
-    // Also behind characters that another program takes for the end of a cell.
+    // Formulas after a character that another program reads as the end of a cell.
     ['a;=1+1', '"a;=1+1"'],
     ['a\t=1+1', '"a\t=1+1"'],
     ['a",=1+1', '"a"",=1+1"'],

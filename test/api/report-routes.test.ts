@@ -39,7 +39,7 @@ describe('access', () => {
       expect(text).not.toContain('req_alice')
     }
     expect((answers[4] as Reply<UsageView>).body.total.requests).toBe(0)
-    // A cursor from another person's list only pages through one's own list.
+    // A cursor of another person's list returns a page of the own list.
     const { body } = await alice.get<PageView<EntryView>>('/api/entries?limit=1')
     const stolen = await eve.get<PageView<EntryView>>(`/api/entries?after=${encodeURIComponent(body.next!)}`)
     expect(JSON.stringify(stolen.body)).not.toContain('alice')
@@ -346,7 +346,7 @@ describe('files for spreadsheets', () => {
     expect(recent.headers['content-disposition']).toMatch(/^attachment; filename="tollgate-ledger-[\d-]+\.csv"$/)
   })
 
-  testWith(onlyFull('ledger'), 'a ledger that is too long for a file says so', async () => {
+  testWith(onlyFull('ledger'), 'a ledger that is too long for a file is refused', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     for (let index = 0; index < 50_000; index++) {
@@ -362,7 +362,7 @@ describe('files for spreadsheets', () => {
   })
 })
 
-interface Done {
+interface SettledExchange {
   readonly id: string
   readonly accountId: string
   readonly keyId: string
@@ -378,13 +378,13 @@ async function history(
   rig: Rig,
   people: readonly SignedIn[],
   { exchanges, seed }: { readonly exchanges: number; readonly seed: number },
-): Promise<Done[]> {
+): Promise<SettledExchange[]> {
   const random = seeded(seed)
   const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)]!
   const keys = new Map<SignedIn, string[]>()
   for (const who of people) keys.set(who, [await aKey(rig, who, 'one'), await aKey(rig, who, 'two')])
   const times = Array.from({ length: exchanges }, () => rig.clock.ms + Math.floor(random() * 20 * DAY)).sort()
-  const done: Done[] = []
+  const done: SettledExchange[] = []
   for (const [index, at] of times.entries()) {
     const who = pick(people)
     const cached = Math.floor(random() * 100)
@@ -418,8 +418,8 @@ async function exchange(
     outcome = 'answered',
     amount = 40n,
     tokens = [10, 4, 20, 5],
-  }: Partial<Done> & Pick<Done, 'id' | 'accountId' | 'keyId'>,
-): Promise<Done> {
+  }: Partial<SettledExchange> & Pick<SettledExchange, 'id' | 'accountId' | 'keyId'>,
+): Promise<SettledExchange> {
   const [input, cached_input, output, reasoning] = tokens
   await rig.store.ledger.hold(aHold({ exchange: id, accountId, keyId, model, amount: amount + 100n }))
   await rig.store.ledger.settle(
@@ -446,9 +446,9 @@ async function everything<Item>(who: SignedIn, path: string, limit: number): Pro
   }
 }
 
-/** By filtering once per row: slow, but independent of the implementation. */
-function oracle(done: readonly Done[], span: number, by: By): object[] {
-  const groups = new Map<string, Done[]>()
+/** Filters all exchanges for each row: slow, but independent of the implementation. */
+function oracle(done: readonly SettledExchange[], span: number, by: By): object[] {
+  const groups = new Map<string, SettledExchange[]>()
   for (const each of done) {
     const at = Math.floor(each.at / span) * span
     const keyId = by === 'key' || by === 'both' ? each.keyId : ''
@@ -468,7 +468,7 @@ function compare(a: readonly string[], b: readonly string[]): number {
   return index < 0 ? 0 : a[index]! < b[index]! ? -1 : 1
 }
 
-function sumOf(done: readonly Done[]): object {
+function sumOf(done: readonly SettledExchange[]): object {
   const sum = (column: number) => done.reduce((total, { tokens }) => total + tokens[column]!, 0)
   return {
     requests: done.length,

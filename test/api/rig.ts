@@ -1,5 +1,5 @@
 /**
- * The account API on real listeners, with a real store in memory and a clock set by hand. Its clients behave like
+ * The account API on real listeners, with a real store in memory and a test clock. Its clients behave like
  * a browser (a cookie jar, the headers of our own page) or like an operator's machine.
  *
  * Every answer is checked against the schema of its route, and every error against the route's error codes.
@@ -47,10 +47,10 @@ export interface RigOptions {
   readonly parts?: Partial<ApiParts>
   /** Behind a proxy: `https://gate.example.com`. Default: plain http on loopback. */
   readonly dashboardUrl?: string
-  /** Makes the real hashes, of 19 MiB each. Default: quick ones, which are counted too. */
+  /** Computes the password hashes. Default: SHA-256, because the real hash takes 19 MiB. */
   readonly derive?: Derive
   readonly routes?: readonly ApiRoute[]
-  /** The address that the admin listener reports. Default: loopback. */
+  /** The configured host of the admin listener, which is on loopback. Default: loopback. */
   readonly adminHost?: string
   /** Access to /metrics. Default: open. */
   readonly metrics?: 'token' | 'open'
@@ -74,7 +74,7 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string | undefined>>
 }
 
-/** The test chooses the type of a body; the rig has checked it against the schema of that view. */
+/** The test chooses the type of a body; the rig checks the body against the schema of the route. */
 export interface Client {
   call<Body>(method: string, path: string, options?: CallOptions): Promise<Reply<Body>>
   get<Body>(path: string): Promise<Reply<Body>>
@@ -84,7 +84,7 @@ export interface Client {
   delete<Body>(path: string): Promise<Reply<Body>>
 }
 
-/** A client of the dashboard listener; keeps cookies as a browser does. */
+/** A client of the dashboard listener that keeps cookies. */
 export interface Browser extends Client {
   /** The session's secret; null when signed out. */
   cookie: string | null
@@ -119,7 +119,7 @@ export interface Rig extends AsyncDisposable {
 }
 
 /** On a slow machine a client may need minutes to send its request. */
-const UNHURRIED = { headersTimeout: 0, requestTimeout: 0 }
+const NO_TIMEOUTS = { headersTimeout: 0, requestTimeout: 0 }
 
 export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const clock = testClock()
@@ -131,7 +131,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
     hashes++
     return derive(parameters)
   })
-  // Known once the listener has its port, which is before the first request.
+  // Set before the first request.
   const ports = { dashboard: 0, admin: 0 }
   const origins = () =>
     options.dashboardUrl === undefined
@@ -140,17 +140,17 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const parts: ApiParts = { ...plainParts(store, clock, lines(log)), origins, ...options.parts }
   const guard = createGuard(parts, passwords)
   const routes = options.routes ?? ROUTES
-  const around = surroundings(log, options)
+  const around = appParts(log, options)
   const api = (listener: ApiListener) => createApi(parts, listener, { readJson: createJsonReader(), guard, routes })
   const servers = [
     createDashboardApp(around, api('dashboard'), (_, next) => next()),
     createAdminApp(around, api('admin'), createObservers(store, clock)),
-  ].map(app => createServer(UNHURRIED, app.callback()))
+  ].map(app => createServer(NO_TIMEOUTS, app.callback()))
   ;[ports.dashboard, ports.admin] = (await Promise.all(servers.map(listen))) as [number, number]
   const origin = origins()[0]!
   const agent = new Agent({ keepAlive: true })
-  // The admin listener has the operators' routes only; any other path is an unknown address.
-  const reach = (port: number) =>
+  // The admin listener has only the routes for operators.
+  const clientOf = (port: number) =>
     createClient({ port, agent, routes: routes.filter(each => port !== ports.admin || each.audience === 'operator') })
 
   function browser(): Browser {
@@ -160,7 +160,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
       ['cookie', cookieName(secure)],
       ['device', deviceCookieName(secure)],
     ] as const
-    const client = reach(ports.dashboard)
+    const client = clientOf(ports.dashboard)
     const call = async (method: string, path: string, { headers, ...rest }: CallOptions = {}): Promise<Reply> => {
       const cookies = names.flatMap(([kind, name]) => (jar[kind] === null ? [] : [`${name}=${jar[kind]}`]))
       const own = {
@@ -208,7 +208,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
     hashes: () => hashes,
     browser,
     machine(token) {
-      const client = reach(ports.admin)
+      const client = clientOf(ports.admin)
       const own = token === undefined ? {} : { authorization: `Bearer ${token}` }
       return verbs((method, path, { headers, ...rest } = {}) =>
         client(method, path, { ...rest, headers: { ...own, ...headers } }),
@@ -306,7 +306,7 @@ function lines(log: Record<string, unknown>[]): Log {
 }
 
 /** The parts of the gateway that app.ts needs; one trusted proxy, so that a test can choose the client address. */
-function surroundings(log: Record<string, unknown>[], options: RigOptions): AppParts {
+function appParts(log: Record<string, unknown>[], options: RigOptions): AppParts {
   const admin = { host: options.adminHost ?? '127.0.0.1', port: 0 }
   const { metrics = 'open', configurationProblem: configuration } = options
   const ids = createIds(testClock())
@@ -345,13 +345,13 @@ function verbs(call: Call): Client {
   }
 }
 
-interface Reach {
+interface ClientOptions {
   readonly port: number
   readonly agent: Agent
   readonly routes: readonly ApiRoute[]
 }
 
-function createClient({ port, agent, routes }: Reach): Call {
+function createClient({ port, agent, routes }: ClientOptions): Call {
   return async (method, path, { body, raw, headers = {} } = {}) => {
     const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body))
     const own = sent === undefined ? {} : { 'content-type': 'application/json' }
@@ -359,13 +359,13 @@ function createClient({ port, agent, routes }: Reach): Call {
     const asked = request({ host: '127.0.0.1', port, agent, method, path, headers: Object.fromEntries(all) })
     asked.end(sent)
     const [answer] = await once(asked, 'response')
-    const said = await text(answer)
+    const received = await text(answer)
     const isJson = String(answer.headers['content-type']).startsWith('application/json')
     const reply: Reply = {
       status: answer.statusCode,
       headers: answer.headers,
-      text: said,
-      body: isJson && said !== '' ? JSON.parse(said) : said,
+      text: received,
+      body: isJson && received !== '' ? JSON.parse(received) : received,
     }
     checkReply(method, path, reply, routes)
     return reply
@@ -373,10 +373,11 @@ function createClient({ port, agent, routes }: Reach): Call {
 }
 
 const ajv = createAjv(false)
-for (const [name, schema] of Object.entries(SCHEMAS)) ajv.addSchema({ $id: `view:${name}`, ...standing(schema) })
+for (const [name, schema] of Object.entries(SCHEMAS))
+  ajv.addSchema({ $id: `view:${name}`, ...withViewReferences(schema) })
 
-/** A schema whose references lead to the other schemas by their names, not into one document. */
-function standing(schema: Schema): Schema {
+/** Replaces references into the API description by the ids that `ajv` has. */
+function withViewReferences(schema: Schema): Schema {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"view:'))
 }
 

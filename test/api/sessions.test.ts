@@ -46,11 +46,11 @@ describe('the cookie', () => {
     ['a longer name', `xtollgate=${SECRET}`, false, null],
     ['the other name of https', `__Host-tollgate=${SECRET}`, false, null],
     ['the name of plain http on https', `tollgate=${SECRET}`, true, null],
-    ['two of them: one was planted', `tollgate=${SECRET}; tollgate=${'B'.repeat(43)}`, false, null],
-    ['the same one twice', `tollgate=${SECRET}; tollgate=${SECRET}`, false, null],
-    ['nothing in it', 'tollgate=', false, null],
-    ['what cannot be one', `tollgate=${SECRET}'--`, false, null],
-    ['far too much', `tollgate=${'A'.repeat(5000)}`, false, null],
+    ['two cookies, because one was planted', `tollgate=${SECRET}; tollgate=${'B'.repeat(43)}`, false, null],
+    ['the same cookie twice', `tollgate=${SECRET}; tollgate=${SECRET}`, false, null],
+    ['an empty value', 'tollgate=', false, null],
+    ['an invalid value', `tollgate=${SECRET}'--`, false, null],
+    ['a value that is much too long', `tollgate=${'A'.repeat(5000)}`, false, null],
     ['ours among others', `a=1; tollgate=${SECRET}; b=2`, false, SECRET],
     ['ours on https', `__Host-tollgate=${SECRET}`, true, SECRET],
     ['ours without blanks', `a=1;tollgate=${SECRET};b`, false, SECRET],
@@ -68,10 +68,10 @@ describe('the cookie', () => {
 
 describe('a session', () => {
   test.each([
-    ['29 minutes after the last request it goes on', [29, 29, 29, 29], true],
-    ['30 minutes after the last request it has ended', [29, 30], false],
-    ['8 hours after its beginning it has ended, however busy', Array.from({ length: 24 }, () => 20), false],
-    ['a minute before that it goes on', [...Array.from({ length: 23 }, () => 20), 19], true],
+    ['continues 29 minutes after the last request', [29, 29, 29, 29], true],
+    ['has ended 30 minutes after the last request', [29, 30], false],
+    ['has ended 8 hours after its beginning, even if it was in use', Array.from({ length: 24 }, () => 20), false],
+    ['continues a minute before that', [...Array.from({ length: 23 }, () => 20), 19], true],
   ])('%s', async (_, pauses, live) => {
     await using rig = await startRig()
     const alice = await rig.member(ALICE)
@@ -80,7 +80,7 @@ describe('a session', () => {
       rig.clock.ms += minutes * MINUTE_MS
     }
     expect(await isIn(alice)).toBe(live)
-    // Deleted from the store too.
+    // An ended session is deleted from the store.
     expect(rig.store.reads.people.findSession(alice.cookie!) !== undefined).toBe(live)
   })
 

@@ -9,8 +9,8 @@ import { parseMoney } from '#contract'
 import { aHold, aSettle } from '../store/helpers.ts'
 import { type Browser, type Client, PASSWORD, type Rig, type SignedIn, startRig } from './rig.ts'
 
-/** The things of one person, by id. */
-export interface Things {
+/** The ids of a person's resources. */
+export interface Resources {
   readonly account: string
   readonly person: string
   readonly email: string
@@ -29,14 +29,14 @@ export interface World extends AsyncDisposable {
   readonly token: string
   /** Alice's API key, as clients send it. */
   readonly apiKey: string
-  readonly things: { readonly alice: Things; readonly bob: Things; readonly none: Things }
+  readonly resources: { readonly alice: Resources; readonly bob: Resources; readonly none: Resources }
   /** Working links and their secrets. */
   readonly invitation: { readonly id: string; readonly secret: string }
   readonly reset: { readonly id: string; readonly secret: string }
   readonly tokenId: string
 }
 
-/** The request: `path` fills in `{id}`. */
+/** The input of a request. `path` has the values of `{id}` and other parameters. */
 export interface RouteInput {
   readonly path?: Readonly<Record<string, string>>
   readonly query?: string
@@ -44,11 +44,11 @@ export interface RouteInput {
 }
 
 export interface Row {
-  /** The owner of the things in the request: the member, another person, or none (ids that do not exist). */
-  readonly send: (things: Things, world: World) => RouteInput
-  /** The path names a thing with an owner: that of another person is answered like a missing one. */
+  /** Builds the request for the resources of the member, of another person, or for ids that do not exist. */
+  readonly send: (resources: Resources, world: World) => RouteInput
+  /** The path names a resource with an owner. The resource of another person is answered like a missing one. */
   readonly owned?: true
-  /** For operators: the path names a thing, and a missing one is `not_found`. */
+  /** For operators: the path names a resource, and a missing one is `not_found`. */
   readonly named?: true
 }
 
@@ -145,18 +145,18 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'DELETE /api/operator/links/{id}': {
     named: true,
-    send: (things, { invitation }) => ({ path: { id: things.key === NONE.key ? 'lnk_none' : invitation.id } }),
+    send: (resources, { invitation }) => ({ path: { id: resources.key === NONE.key ? 'lnk_none' : invitation.id } }),
   },
   'GET /api/operator/tokens': nothing,
   'POST /api/operator/tokens': { send: () => ({ body: { name: 'another' } }) },
   'DELETE /api/operator/tokens/{id}': {
     named: true,
-    send: (things, { tokenId }) => ({ path: { id: things.key === NONE.key ? 'otk_none' : tokenId } }),
+    send: (resources, { tokenId }) => ({ path: { id: resources.key === NONE.key ? 'otk_none' : tokenId } }),
   },
 }
 
 /** Well-formed ids that do not exist. */
-const NONE: Things = {
+const NONE: Resources = {
   account: `acc_${'0'.repeat(26)}`,
   person: `per_${'0'.repeat(26)}`,
   email: 'none@example.com',
@@ -164,7 +164,7 @@ const NONE: Things = {
   receipt: `req_${'0'.repeat(26)}`,
 }
 
-/** Alice and Bob, each with a used key, an operator, and the other things that routes concern. */
+/** Creates Alice and Bob, each with a used key, an operator, links and tokens. */
 export async function createWorld(): Promise<World> {
   const door = createServer((_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n')
@@ -181,7 +181,7 @@ export async function createWorld(): Promise<World> {
     await rig.member('bob@example.com'),
     await rig.operator(),
   ]
-  const own = { alice: await thingsOf(rig, alice), bob: await thingsOf(rig, bob) }
+  const own = { alice: await resourcesOf(rig, alice), bob: await resourcesOf(rig, bob) }
   const link = { role: 'member', accountId: null, plan: null, credit: 0n, email: null, createdBy: 'test' } as const
   const expiresAt = rig.clock.ms + 3_600_000
   const invitation = await people.createLink({
@@ -203,7 +203,7 @@ export async function createWorld(): Promise<World> {
     machine: rig.machine(token),
     token,
     apiKey: own.alice.token,
-    things: { alice: own.alice.things, bob: own.bob.things, none: NONE },
+    resources: { alice: own.alice.resources, bob: own.bob.resources, none: NONE },
     invitation: { id: invitation.link.id, secret: invitation.token },
     reset: { id: reset.link.id, secret: reset.token },
     tokenId: (await people.tokens()).find(({ name }) => name === 'one more')!.id,
@@ -215,10 +215,10 @@ export async function createWorld(): Promise<World> {
   }
 }
 
-async function thingsOf(
+async function resourcesOf(
   { store, clock }: Rig,
   { person, accountId }: SignedIn,
-): Promise<{ things: Things; token: string }> {
+): Promise<{ resources: Resources; token: string }> {
   const { key, token } = await store.createKey({ account: accountId, name: `key of ${person.email}` })
   for (const [of, name] of [
     ['account', accountId],
@@ -235,6 +235,6 @@ async function thingsOf(
   const data = { below: '5', credit: '4' }
   await store.alerts.put([{ id: `alert of ${accountId}`, kind: 'low_balance', at: clock.ms, account: accountId, data }])
   await store.alerts.claim(claim)
-  const things = { account: accountId, person: person.id, email: person.email, key: key.id, receipt }
-  return { things, token }
+  const resources = { account: accountId, person: person.id, email: person.email, key: key.id, receipt }
+  return { resources, token }
 }

@@ -1,12 +1,12 @@
 /**
- * Access control: every route, called by every role, for their own things and those of others. The table is made from
- * the routes themselves, so that a new one cannot be forgotten.
+ * Access control: every route, called by every role, for their own resources and those of others. The cases are made from
+ * the list of routes, so a new route without a row fails.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ApiRoute, hasRequestBody } from '../../src/api/route.ts'
 import { ROUTES } from '../../src/api/routes.ts'
 import type { CallOptions, Client, Reply } from './rig.ts'
-import { createWorld, ROWS, type RouteInput, type Row, type Things, type World } from './tenancy-table.ts'
+import { createWorld, type Resources, ROWS, type RouteInput, type Row, type World } from './tenancy-table.ts'
 
 interface Case {
   readonly name: string
@@ -25,20 +25,19 @@ const open = cases.filter(isFor('anyone'))
 const personal = cases.filter(isFor('person'))
 const operators = cases.filter(isFor('operator'))
 
-/** For all refusals: they may change nothing, so one world is enough. */
-let stillWorld: World
+/** The world of all tests of refusals, which may not change it. */
+let sharedWorld: World
 beforeAll(async () => {
-  stillWorld = await createWorld()
+  sharedWorld = await createWorld()
 })
-afterAll(() => stillWorld[Symbol.asyncDispose]())
-const still = () => stillWorld
+afterAll(() => sharedWorld[Symbol.asyncDispose]())
 
 test('every route has a row, and every row has a route', () => {
   const routes = [...ROUTES, DESCRIPTION].map(({ method, path }) => `${method} ${path}`)
   expect(new Set(routes).size).toBe(routes.length)
   expect(Object.keys(ROWS).sort()).toEqual(routes.sort())
   expect(cases.length).toBe(routes.length)
-  // Routes with an id in their path define the answer for the ids of others.
+  // Rows of routes with an id in their path state the answer for an id of another person.
   const silent = cases.filter(({ route, row }) => route.path.includes('{') && !row.owned && !row.named)
   expect(silent.map(({ name }) => name)).toEqual([])
 })
@@ -46,65 +45,65 @@ test('every route has a row, and every row has a route', () => {
 describe('signed out', () => {
   test.each(open)('$name: answers', async each => {
     await using world = await createWorld()
-    expect(await ask(world.anonymous, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
+    expect(await ask(world.anonymous, each, world, world.resources.alice)).toMatchObject({ status: goodStatus(each) })
   })
 
   test.each([...personal, ...operators])('$name: is refused and changes nothing', async each => {
-    const world = still()
+    const world = sharedWorld
     const before = stateOf(world)
-    for (const things of Object.values(world.things)) {
-      expect(await ask(world.anonymous, each, world, things)).toMatchObject(refused(401, 'not_signed_in'))
+    for (const resources of Object.values(world.resources)) {
+      expect(await ask(world.anonymous, each, world, resources)).toMatchObject(refused(401, 'not_signed_in'))
     }
     expect(stateOf(world)).toEqual(before)
   })
 })
 
 describe('a member', () => {
-  test.each(personal)('$name: returns their own things, and nothing of others', async each => {
+  test.each(personal)('$name: returns their own resources, and nothing of others', async each => {
     await using world = await createWorld()
-    const before = ofTenant(world, world.things.bob)
-    const reply = await ask(world.alice, each, world, world.things.alice)
+    const before = ofTenant(world, world.resources.bob)
+    const reply = await ask(world.alice, each, world, world.resources.alice)
     expect(reply).toMatchObject({ status: goodStatus(each) })
-    for (const secret of Object.values(world.things.bob)) expect(reply.text).not.toContain(secret)
-    expect(ofTenant(world, world.things.bob)).toEqual(before)
+    for (const secret of Object.values(world.resources.bob)) expect(reply.text).not.toContain(secret)
+    expect(ofTenant(world, world.resources.bob)).toEqual(before)
   })
 
   test.each(personal.filter(({ row }) => row.owned))(
-    '$name: the thing of another person is answered like a missing one',
+    '$name: the resource of another person is answered like a missing one',
     async each => {
-      const world = still()
+      const world = sharedWorld
       const before = stateOf(world)
-      const others = await ask(world.alice, each, world, world.things.bob)
+      const others = await ask(world.alice, each, world, world.resources.bob)
       expect(others).toMatchObject(refused(404, 'not_found'))
-      const none = await ask(world.alice, each, world, world.things.none)
+      const none = await ask(world.alice, each, world, world.resources.none)
       expect(comparable(others)).toEqual(comparable(none))
       expect(stateOf(world)).toEqual(before)
     },
   )
 
   test.each(operators)("$name: an operator's route is refused for any owner", async each => {
-    const world = still()
+    const world = sharedWorld
     const before = stateOf(world)
-    for (const things of Object.values(world.things)) {
-      expect(await ask(world.alice, each, world, things)).toMatchObject(refused(403, 'forbidden'))
+    for (const resources of Object.values(world.resources)) {
+      expect(await ask(world.alice, each, world, resources)).toMatchObject(refused(403, 'forbidden'))
     }
     expect(stateOf(world)).toEqual(before)
   })
 
   test("filters by another person's key find nothing", async () => {
     await using world = await createWorld()
-    const { alice, things } = world
-    expect((await alice.get(`/api/receipts?key=${things.alice.key}`)).text).toContain(things.alice.receipt)
-    expect((await alice.get(`/api/receipts?key=${things.bob.key}`)).body).toEqual({ items: [], next: null })
+    const { alice, resources } = world
+    expect((await alice.get(`/api/receipts?key=${resources.alice.key}`)).text).toContain(resources.alice.receipt)
+    expect((await alice.get(`/api/receipts?key=${resources.bob.key}`)).body).toEqual({ items: [], next: null })
   })
 
-  test("a cursor of another person's list is useless", async () => {
+  test("a cursor of another person's list returns nothing of theirs", async () => {
     await using world = await createWorld()
-    const { alice, bob, rig, things } = world
+    const { alice, bob, rig, resources } = world
     await rig.store.credit({ account: bob.accountId, amount: 1n, reference: 'another', actor: 'test' })
     const { next } = (await bob.get<{ next: string }>('/api/entries?limit=1')).body
     const page = await alice.get(`/api/entries?limit=100&after=${encodeURIComponent(next)}`)
-    for (const secret of Object.values(things.bob)) expect(page.text).not.toContain(secret)
+    for (const secret of Object.values(resources.bob)) expect(page.text).not.toContain(secret)
   })
 
   test('two people of one account see the same', async () => {
@@ -119,19 +118,19 @@ describe('a member', () => {
 describe('an operator', () => {
   test.each(operators)('$name: answers, with a session', async each => {
     await using world = await createWorld()
-    expect(await ask(world.operator, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
+    expect(await ask(world.operator, each, world, world.resources.alice)).toMatchObject({ status: goodStatus(each) })
   })
 
   test.each(operators)('$name: answers, with a token on the admin listener', async each => {
     await using world = await createWorld()
-    expect(await ask(world.machine, each, world, world.things.alice)).toMatchObject({ status: goodStatus(each) })
+    expect(await ask(world.machine, each, world, world.resources.alice)).toMatchObject({ status: goodStatus(each) })
   })
 
-  test.each(operators.filter(({ row }) => row.named))('$name: a missing thing is not found', async each => {
-    const world = still()
+  test.each(operators.filter(({ row }) => row.named))('$name: a missing resource is not found', async each => {
+    const world = sharedWorld
     const before = stateOf(world)
-    expect(await ask(world.operator, each, world, world.things.none)).toMatchObject(refused(404, 'not_found'))
-    expect(await ask(world.machine, each, world, world.things.none)).toMatchObject(refused(404, 'not_found'))
+    expect(await ask(world.operator, each, world, world.resources.none)).toMatchObject(refused(404, 'not_found'))
+    expect(await ask(world.machine, each, world, world.resources.none)).toMatchObject(refused(404, 'not_found'))
     expect(stateOf(world)).toEqual(before)
   })
 
@@ -139,28 +138,28 @@ describe('an operator', () => {
     "$name: a person's route is for their own account only",
     async each => {
       await using world = await createWorld()
-      expect(await ask(world.operator, each, world, world.things.alice)).toMatchObject(refused(404, 'not_found'))
+      expect(await ask(world.operator, each, world, world.resources.alice)).toMatchObject(refused(404, 'not_found'))
     },
   )
 })
 
 describe('wrong credentials', () => {
   test.each([...personal, ...operators])('$name: the dashboard accepts neither keys nor tokens', async each => {
-    const world = still()
+    const world = sharedWorld
     const before = stateOf(world)
     for (const secret of [world.apiKey, world.token]) {
       const headers = { authorization: `Bearer ${secret}`, 'x-api-key': secret }
-      const reply = await ask(world.anonymous, each, world, world.things.alice, headers)
+      const reply = await ask(world.anonymous, each, world, world.resources.alice, headers)
       expect(reply).toMatchObject(refused(401, 'not_signed_in'))
-      // Nor in the session cookie.
-      const cookie = await ask(world.anonymous, each, world, world.things.alice, { cookie: `tollgate=${secret}` })
+      // Nor as the session cookie.
+      const cookie = await ask(world.anonymous, each, world, world.resources.alice, { cookie: `tollgate=${secret}` })
       expect(cookie).toMatchObject(refused(401, 'not_signed_in'))
     }
     expect(stateOf(world)).toEqual(before)
   })
 
   test.each(operators)('$name: the admin listener accepts neither keys nor sessions', async each => {
-    const world = still()
+    const world = sharedWorld
     const before = stateOf(world)
     const admin = world.rig.machine()
     const session = world.operator.cookie!
@@ -175,7 +174,7 @@ describe('wrong credentials', () => {
       { authorization: 'Bearer ' },
       { 'x-api-key': world.token },
     ]) {
-      const reply = await ask(admin, each, world, world.things.alice, headers)
+      const reply = await ask(admin, each, world, world.resources.alice, headers)
       expect(reply, JSON.stringify(headers)).toMatchObject(refused(401, 'unauthorized'))
       expect(reply.headers['www-authenticate']).toBe('Bearer')
     }
@@ -185,9 +184,9 @@ describe('wrong credentials', () => {
   test.each([...personal, ...open.filter(({ route }) => route !== DESCRIPTION)])(
     '$name: is not on the admin listener',
     async each => {
-      const world = still()
+      const world = sharedWorld
       const before = stateOf(world)
-      expect(await ask(world.machine, each, world, world.things.alice)).toMatchObject(refused(404, 'unknown_url'))
+      expect(await ask(world.machine, each, world, world.resources.alice)).toMatchObject(refused(404, 'unknown_url'))
       expect(stateOf(world)).toEqual(before)
     },
   )
@@ -210,10 +209,10 @@ function ask(
   client: Client,
   { route, row }: Case,
   world: World,
-  things: Things,
+  resources: Resources,
   headers: NonNullable<CallOptions['headers']> = {},
 ): Promise<Reply> {
-  const { path = {}, query, body }: RouteInput = row.send(things, world)
+  const { path = {}, query, body }: RouteInput = row.send(resources, world)
   const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => path[name]!)
   const takesBody = hasRequestBody(route)
   return client.call(route.method, query === undefined ? filled : `${filled}?${query}`, {
@@ -239,8 +238,8 @@ function comparable({ headers: { date, 'x-request-id': id, ...headers }, ...rest
 function stateOf(world: World): unknown {
   const { people } = world.rig.store.reads
   return [
-    ofTenant(world, world.things.alice),
-    ofTenant(world, world.things.bob),
+    ofTenant(world, world.resources.alice),
+    ofTenant(world, world.resources.bob),
     world.rig.store.reads.listAccounts(),
     people.list(),
     people.links(),
@@ -249,7 +248,7 @@ function stateOf(world: World): unknown {
   ]
 }
 
-function ofTenant({ rig: { store } }: World, { account, person, email }: Things): unknown {
+function ofTenant({ rig: { store } }: World, { account, person, email }: Resources): unknown {
   const { entries, receipts } = store.reads.reports
   return [
     store.reads.findAccount(account),

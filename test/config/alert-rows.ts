@@ -1,4 +1,4 @@
-/** Broken entries `alerts` of gateway.yaml; as in gateway-rows.ts. */
+/** Broken `alerts` of gateway.yaml, in the form of gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 import type { Gateway } from './workshop.ts'
 
@@ -7,11 +7,11 @@ const webhook = (text: string) => alerts(`  webhooks:\n    - name: ops\n${text}`
 const URL = '      url: https://ops.example.com/hook\n'
 
 export const ALERTS: Row[] = [
-  ['alerts in a word', { more: 'alerts: ▸on' }, 'alerts must be a map, not "on"; its keys are '],
+  ['alerts as a word', { more: 'alerts: ▸on' }, 'alerts must be a map, not "on"; its keys are '],
   ['a low balance without a unit', alerts('  low_balance: ▸five'), '"five" is not an amount'],
   ['alerts that are kept for a day', alerts('  keep: ▸1d'), 'keep must be between 7d and 730d'],
   ['a webhook without a name', alerts('  webhooks:\n    - ▸url: https://a.example/'), 'has no "name"'],
-  ['a webhook to nowhere', alerts('  webhooks:\n    - ▸name: ops'), 'has no "url"'],
+  ['a webhook without a URL', alerts('  webhooks:\n    - ▸name: ops'), 'has no "url"'],
   [
     'a webhook without a scheme',
     webhook('      url: ▸ops.example.com/hook'),
@@ -25,17 +25,17 @@ export const ALERTS: Row[] = [
   ['a webhook with a password', webhook('      url: ▸https://u:p@ops.example.com/'), 'url contains credentials'],
   ['a webhook with a fragment', webhook('      url: ▸https://ops.example.com/#a'), 'url has a fragment'],
   [
-    'a webhook in clear',
+    'a webhook without encryption',
     webhook('      url: ▸http://ops.example.com/'),
     'url would send alerts unencrypted; use https, or write allow_insecure: true if you trust that network',
   ],
-  ['a secret URL in clear', webhook('      url: ▸${HOOK_URL}'), 'url would send alerts unencrypted'],
+  ['a secret URL without encryption', webhook('      url: ▸${HOOK_URL}'), 'url would send alerts unencrypted'],
   [
-    'a written URL of Slack',
+    'a Slack URL written out',
     webhook('      url: ▸https://hooks.slack.com/services/T0/B0/x0123456789'),
     'a Slack URL is a secret, and is written in clear here',
   ],
-  ['a written secret', webhook(`${URL}      secret: ▸whsec_0123456789`), 'the secret is written in clear here'],
+  ['a secret written out', webhook(`${URL}      secret: ▸whsec_0123456789`), 'the secret is written in clear here'],
   [
     'a secret that is too short',
     webhook(`${URL}      secret: ▸\${FAR_KEY}`),

@@ -1,4 +1,4 @@
-/** The values of models with `auto`, and the warnings about prices of lists. */
+/** Values that models with `auto` take from the price lists, and warnings about these lists. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -42,7 +42,7 @@ test('price, cost, sizes and reasoning of one model', async () => {
   })
 })
 
-test('what the file has wins over the list', async () => {
+test('values in gateway.yaml override those of the price list', async () => {
   const { model, origins } = await modelsOf(`  m:
     targets: [ { provider: openai, model: gpt-5-mini, cost: { per: 1M tokens, input: $9, output: $9 } } ]
     price: auto
@@ -65,7 +65,7 @@ test('what the file has wins over the list', async () => {
   expect(origins.get('hand')!.price).toBeNull()
 })
 
-test('of several targets the price is the dearest in each unit, the sizes are the least, each cost is its own', async () => {
+test('with several targets, the price has the highest rate of each unit, the sizes are the smallest, each target has its own cost', async () => {
   const { model } = await modelsOf(`  m:
     targets:
       - { provider: openai, model: gpt-4o }
@@ -82,7 +82,7 @@ test('of several targets the price is the dearest in each unit, the sizes are th
 })
 
 describe('wildcards', () => {
-  test('are models of the list, under ids with their names, by the entry with the most text', async () => {
+  test('become a model for each fitting model of the list; of two wildcards that fit, the longer one counts', async () => {
     const { models, model, aliases } =
       await modelsOf(`  "*": { targets: [ { provider: openai, model: "*" } ], price: auto, owned_by: us }
   "gpt-5*": { targets: [ { provider: openai, model: "gpt-5*" } ], price: auto, public: false }
@@ -99,7 +99,7 @@ describe('wildcards', () => {
     expect([...models.keys()].filter(id => id.includes('*'))).toEqual([])
   })
 
-  test('at Bedrock have the names for the area of the region, at their own prices', async () => {
+  test('at Bedrock have the model ids of the area of the region, with their own prices', async () => {
     const { models, model } = await modelsOf('  "*": { targets: [ { provider: bedrock, model: "*" } ], price: auto }')
     const sonnet = 'anthropic.claude-sonnet-4-5-20250929-v1:0'
     expect([dollars(model(`global.${sonnet}`), 'input'), dollars(model(`eu.${sonnet}`), 'input')]).toEqual([3, 3.3])
@@ -108,7 +108,7 @@ describe('wildcards', () => {
     expect([...models.keys()].filter(id => !id.includes('.'))).toEqual([])
   })
 
-  test('of two targets are the models of either, with those targets that have them', async () => {
+  test('with two targets have the models of both; each model has only the targets that offer it', async () => {
     const { model } = await modelsOf(`  "x/*":
     targets: [ { provider: openai, model: "*" }, { provider: proxy, model: openai/*, priority: 2 } ]
     price: auto`)
@@ -159,7 +159,7 @@ describe('warnings', () => {
     expect((await warnings(ends, '2027-02-27'))[0]).toContain('the provider turned off m on 2027-02-26')
   })
 
-  test('models of a wildcard that end, and prices that change, are one note each; an old list is a warning', async () => {
+  test('ending models of a wildcard are one warning, and so are changing prices and an old list', async () => {
     const list = listOf({
       deprecation_date: '2026-12-24',
       mode: 'chat',
@@ -177,7 +177,7 @@ describe('warnings', () => {
     ])
   })
 
-  test('a price by hand of a wildcard below the list, or below the cost, in one sentence', async () => {
+  test('a price of a wildcard below the list, or below the cost, is one warning', async () => {
     const wildcard = (more: string) =>
       `  "x/gpt-4*": { targets: [ { provider: openai, model: "gpt-4*"${more} } ], price: { per: 1M tokens, input: $1, output: $5 }, context: auto, max_output: auto }`
     for (const more of ['', ', cost: auto']) {
@@ -189,7 +189,7 @@ describe('warnings', () => {
     }
   })
 
-  test('sound at the price of text', async () => {
+  test('audio at the price of text', async () => {
     const sound = (model: string) => warnings(auto(`openai, model: ${model}`, ', allow: [ audio ]'), '2026-11-28')
     expect(await sound('gpt-audio')).toEqual([])
     expect(await sound('gpt-4o')).toEqual([
@@ -199,7 +199,7 @@ describe('warnings', () => {
     ])
   })
 
-  test('a successor by the name of the list is the model here with that target', async () => {
+  test('a successor in the list is shown as the configured model that has it as its target', async () => {
     const list = listOf({
       deprecation_date: '2026-12-24',
       successor_model: 'gpt-5.1',
@@ -218,14 +218,14 @@ describe('warnings', () => {
     expect(alone[1]).toContain('turns off m on 2026-12-24 (its successor is gpt-5.1)')
   })
 
-  test('the built-in list after a year', async () => {
+  test('the built-in list is old after a year', async () => {
     expect(await warnings(auto('openai, model: gpt-5'), '2027-09-20')).toEqual([])
     expect(await warnings(auto('openai, model: gpt-5'), '2027-09-25')).toEqual([
       '12 old-prices the built-in price list is from 2026-09-23; update Tollgate, or write a list with tollgate prices update',
     ])
   })
 
-  test('a price by hand below that of the list, where no cost is written', async () => {
+  test('a price below that of the list, without a configured cost', async () => {
     const hand = (target: string) =>
       `  m: { targets: [ { provider: openai, model: gpt-5${target} } ], price: { per: 1M tokens, input: $1, output: $20 }, context: 8Ki, max_output: 1Ki }`
     expect(await warnings(hand(''), '2026-11-28')).toEqual([

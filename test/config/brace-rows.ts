@@ -1,4 +1,4 @@
-/** Mistakes in gateway.yaml with braces, brackets and quotes; as in gateway-rows.ts. */
+/** Mistakes in gateway.yaml with braces, brackets and quotes, in the form of gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 
 export const BRACES: Row[] = [

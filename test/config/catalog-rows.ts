@@ -1,4 +1,4 @@
-/** Prices that a price list cannot give, broken lists, and wildcards that cannot work; as in gateway-rows.ts. */
+/** Missing prices, broken price lists and invalid wildcards, in the form of gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 import { type Gateway, HERE } from './workshop.ts'
 
@@ -37,27 +37,27 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
     'gpt-5: input_cost_per_token: -0.000001 is not a price: it must not be below 0',
   ],
   [
-    'with a price in words',
+    'with a price as a word',
     row('"input_cost_per_token": ▸"cheap", "output_cost_per_token": 0.00001'),
     '"cheap" is not a price: it must be a number of dollars',
   ],
   [
-    'with a price for a million where one for a token belongs',
+    'with the price of a million tokens as the price of one',
     row('"input_cost_per_token": ▸1.25, "output_cost_per_token": 0.00001'),
     '1.25 is $1250000 for 1M tokens: a price is at most $100000',
   ],
   [
-    'without the price of answers',
+    'without an output price',
     `{ "gpt-5": ▸${row('"input_cost_per_token": 0.000001').slice(11, -2)} }`,
     'gpt-5 has no output_cost_per_token; a price has both',
   ],
   [
-    'with a price that fell to nothing',
+    'with a price that fell to zero',
     `{ "gpt-5": ▸${row('"input_cost_per_token": 0, "output_cost_per_token": 0.00001').slice(11, -2)} }`,
     'input of openai/gpt-5 is free in the price list, and $1.250000000 in the built-in one; if the price is right, write "accept: [openai/gpt-5]" below catalog',
   ],
   [
-    'with a price that jumped',
+    'with a price that rose more than tenfold',
     `{ "gpt-5": ▸${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.000101').slice(11, -2)} }`,
     'output of openai/gpt-5 costs $101.000000000 for 1M tokens in the price list, and $10.000000000',
   ],
@@ -68,7 +68,7 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
     '{ file: prices.json, accept: [ openai/gpt-5, ▸openai/gtp-5-mini ] }',
   ],
   [
-    'that accepts a vendor that is not in the table',
+    'that accepts an unknown vendor',
     row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001'),
     'no price list has "open-ai/gpt-5"; write VENDOR/MODEL',
     '{ file: prices.json, accept: [ ▸open-ai/gpt-5 ] }',
@@ -86,7 +86,7 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
     '"gpt-5" is in the price list twice; remove one of them',
   ],
   [
-    'with another price under the name with its provider',
+    'with another price under the name with the provider',
     `{ "gpt-5": ${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001').slice(11, -2)}, "openai/gpt-5": ▸${row('"input_cost_per_token": 0.000002, "output_cost_per_token": 0.00001').slice(11, -2)} }`,
     '"openai/gpt-5" has another price than "gpt-5", but is the same model; remove one of them',
   ],
@@ -96,17 +96,17 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
     '"openai.models.GPT-5" has another price than "openai.models.gpt-5"',
   ],
   [
-    'with an end that is not a day',
+    'with an invalid end date',
     row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001, "deprecation_date": ▸"2026-13-45"'),
     'gpt-5: deprecation_date: "2026-13-45" is not a calendar date; write it as YYYY-MM-DD',
   ],
   [
-    'of models.dev with an end that is not a day',
+    'of models.dev with an invalid end date',
     '{ "openai": { "models": { "gpt-5": { "shutdown_date": ▸"soon", "cost": { "input": 1, "output": 10 } } } } }',
     'gpt-5: shutdown_date: "soon" is not a calendar date',
   ],
   [
-    'of a day that is not in the calendar',
+    'with an invalid date of its own',
     `{ "_tollgate": { "date": ▸"2026-99-99" }, ${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001').slice(2)}`,
     'the date of the price list is "2026-99-99", which is not a calendar date',
   ],
@@ -156,12 +156,12 @@ export const CATALOG: Row[] = [
     'no price list has the model "o4-minu" of Azure OpenAI; did you mean "o4-mini"?',
   ],
   [
-    'an automatic price of what answers no chats',
+    'an automatic price of a model without chat',
     auto('provider: openai, model: ▸whisper-1'),
     'no price list has a price for tokens of the model "whisper-1"; write its price',
   ],
   [
-    'an automatic price of a server of one’s own',
+    'an automatic price of a local server',
     auto('provider: local, model: ▸llama3'),
     'no price list has the model "llama3" of Ollama; write its price',
   ],
@@ -182,22 +182,22 @@ export const CATALOG: Row[] = [
     'no price list has the model "zeppelin" of OpenAI',
   ],
   [
-    'a price by hand without sizes',
+    'a price without sizes',
     model('small', '▸targets: [ { provider: openai, model: gpt-5 } ], price: free, max_output: 1Ki'),
     'small has no "context"; write a number of tokens, or auto',
   ],
   [
-    'a price list that is not there',
+    'a missing price list',
     { providers: PROVIDERS, more: 'catalog: ▸nowhere.json' },
     'the price list nowhere.json cannot be read',
   ],
   [
-    'a price list that is not there, as a map',
+    'a missing price list, as a map',
     { providers: PROVIDERS, more: 'catalog: { file: ▸nowhere.json }' },
     'the price list nowhere.json cannot be read',
   ],
   [
-    'a cost by hand of an unknown model, without sizes',
+    'a cost of an unknown model, without sizes',
     model(
       'small',
       '▸targets: [ { provider: openai, model: zeppelin, cost: { per: 1M tokens, input: 1, output: 1 } } ], price: auto',
@@ -240,12 +240,12 @@ export const CATALOG: Row[] = [
     'no price list has the models of the provider "far"; write each model with its own id',
   ],
   [
-    'a wildcard that fits nothing',
+    'a wildcard that no model fits',
     wild('openai/*', 'provider: openai, model: ▸"claude-*"'),
     'no model of the provider "openai" in the price catalog fits "claude-*"',
   ],
   [
-    'a successor that is not there',
+    'an unknown successor',
     auto('provider: openai, model: gpt-5', ', deprecation: { date: 2099-01-01, successor: ▸othre }'),
     'the successor "othre" is not a model of this file; did you mean "other"?',
   ],
@@ -255,12 +255,12 @@ export const CATALOG: Row[] = [
     'a model cannot be its own successor',
   ],
   [
-    'an end that is not a day',
+    'an invalid end date',
     auto('provider: openai, model: gpt-5', ', deprecation: { date: ▸2026-02-30 }'),
     'date: "2026-02-30" is not a calendar date',
   ],
   [
-    'a wildcard with a model of a list that has a negative price',
+    'a wildcard that includes a model with a negative price',
     model('openai/*', 'targets: [ { provider: openai, model: "*" } ], price: auto', 'catalog: prices.json'),
     'gpt-new: output_cost_per_token: -1 is not a price',
     {

@@ -7,7 +7,7 @@ afterAll(() => workshop.close())
 
 const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[] = [
   [
-    'a name for a dashboard that is not there',
+    'a dashboard_url without a dashboard',
     { more: 'dashboard_url: ▸https://a.example' },
     'dashboard_url needs a dashboard; write dashboard: 127.0.0.1:8081, or remove this line',
   ],
@@ -18,17 +18,17 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     'unknown key "dashbord"; did you mean "dashboard"?',
   ],
   [
-    'a port for a dashboard',
+    'a dashboard as a port',
     { more: 'dashboard: ▸18081' },
     'dashboard must be an address with a port, not 18081; write 127.0.0.1:18081',
   ],
   [
-    'a registration without its map',
+    'a registration as its mode',
     { more: 'dashboard: 127.0.0.1:8081\nregistration: ▸open' },
     'registration must be a map, not "open"; write { mode: open }',
   ],
   [
-    'a registration that is another word',
+    'a registration as another word',
     { more: 'dashboard: 127.0.0.1:8081\nregistration: ▸free' },
     'registration must be a map, not "free"',
   ],
@@ -48,22 +48,22 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     'other machines can reach [::]:8081',
   ],
   [
-    'a proxy that is not believed, since nothing is said of it',
+    'https without trust_proxy',
     { more: 'dashboard: 127.0.0.1:8081\ndashboard_url: ▸https://a.example' },
     'dashboard_url: https means a proxy in front, but trust_proxy is 0: all people would share one address and its limits; write trust_proxy: 1',
   ],
   [
-    'a proxy that is not believed, as is said',
+    'https with trust_proxy 0',
     { more: 'dashboard: :8081\ndashboard_url: ▸https://a.example\ntrust_proxy: 0' },
     'write trust_proxy: 1, or the number of proxies',
   ],
   [
-    'hops that are none are one problem',
+    'an invalid trust_proxy is one problem',
     { more: 'dashboard: :8081\ndashboard_url: https://a.example\ntrust_proxy: ▸-1' },
     'trust_proxy must be',
   ],
   [
-    'a dashboard on the port of clients',
+    'a dashboard on the port of `listen`',
     { more: 'listen: :9000\ndashboard: ▸127.0.0.1:9000' },
     'dashboard and listen use the same address; give dashboard another port',
   ],
@@ -93,7 +93,7 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     'has a query or a fragment; write https://HOST/v1',
   ],
   [
-    'a public address without the path of clients',
+    'a public address without /v1',
     { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://a.example/' },
     'public_url: "https://a.example/" does not end in /v1; write https://a.example/v1',
   ],
@@ -103,18 +103,18 @@ const TABLE: readonly (readonly [name: string, gateway: Gateway, says: string])[
     'does not end in /v1; write https://v1.example/models/v1',
   ],
   [
-    'a public address of a variable, which stays one',
+    'a public address with a variable, which the message does not show',
     { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸https://${FAR_KEY}/' },
     'does not end in /v1; write https://HOST/v1',
   ],
   ['an invalid public address', { more: 'dashboard: 127.0.0.1:8081\npublic_url: ▸a.example' }, 'is not a URL'],
   [
-    'a credit without a recipient',
+    'a credit in the mode invitation',
     { more: 'dashboard: 127.0.0.1:8081\nregistration: { credit: ▸$5 }' },
     'registration: credit is only for mode: open, and mode is invitation; write mode: open',
   ],
   [
-    'another mode of registration',
+    'an unknown mode of registration',
     { more: 'dashboard: 127.0.0.1:8081\nregistration: { mode: ▸free }' },
     'mode: "free" is not one of open, invitation or closed',
   ],
@@ -130,7 +130,7 @@ test.each([
   ['metrics for a whole network', 'admin: :8082\nmetrics: open'],
   ['metrics for this machine', 'admin: "[::1]:8082"'],
   ['metrics for this machine with a token', 'admin: localhost:8082\nmetrics: token'],
-])('nothing is wrong with %s', async (_, more) => {
+])('%s: no problem', async (_, more) => {
   await workshop.good({ gateway: { more } })
 })
 

@@ -1,4 +1,4 @@
-/** Keys of providers that one dialect has, broken or elsewhere; as in gateway-rows.ts. */
+/** Keys of one dialect that are invalid or at another dialect, in the form of gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 import type { Gateway } from './workshop.ts'
 
@@ -6,7 +6,7 @@ const provider = (text: string): Gateway => ({ providers: `providers:\n  demo: {
 
 export const ONE_DIALECT: Row[] = [
   [
-    'a version elsewhere',
+    'an api_version at another dialect',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸api_version: 2024-10-21 }'),
     'api_version is only for the dialect azure; remove this line',
   ],
@@ -16,12 +16,12 @@ export const ONE_DIALECT: Row[] = [
     'auth is only for the dialect azure; remove this line',
   ],
   [
-    'a profile elsewhere',
+    'a profile at another dialect',
     provider('  near: { dialect: mistral, base_url: "https://a.example/v1", ▸profile: vllm }'),
     'profile is only for the dialect openai; remove this line',
   ],
   [
-    'a profile that is not known',
+    'an unknown profile',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", profile: ▸lama }'),
     'profile: "lama" is not one of',
   ],
@@ -63,7 +63,7 @@ export const ONE_DIALECT: Row[] = [
     'unknown key "cap_field"; it belongs to an entry of targets',
   ],
   [
-    'a key of models at a provider, which is nearly one of its own',
+    'a key of models at a provider that resembles a key of providers',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸price: free }'),
     'unknown key "price"; it belongs to the model',
   ],

@@ -34,7 +34,7 @@ const YAML: Row[] = [
   ['a merge key', { more: '▸<<: { drain: 1m }' }, 'merge keys (<<) are not supported; write the entries themselves'],
   ['an alias without anchor', { more: 'drain: ▸*soon' }, '*soon names an anchor that is not defined before it'],
   [
-    'a number of too many digits',
+    'a number with too many digits',
     { more: 'trust_proxy: ▸0.12345678901234567890' },
     'has more digits than a number can hold',
   ],
@@ -65,13 +65,13 @@ const TOP: Row[] = [
     'admin and listen use the same address',
   ],
   [
-    'metrics that anybody on the network can read',
+    'metrics that other machines can read',
     { more: 'admin: ▸10.0.0.5:8082' },
     'admin: other machines can reach "10.0.0.5:8082", and access to /metrics there is not set; write metrics: token, and give Prometheus an operator\'s token; or metrics: open',
   ],
   ['metrics on all interfaces', { more: 'admin: ▸:8082' }, 'admin: other machines can reach ":8082", and access'],
   [
-    'metrics by name',
+    'metrics under a host name',
     { more: 'admin: ▸gate.internal:8082' },
     'admin: other machines can reach "gate.internal:8082", and access to /metrics there is not set',
   ],
@@ -86,7 +86,7 @@ const TOP: Row[] = [
     'metrics needs an admin listener; write admin: 127.0.0.1:8082, or remove this line',
   ],
   [
-    'metrics for an unknown audience',
+    'an unknown value of metrics',
     { more: 'admin: 10.0.0.5:8082\nmetrics: ▸password' },
     'metrics: "password" is not one of token or open',
   ],
@@ -94,10 +94,10 @@ const TOP: Row[] = [
   ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written in clear here'],
   ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret has 3 characters and needs at least 32; make'],
   ['more threads than ids can name', { more: 'threads: ▸32' }, 'must be "auto" or a whole number from 1 to 31, not 32'],
-  ['threads in words', { more: 'threads: ▸two' }, 'threads must be "auto" or a whole number from 1 to 31, not "two"'],
+  ['threads as a word', { more: 'threads: ▸two' }, 'threads must be "auto" or a whole number from 1 to 31, not "two"'],
   ['threads on a store in memory', { more: 'store: memory\nthreads: ▸2' }, 'several threads need a store in a file'],
   ['too many hops', { more: 'trust_proxy: ▸17' }, 'trust_proxy must be at most 16, not 17'],
-  ['hops in words', { more: 'trust_proxy: ▸two' }, 'trust_proxy must be a whole number, not "two"'],
+  ['hops as a word', { more: 'trust_proxy: ▸two' }, 'trust_proxy must be a whole number, not "two"'],
   [
     'a host with a port',
     { more: 'hosts: [ api.example.com, ▸"api.example.com:8080" ]' },
@@ -115,12 +115,12 @@ const TOP: Row[] = [
   ['a duration without a unit', { more: 'drain: ▸30' }, 'drain: "30" is not a duration such as 500ms, 15s'],
   ['a duration that is a list', { more: 'drain: ▸[ 1m ]' }, 'drain must be text, not a list'],
   [
-    'less room for all kept responses than for one',
+    'less memory for all kept responses than for one',
     { more: 'limits: { kept_response: 4MiB, kept_responses: ▸2MiB }' },
     'kept_responses has 2097152 bytes per account, less than the 4194304 bytes of kept_response; write a larger kept_responses or a smaller kept_response',
   ],
   ['no exchange at a time', { more: 'limits: { max_inflight: ▸0 }' }, 'max_inflight must be at least 1, not 0'],
-  ['a heartbeat that races', { more: 'heartbeat: { every: ▸10ms }' }, 'heartbeat every must be at least 1s'],
+  ['a heartbeat that is too short', { more: 'heartbeat: { every: ▸10ms }' }, 'heartbeat every must be at least 1s'],
 ]
 
 const REFERENCES: Row[] = [
@@ -129,11 +129,11 @@ const REFERENCES: Row[] = [
     { more: 'store: ▸"sqlite:${NOWHERE}"' },
     'the environment variable NOWHERE is not set',
   ],
-  ['a variable mistyped', { more: 'store: ▸"sqlite:${FAR_KEYS}"' }, 'FAR_KEYS is not set; did you mean FAR_KEY?'],
+  ['a mistyped variable', { more: 'store: ▸"sqlite:${FAR_KEYS}"' }, 'FAR_KEYS is not set; did you mean FAR_KEY?'],
   ['a default', { more: 'store: ▸${STORE:-memory}' }, '"${STORE:-memory}" does not name an environment variable'],
   ['a reference without end', { more: 'store: ▸"sqlite:${FAR_KEY"' }, '"${FAR_KEY" has no closing brace'],
   [
-    'a file that is not there',
+    'a missing file',
     { more: 'secret: ▸${file:secrets/none}' },
     'the file secrets/none cannot be read: the file does not exist',
   ],
@@ -149,16 +149,16 @@ const REFERENCES: Row[] = [
 const PROVIDERS: Row[] = [
   ['no dialect', provider('  near:\n    ▸base_url: https://a.example/v1'), 'near has no "dialect"'],
   [
-    'a dialect not built',
+    'an unknown dialect',
     provider('  near: { dialect: ▸watson }'),
     'dialect: "watson" is not one of openai, azure, mistral, ',
   ],
-  ['a dialect mistyped', provider('  near: { dialect: ▸opnai }'), 'did you mean "openai"?'],
+  ['a mistyped dialect', provider('  near: { dialect: ▸opnai }'), 'did you mean "openai"?'],
   ['a bad name', provider('  ▸"near by": { dialect: demo }'), 'the name "near by" must be up to 40 letters, digits'],
   ['no base_url', provider('  near: ▸{ dialect: openai }'), 'the provider "near" has no "base_url"'],
   ...[
     ['no JSON', '${FAR_KEY}', 'the service_account is not JSON'],
-    ['half of one', '${HALF_ACCOUNT}', 'does not contain client_email, private_key and token_uri'],
+    ['an incomplete one', '${HALF_ACCOUNT}', 'does not contain client_email, private_key and token_uri'],
     ['an invalid key', '${KEYLESS_ACCOUNT}', 'has a private_key that cannot be read'],
     ['an address in clear', '${CLEAR_ACCOUNT}', 'has a token_uri that is not an https URL'],
     ['one written out', 'abcdefgh', 'the service_account is written in clear here'],
@@ -172,7 +172,7 @@ const PROVIDERS: Row[] = [
     ],
   ),
   [
-    'a service account elsewhere',
+    'a service account at another dialect',
     provider('  near: { dialect: gemini, base_url: "https://a.example", ▸service_account: "${FAR_KEY}" }'),
     'service_account is only for the dialects vertex and vertex-anthropic',
   ],
@@ -294,7 +294,7 @@ const PROVIDERS: Row[] = [
     'this provider already has a credential: api_key; keep one of the two',
   ],
   [
-    'two ways to say who',
+    'an API key and AWS keys',
     provider(
       '  near: { dialect: bedrock, base_url: "https://a.example", api_key: "${FAR_KEY}", ▸aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 } }',
     ),
@@ -366,7 +366,7 @@ const PROVIDERS: Row[] = [
     'this is an access token',
   ],
   [
-    'another way to say who',
+    'an unknown kind of credential',
     provider('  near: { dialect: azure, base_url: "https://a.example/openai/v1", auth: ▸entra }'),
     'auth: "entra" is not one of api-key or bearer',
   ],
@@ -377,7 +377,7 @@ const PROVIDERS: Row[] = [
     '"api_key" has no effect at the demo provider, which uses no network',
   ],
   [
-    'pace elsewhere',
+    'pace at another dialect',
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸pace: 5ms }'),
     'pace is for the demo',
   ],
@@ -388,7 +388,7 @@ const PROVIDERS: Row[] = [
   ],
   ...['connect', 'first_byte', 'idle'].map(
     (name): Row => [
-      `${name} longer than the whole`,
+      `${name} longer than total`,
       provider(
         `  near: { dialect: openai, base_url: "https://a.example/v1", timeouts: { total: 1500ms, ${name}: ▸60s } }`,
       ),
@@ -409,7 +409,7 @@ const MODELS: Row[] = [
     'small has no "price"; it must be "auto", "free" or a map with per, input and output',
   ],
   [
-    'a price in words',
+    'a price as a word',
     model(`${TARGETS}\n    price: ▸cheap\n${SIZES}`),
     'price must be "auto", "free" or a map with per, input and output, not "cheap"',
   ],
@@ -435,7 +435,7 @@ const MODELS: Row[] = [
     '"€1" is not an amount of dollars',
   ],
   [
-    'a price out of this world',
+    'a price above the maximum',
     model(`${TARGETS}\n    price: { per: 1K tokens, input: 1, output: ▸$101 }\n${SIZES}`),
     'output is more than $100000 per 1M tokens',
   ],
@@ -464,7 +464,7 @@ const MODELS: Row[] = [
     model(`${TARGETS}\n${PRICE}\n${SIZES}\n    allow: [ ▸websearch ]`),
     'entry 1 of allow: "websearch" is not one of',
   ],
-  ['a day that never was', model(`${TARGETS}\n${PRICE}\n${SIZES}\n    created: ▸2026-02-30`), 'is not a calendar date'],
+  ['an invalid date', model(`${TARGETS}\n${PRICE}\n${SIZES}\n    created: ▸2026-02-30`), 'is not a calendar date'],
   [
     'yes for true',
     model(`${TARGETS}\n${PRICE}\n${SIZES}\n    public: ▸yes`),
@@ -481,7 +481,7 @@ const MODELS: Row[] = [
     `the alias "small" is the model's own id`,
   ],
   [
-    'an alias taken',
+    'an alias of another model',
     model(
       `${TARGETS}\n${PRICE}\n${SIZES}\n    aliases: [ a ]`,
       `  other:\n${TARGETS}\n${PRICE}\n${SIZES}\n    aliases: [ ▸a ]`,
@@ -509,7 +509,7 @@ const ROUTES: Row[] = [
     'did you mean /v1/chat/completions?',
   ],
   [
-    'a path not known',
+    'an unknown path',
     route('  - { path: ▸/v1/embeddings, policy: standard }'),
     'the path /v1/embeddings is unknown; write "kind: raw" to pass its bytes to a provider',
   ],
@@ -536,12 +536,12 @@ const ROUTES: Row[] = [
   ['a raw path with a brace too many', raw('path: ▸"/v1/files/{id}}"'), 'a path can have no other braces than {id}'],
   ['half a part in braces', raw('path: ▸"/v1/file-{id}"'), 'in /v1/file-{id}, {id} must be a whole segment'],
   [
-    'a part in braces that goes on',
+    'text after a part in braces',
     raw('path: ▸"/v1/files/{id}.json"'),
     'in /v1/files/{id}.json, {id} must be a whole segment',
   ],
   [
-    'another place for a path that goes on',
+    'an upstream_path for a path with text after {id}',
     raw('path: "/v1/files/{id}/content", upstream_path: ▸/content'),
     '"upstream_path" is not possible for a path with text after {id}; end the path with {id}',
   ],
@@ -559,7 +559,7 @@ const ROUTES: Row[] = [
     'is always of kind chat',
   ],
   [
-    'a kind elsewhere',
+    'the kind chat at another path',
     route('  - { path: /v1/talk, policy: standard, kind: ▸chat }'),
     'the path of kind chat ends in /v1/chat/completions',
   ],
@@ -571,33 +571,33 @@ const ROUTES: Row[] = [
     'the demo provider "demo" supports chat completions only',
   ],
   [
-    'a raw route without a provider',
+    'a raw route with an unknown provider',
     route(`  - { ${RAW}, price: free, provider: ▸fra }`),
     'unknown provider "fra"; did you mean "far"?',
   ],
   [
-    'a raw price for answers without a hold',
+    'a raw price for output without a hold',
     route(`  - { ${RAW}, provider: far, price: { per: 1M tokens, input: 1, output: ▸2 } }`),
     'output has no maximum that is known before the answer; write the cost of the most expensive request on the route, such as "hold: $0.50"',
   ],
   [
-    'a raw price for answers alone',
+    'a raw price for output alone',
     route(`  - { ${RAW}, provider: far, hold: $1, price: ▸{ per: 1M tokens, output: 1 } }`),
     'price has no "input", which its other keys require',
   ],
   [
-    'a hold for nothing',
+    'a hold on a free route',
     route(`  - { ${RAW}, provider: far, price: free, ▸hold: $1 }`),
     'a free route has no hold; remove this line',
   ],
   [
-    'a hold that does not pay for a request',
+    'a hold below the price of a request',
     route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$0.01 }`),
     'hold is less than the price of a request',
   ],
   ...['{ per: 1M tokens, input: 1 }', '{ per: 1M tokens, input: 0, output: 1 }'].map(
     (price): Row => [
-      `a hold of nothing for ${price}`,
+      `a hold of zero for ${price}`,
       route(`  - { ${RAW}, provider: far, price: ${price}, hold: ▸$0 }`),
       'hold is $0, and a request is never charged more than its hold; write the cost of the most expensive request, or "price: free"',
     ],
@@ -609,14 +609,14 @@ const ROUTES: Row[] = [
   ],
   ['no models', raw('path: /v1/embeddings, models: ▸[]'), 'models'],
   ['a model twice', raw('path: /v1/embeddings, models: [ a, ▸a ]'), 'models has the same entry twice'],
-  ['a model that no list can hold', raw('path: /v1/embeddings, models: [ ▸"a,b" ]'), 'without blanks and commas'],
+  ['a model with a comma', raw('path: /v1/embeddings, models: [ ▸"a,b" ]'), 'without blanks and commas'],
   [
     'models for a method without a body',
     raw('path: "/v1/videos/{id}", ▸models: [ x ], methods: [ POST, GET ]'),
     'a GET has no body that names a model; remove this line, or that method',
   ],
   [
-    'models where the path names them',
+    'models at a dialect whose path names the model',
     {
       providers:
         'providers:\n  demo: { dialect: demo }\n  google: { dialect: gemini, base_url: "https://a.example/v1beta", api_key: "${FAR_KEY}" }',
@@ -625,7 +625,7 @@ const ROUTES: Row[] = [
     'at "google" (gemini) the path names the model, not the body; remove this line',
   ],
   [
-    'a hold that is a slip of the pen',
+    'a hold above the maximum',
     route(`  - { ${RAW}, provider: far, price: { request: $0.02 }, hold: ▸$999999999 }`),
     'hold is more than $100000 a request',
   ],
@@ -645,39 +645,39 @@ const ROUTES: Row[] = [
     '"provider" is for raw routes only',
   ],
   [
-    'public, where a key is asked for',
+    'public with a step that requires a key',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸public: true }' },
     'the step "api-key" of the policy "standard" requires a key, so "public" has no effect; remove this line, or use',
   ],
   [
-    'unmetered, where credits charges',
+    'unmetered with a step that charges',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: standard, ▸unmetered: true }' },
     'the step "credits" of the policy "standard" charges, so "unmetered" has no effect; remove this line, or use',
   ],
   [
-    'unmetered models',
+    'unmetered at the list of models',
     route('  - { path: /v1/models, policy: catalog, ▸unmetered: true }'),
     '/v1/models costs nothing',
   ],
   [
-    'no such policy',
+    'an unknown policy',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸standrad }' },
     'policies/standrad.yaml beside gateway.yaml cannot be read: the file does not exist; did you mean "standard"?',
   ],
   [
-    'a policy outside',
+    'a policy outside of policies/',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸../secrets }' },
     'policy must be the name of a file in policies/, without ".yaml": up to 40 letters',
   ],
   [
-    'a policy in a file of another ending',
+    'a policy file that ends in .yml',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸other }' },
     'the file does not exist; rename policies/other.yml to other.yaml',
     { 'policies/other.yml': 'steps: []' },
   ],
 ]
 
-/** Every row with its name; the sentence is a part of what must be said. */
+/** Every row with its name. The message must contain the sentence of its row. */
 export const GATEWAY_ROWS = Object.entries({
   PLANS,
   YAML,

@@ -1,4 +1,4 @@
-/** Good configurations, and what becomes of them. */
+/** Valid configurations and their loaded values. */
 
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ import { expectProblems, type Gateway, openWorkshop, PARTS, STANDARD } from './w
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
 
-test('no file is a problem, not an exception', async () => {
+test('a missing file is a problem, not an exception', async () => {
   const result = await loadConfiguration('/nowhere/gateway.yaml', { env: {}, registry: registry() })
   expect('problems' in result && result.problems).toEqual([
     {
@@ -33,7 +33,7 @@ test('a file that is too large is not parsed', async () => {
   expect(more).toEqual([])
 })
 
-test('aliases cannot multiply without end', async () => {
+test('YAML aliases cannot expand without limit', async () => {
   const rows = Array.from({ length: 12 }, (_, i) => `  l${i + 1}: [ ${Array(9).fill(`*l${i}`).join(', ')} ]`)
   const bomb = rows.map((row, i) => row.replace(`l${i + 1}:`, `l${i + 1}: &l${i + 1}`)).join('\n')
   const started = performance.now()
@@ -48,14 +48,14 @@ test.each(['providers', 'models', 'routes', 'version'] as const)('a misspelt "%s
   await expectProblems(workshop, { gateway: { [key]: part } }, `unknown key "${mistyped}"; did you mean "${key}"?`)
 })
 
-test('one of several keys whose variable is not set is one problem', async () => {
+test('an unset variable of one of several keys is one problem', async () => {
   const keys =
     '  near: { dialect: openai, base_url: "https://a.example/v1", api_keys: [ "${FAR_KEY}", ▸"${NOWHERE}" ] }'
   const providers = `providers:\n  demo: { dialect: demo }\n${keys}`
   await expectProblems(workshop, { gateway: { providers } }, 'NOWHERE is not set')
 })
 
-test('all problems of all files come at once, in reading order', async () => {
+test('all problems of all files are reported at once, in the order of the files', async () => {
   const problems = await workshop.problems({
     gateway: {
       more: 'drian: 1m\nadmin: nowhere\nlimits: { body: lots }',
@@ -73,7 +73,7 @@ test('all problems of all files come at once, in reading order', async () => {
   ])
 })
 
-test('one mistake does not hide another beside it', async () => {
+test('one mistake does not hide another', async () => {
   const problems = await workshop.problems({
     gateway: {
       providers: `providers:
@@ -118,7 +118,7 @@ test('one mistake does not hide another beside it', async () => {
   ])
 })
 
-test('the sources come with the problems, so that they can be shown', async () => {
+test('the problems come with the sources, for excerpts', async () => {
   const result = await workshop.load({ gateway: { more: 'drian: 1m' } })
   if (!('problems' in result)) throw new Error('accepted')
   const text = [...result.sources].find(([file]) => file.endsWith('gateway.yaml'))?.[1]
@@ -127,7 +127,7 @@ test('the sources come with the problems, so that they can be shown', async () =
   )
 })
 
-test('an anchor is read at each of its aliases, units and all', async () => {
+test('an anchor is read at each of its aliases, with units', async () => {
   const gateway: Gateway = {
     models: `models:
   small: &small
@@ -150,7 +150,7 @@ test('an anchor is read at each of its aliases, units and all', async () => {
   expect(models.get('third')).toEqual({ ...models.get('small'), id: 'third' })
 })
 
-test('everything has its default', async () => {
+test('the default values', async () => {
   const {
     file,
     listen,
@@ -213,7 +213,7 @@ test('everything has its default', async () => {
   expect(store).toBe(`sqlite:${join(file, '../.tollgate/tollgate.db')}`)
 })
 
-test('everything can be set', async () => {
+test('every key can be set', async () => {
   const configuration = await workshop.good({
     gateway: {
       more: `listen: "[::1]:0"
@@ -420,7 +420,7 @@ test('models', async () => {
   expect(models.get('gift')).toMatchObject({ price: null, targets: [{ cost: [] }] })
 })
 
-test('of raw paths the more exact one comes first, whatever their order', async () => {
+test('more exact raw paths come first, whatever their order in the file', async () => {
   const lines = [
     'path: "/v1/{id}"',
     'path: "/v1/files/{id}", upstream_path: /kept/',
@@ -449,7 +449,7 @@ test('of raw paths the more exact one comes first, whatever their order', async 
   ])
 })
 
-test('routes, with those that are there by default', async () => {
+test('routes, including the default ones', async () => {
   const { routes } = await workshop.good({
     gateway: {
       routes: `${PARTS.routes}
@@ -501,7 +501,7 @@ test('routes, with those that are there by default', async () => {
   ])
 })
 
-test('beside a route of a format that can count one that counts, under the same policy', async () => {
+test('a route of a format with token counts adds a counting route with the same policy', async () => {
   const { routes } = await workshop.good({
     gateway: {
       routes: `routes:
@@ -514,7 +514,7 @@ test('beside a route of a format that can count one that counts, under the same 
   - { path: "/old/v1/messages/{id}", kind: raw, policy: catalog, provider: far, price: free }`,
     },
     'policies/bare.yaml': 'steps:\n  - use: schema\n  - use: route\n',
-    // A count is free, so no step has to charge.
+    // A count is free, so its policy needs no step that charges.
     'policies/counting.yaml': 'steps:\n  - use: api-key\n  - use: schema\n  - use: route\n',
   })
   const counting = routes.filter(({ path }) => /tokens$/.test(path))
@@ -524,13 +524,13 @@ test('beside a route of a format that can count one that counts, under the same 
     ['/v1/messages/count_tokens', 'messages', true, 'standard', false],
     ['/open/v1/messages/count_tokens', 'messages', true, 'bare', true],
   ])
-  // Never the one with the part in braces, in either order.
+  // The route of the count precedes the route with a part in braces, in either order of the file.
   expect(routes.findIndex(({ path }) => path === '/old/v1/messages/{id}')).toBeGreaterThan(
     routes.findIndex(({ path }) => path === '/old/v1/messages/count_tokens'),
   )
 })
 
-test('a route that counts gives nothing away, so it cannot be unmetered', () =>
+test('a counting route is free, so it cannot be unmetered', () =>
   expectProblems(
     workshop,
     {
@@ -541,7 +541,7 @@ test('a route that counts gives nothing away, so it cannot be unmetered', () =>
     '/v1/messages/count_tokens costs nothing, so "unmetered" has no effect',
   ))
 
-test('steps, with parsed settings and their places', async () => {
+test('steps, with parsed settings and their positions', async () => {
   const standard = `steps:
   - use: api-key
   - use: schema
@@ -581,7 +581,7 @@ test('steps, with parsed settings and their places', async () => {
   expect(steps.map(step => step.foreign)).not.toContain(true)
 })
 
-test('a policy of chat facts may name them in conditions of a public route', async () => {
+test('conditions of a public route may use the chat facts of its policy', async () => {
   const { routes } = await workshop.good({
     gateway: {
       models: PARTS.models.replace(/price:.*/, 'price: free'),
@@ -593,7 +593,7 @@ test('a policy of chat facts may name them in conditions of a public route', asy
   expect(routes[0]).toMatchObject({ public: true })
 })
 
-test('a route may say that it gives away what has a price', async () => {
+test('an unmetered route may serve models with a price', async () => {
   const standard = STANDARD.replace('  - use: credits\n', '')
   const { routes } = await workshop.good({
     gateway: { routes: PARTS.routes.replace('}', ', unmetered: true }') },
@@ -622,7 +622,7 @@ test('without policies/catalog.yaml the packaged one serves the default routes',
   expect(read).toContain('/c/policies/catalog.yaml')
 })
 
-test('a configuration cannot be changed', async () => {
+test('a configuration is frozen', async () => {
   const configuration = await workshop.good({ standard: `${STANDARD}  - use: remark\n` })
   expect(() => Object.assign(configuration.limits, { bodyBytes: 1 })).toThrow(TypeError)
   expect(() => Object.assign(configuration.models.get('small')!, { price: null })).toThrow(TypeError)
@@ -631,7 +631,7 @@ test('a configuration cannot be changed', async () => {
   )
 })
 
-test('a load returns the files that it read, for the watcher', async () => {
+test('a load returns the files that it has read, for the file watcher', async () => {
   const { file, files } = await workshop.good({
     gateway: { more: 'secret: ${file:secrets/hmac}' },
     'secrets/hmac': '0123456789abcdef0123456789abcdef',
@@ -669,7 +669,7 @@ describe('addresses', () => {
   ])('refuses %j', text => expect(() => parseAddress(text)).toThrow())
 })
 
-test('a route that keeps responses brings the one on which they are read, behind its own prefix', async () => {
+test('a route that keeps responses adds the route that reads them, with the same prefix', async () => {
   const { routes } = await workshop.good({
     gateway: {
       routes: `${PARTS.routes}

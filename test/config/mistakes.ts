@@ -1,6 +1,6 @@
 /**
- * Generates mistakes from the schemas. In a configuration with every key, each key is misspelt, each value gets
- * another type, each bound is exceeded, each required key is removed.
+ * Generates mistakes from the schemas, each in a configuration with every key. A mistake is a misspelt key, a value of
+ * another type or out of bounds, or a missing required key.
  */
 import { isMap, isScalar, isSeq, type Node, type Pair, parseDocument, type Scalar } from 'yaml'
 import type { UnitName } from '#contract'
@@ -10,7 +10,7 @@ import type { Rule } from '../../src/config/yaml/rules.ts'
 import { standIns } from './stand-ins.ts'
 import { WHOLE_FILES } from './whole.ts'
 
-/** A schema as far as it is looked at. */
+/** The keywords of a schema that are read here. */
 export interface Schema {
   readonly [keyword: string]: unknown
   readonly properties?: Readonly<Record<string, Schema>>
@@ -21,7 +21,7 @@ export interface Schema {
 /** A file with one mistake, and the expected problem. */
 export interface Mistake {
   readonly name: string
-  /** The file with the mistake in it. */
+  /** The whole file. */
   readonly text: string
   /** `line:column` of the expected problem. */
   readonly at: string
@@ -29,7 +29,7 @@ export interface Mistake {
   readonly says: string
 }
 
-/** Too little and too much of each unit, and what is not of it. */
+/** Values of each unit: below the bounds, above the bounds, and invalid. */
 const UNITS: Readonly<Record<UnitName, readonly [little: string, much: string, other: string]>> = {
   rate: ['0 per minute', '', '60 a minute'],
   duration: ['0ms', '999d', '5 fortnights'],
@@ -97,7 +97,7 @@ function mistakesIn(file: string, schema: Schema): { mistakes: Mistake[]; seen: 
   function remove(pairs: readonly Pair<Scalar, Node>[], i: number, path: string, parent: Node): void {
     const [pair, next, previous] = [pairs[i]!, pairs[i + 1], pairs[i - 1]]
     const to = next === undefined ? pair.value!.range![1] : next.key.range![0]
-    // Of the last one in braces, the comma before it goes too.
+    // With the last entry in braces, the comma before it is removed too.
     const inBraces = (parent as { flow?: boolean }).flow === true
     const begin = next === undefined && inBraces ? previous!.value!.range![1] : pair.key.range![0]
     const name = String(pair.key.value)

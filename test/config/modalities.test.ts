@@ -1,4 +1,4 @@
-/** Which media a target's model reads, by its dialect and its name there. */
+/** The input modalities of a target, by its dialect and its model. */
 import { expect, test } from 'vitest'
 import { modalitiesOf, unsupportedModality } from '../../src/config/modalities.ts'
 import type { DialectName } from '../../src/providers/dialects/dialect-names.ts'
@@ -146,7 +146,7 @@ test.each<[DialectName, reads: string | undefined, models: readonly string[]]>([
   expect(found).toEqual(models.map(model => [model, expected]))
 })
 
-test('the configuration has the last word, and a model always reads text', () => {
+test('the configuration overrides the table, and a model always reads text', () => {
   expect(modalitiesOf({ dialect: 'openai' }, 'gpt-oss-120b', ['image'])).toEqual(['text', 'image'])
   expect(modalitiesOf({ dialect: 'openai' }, 'some-model', ['text'])).toEqual(['text'])
   expect(modalitiesOf({ dialect: 'openai' }, 'some-model', [])).toEqual(['text'])

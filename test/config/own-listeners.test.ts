@@ -1,4 +1,4 @@
-/** Which base URLs are the gateway's own listeners. */
+/** Base URLs that lead to the gateway's own listeners. */
 import { hostname } from 'node:os'
 import { afterAll, expect, test } from 'vitest'
 import { parseAddress } from '../../src/config/listen-address.ts'

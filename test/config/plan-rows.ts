@@ -1,4 +1,4 @@
-/** Broken plans, and places that name one that is not declared. The mark ▸ is where the problem must be reported. */
+/** Broken plans, and references to plans that are not declared. The mark ▸ shows where the problem must be reported. */
 import type { Row } from './gateway-rows.ts'
 import { type Gateway, PARTS, STANDARD } from './workshop.ts'
 
@@ -16,17 +16,21 @@ export const PLANS: Row[] = [
     budgets('{ per: ▸team, amount: $1, every: day }'),
     'must be account, key, caller or "tag NAME"',
   ],
-  ['a budget of a rate', budgets('{ per: key, amount: ▸20 per month, every: month }'), 'not an amount of dollars'],
-  ['a year', budgets('{ per: key, amount: $1, every: ▸year }'), 'is not one of hour, day, week, month or life'],
+  ['a budget as a rate', budgets('{ per: key, amount: ▸20 per month, every: month }'), 'not an amount of dollars'],
+  [
+    'a budget of a year',
+    budgets('{ per: key, amount: $1, every: ▸year }'),
+    'is not one of hour, day, week, month or life',
+  ],
   [
     'an unknown zone',
     budgets(`{ ${DAY}, zone: ▸Europe/Atlantis }`),
     'zone must be a time zone such as Europe/Berlin or UTC, and is "Europe/Atlantis"',
   ],
-  ['a mark beyond all', budgets(`{ ${DAY}, at: [ ▸101% ] }`), 'must be a percentage from 1% to 100%'],
-  ['a mark of a number', budgets(`{ ${DAY}, at: [ ▸80 ] }`), '80'],
+  ['a mark above 100%', budgets(`{ ${DAY}, at: [ ▸101% ] }`), 'must be a percentage from 1% to 100%'],
+  ['a mark as a number', budgets(`{ ${DAY}, at: [ ▸80 ] }`), '80'],
   [
-    'a model of a budget that the plan lacks',
+    'a budget with a model that the plan lacks',
     {
       more: `plans:\n  pro: { models: [ large ], budgets: [ { ${DAY}, then: ▸small } ] }\n`,
       models: `${PARTS.models}\n${PARTS.models.replace('models:\n', '').replace('small:', 'large:')}`,
@@ -34,22 +38,26 @@ export const PLANS: Row[] = [
     'the models of this plan do not include "small", so it would never be used; add it to models, or write refuse',
   ],
   ['an unknown model', budgets(`{ ${DAY}, then: ▸smal }`), 'the catalog has no model "smal"; did you mean "small"?'],
-  ['two of one name', budgets(`{ ${DAY} }, ▸{ ${DAY} }`), 'is a second budget "key day"; give it a `name`'],
+  ['two budgets of one name', budgets(`{ ${DAY} }, ▸{ ${DAY} }`), 'is a second budget "key day"; give it a `name`'],
   ['plans as a list', { more: 'plans: ▸[ pro ]' }, 'plans must be a map, not a list'],
   ['a plan that is empty', { more: 'plans:\n  ▸pro:\n' }, 'pro is empty; give it a value or remove the key'],
-  ['a bad name', { more: 'plans:\n  ▸"pro!": {}' }, 'must be up to 100 letters, digits, blanks and . _ -'],
+  [
+    'an invalid name of a plan',
+    { more: 'plans:\n  ▸"pro!": {}' },
+    'must be up to 100 letters, digits, blanks and . _ -',
+  ],
   ['a mistyped key of a plan', plans('▸wieght: 2'), 'unknown key "wieght"; did you mean "weight"?'],
-  ['no weight', plans('weight: ▸0'), 'weight must be at least 1'],
+  ['a weight of 0', plans('weight: ▸0'), 'weight must be at least 1'],
   ['an unknown model', plans('models: [ ▸smal ]'), 'the catalog has no model "smal"; did you mean "small"?'],
   ['a pattern without models', plans('models: [ "▸big/*" ]'.replace('"▸', '▸"')), 'the catalog has no model "big/*"'],
   [
-    'an alias for a model',
+    'an alias instead of a model',
     { more: 'plans: { pro: { models: [ ▸tiny ] } }', models: `${PARTS.models}\n    aliases: [ tiny ]` },
     '"tiny" is an alias, and a plan needs the ids of models; write "small"',
   ],
   ['a model twice', plans('models: [ small, ▸small ]'), 'models has the same entry twice'],
   ['a limit without per', limits('▸{ requests: 6 per minute }'), 'has no "per"'],
-  ['a limit of nothing', limits('▸{ per: key }'), 'requests'],
+  ['a limit without an amount', limits('▸{ per: key }'), 'requests'],
   [
     'a limit of an address',
     limits('{ per: ▸address, requests: 6 per minute }'),
@@ -57,27 +65,27 @@ export const PLANS: Row[] = [
   ],
   ['a burst of tokens', limits('▸{ per: key, tokens: 6 per minute, burst: 2 }'), 'entry 1 of limits has no "requests"'],
   [
-    'one limit in two sizes',
+    'a second limit of the same kind',
     limits('{ per: key, requests: 6 per minute }, { per: key, requests: ▸9 per minute }'),
     'a limit of requests per key in this time exists already (line 17)',
   ],
   [
-    'a plan of those who register that is not declared',
+    'an undeclared plan of the registration',
     plans('weight: 2', 'dashboard: 127.0.0.1:8081\nregistration: { mode: open, plan: ▸por }'),
     'the plan "por" is not declared under plans in gateway.yaml; did you mean "pro"?',
   ],
   [
-    'a preferred plan that is not declared',
+    'an undeclared plan in overload.prefer',
     plans('weight: 2', 'overload: { prefer: [ ▸gold ] }'),
     `the plan "gold" is not declared under plans in gateway.yaml; ${THESE}`,
   ],
   [
-    'a preferred plan with a weight',
+    'a plan with its own weight in overload.prefer',
     plans('weight: 2', 'overload: { prefer: [ ▸pro ] }'),
     'the plan "pro" has its own weight, so this entry has no effect; remove it here, or the weight there',
   ],
   [
-    'a plan of a condition that is not declared',
+    'an undeclared plan in a condition',
     plans('weight: 2'),
     `the plan "gold" is not declared under plans in gateway.yaml; ${THESE}`,
     {

@@ -1,4 +1,4 @@
-/** Policies that cannot work, and routes that they do not fit. The mark ▸ shows where the problem must be reported. */
+/** Broken policies, and policies that do not fit their routes. The mark ▸ shows where the problem must be reported. */
 import { type Files, PARTS, STANDARD } from './workshop.ts'
 
 type Row = readonly [name: string, files: string | Files, says: string | readonly string[]]
@@ -34,34 +34,34 @@ const SHAPE: Row[] = [
     `telemetry: { ▸contnet: true }\n${STANDARD}`,
     'unknown key "contnet"; did you mean "content"?',
   ],
-  ['traces in a word', `telemetry: ▸on\n${STANDARD}`, 'telemetry must be a map, not "on"; its key is content'],
+  ['traces as a word', `telemetry: ▸on\n${STANDARD}`, 'telemetry must be a map, not "on"; its key is content'],
   [
     'a setting of traces that is a word',
     `telemetry: { content: ▸all }\n${STANDARD}`,
     'content must be true or false, not "all"',
   ],
   ['an unknown plugin', `${STANDARD}  - use: ▸remrak\n`, 'unknown plugin "remrak"; did you mean "remark"?'],
-  ['a plugin from elsewhere', `${STANDARD}  - use: ▸firewall\n`, 'unknown plugin "firewall"'],
+  ['an unknown plugin without a similar name', `${STANDARD}  - use: ▸firewall\n`, 'unknown plugin "firewall"'],
   [
     'a path without ./',
     `${STANDARD}  - use: ▸plugins/x.ts\n`,
     '"plugins/x.ts" is neither a built-in plugin nor ./path/to/plugin.ts nor npm:package',
   ],
   [
-    'the name of a plugin that lies beside the configuration',
+    'the name of a local plugin',
     { standard: `${STANDARD}  - use: ▸firewall\n`, 'plugins/firewall/index.ts': '' },
     'unknown plugin "firewall"; did you mean "../plugins/firewall/index.ts"?',
   ],
   [
-    'a path without ./ of a file that is there',
+    'a path without ./ of an existing file',
     { standard: `${STANDARD}  - use: ▸plugins/firewall.js\n`, 'plugins/firewall.js': '' },
     'nor npm:package; did you mean "../plugins/firewall.js"?',
   ],
-  ['a file that is not there', `${STANDARD}  - use: ▸./x.ts\n`, 'does not exist'],
+  ['a missing file', `${STANDARD}  - use: ▸./x.ts\n`, 'does not exist'],
   ['a file of another kind', `${STANDARD}  - use: ▸./standard.yaml\n`, 'must end in .ts'],
   ['an invalid package name', `${STANDARD}  - use: ▸"npm:../x"\n`, 'does not name a package'],
   [
-    'a name twice',
+    'a plugin twice without an id',
     `${STANDARD}  - use: remark\n  - use: ▸remark\n`,
     'the id "remark" exists already (line 6); give this step another id',
   ],
@@ -73,7 +73,7 @@ const SHAPE: Row[] = [
     'the key "use" is listed twice; write "- " before it',
   ],
   [
-    'two steps in one entry: nothing is said of what the lost one would give',
+    'two steps in one entry: no problem about the facts of the lost step',
     'steps:\n  - use: api-key\n  - use: schema\n    ▸use: credits\n  - use: route\n',
     'the key "use" is listed twice; write "- " before it',
   ],
@@ -83,7 +83,7 @@ const SHAPE: Row[] = [
     'unknown key "requests"; if it is a setting, write it below "with"',
   ],
   [
-    'a key that was meant by another, which must be there',
+    'a misspelt required key',
     `${STANDARD}  - use: rate-limit\n    with: { ▸pre: key, requests: 1 per day }\n`,
     'unknown key "pre"; did you mean "per"?',
   ],
@@ -99,32 +99,32 @@ const SHAPE: Row[] = [
     'YAML reads the ": " in this value as another key',
   ],
   [
-    'a no-break space in front of a key',
+    'a no-break space before a key',
     `${STANDARD}  - use: remark\n▸\u00a0   with: { text: a }\n`,
     'a no-break space (U+00A0) is not a blank in YAML; replace it by a normal space',
   ],
   [
-    'one behind blanks',
+    'a no-break space after blanks',
     `${STANDARD}  - use: remark\n  ▸\u00a0 with: { text: a }\n    id: x\n`,
     'a no-break space (U+00A0) is not a blank in YAML',
   ],
   [
-    'one behind a colon',
+    'a no-break space after a colon',
     `${STANDARD}  - use:▸\u00a0remark\n    id: x\n`,
     'a no-break space (U+00A0) is not a blank in YAML',
   ],
   [
-    'one behind a dash',
+    'a no-break space after a dash',
     `${STANDARD}  -▸\u00a0use: remark\n    id: x\n`,
     'a no-break space (U+00A0) is not a blank in YAML',
   ],
   [
-    'another blank',
+    'another special space',
     `${STANDARD}  - use: remark\n    with:\n▸\u2003\u2003    text: a\n      times: 2\n`,
     'a special space (U+2003) is not a blank in YAML',
   ],
   [
-    'one beside others that are text',
+    'a no-break space beside others in a text',
     `${STANDARD}  - use: remark\n    with:\n      text: |\n        Oui:\u00a0non\n        \u00a0x\n▸\u00a0   id: x\n`,
     'a no-break space (U+00A0) is not a blank in YAML',
   ],
@@ -140,12 +140,12 @@ const limited = (settings: string) => `${STANDARD}  - use: rate-limit\n    with:
 const picky = (settings: string) => `${STANDARD}  - use: picky\n    with: { ${settings} }\n`
 const SETTINGS: Row[] = [
   [
-    'a mistyped key of those of which one is needed',
+    'a misspelt key of a group of which one is required',
     limited('per: key, ▸requsts: 10 per minute'),
     'unknown key "requsts"; did you mean "requests"?',
   ],
   [
-    'a condition that is wrong, of a step that others rely on',
+    'an invalid condition of a step that others need',
     STANDARD.replace('- use: schema', '- use: schema\n    when: "▸modl == 1"'),
     'the name "modl" is unknown here',
   ],
@@ -162,21 +162,17 @@ const SETTINGS: Row[] = [
     '"60" is not a rate such as',
   ],
   [
-    'a word not in the list',
+    'a word outside of the list',
     `${STANDARD}  - use: rate-limit\n    with: { per: ▸acount, requests: 1 per day }\n`,
     'did you mean "account"?',
   ],
-  [
-    'a setting that is missing',
-    `${STANDARD}  - use: rate-limit\n    with: ▸{ requests: 1 per day }\n`,
-    'with has no "per"',
-  ],
+  ['a missing setting', `${STANDARD}  - use: rate-limit\n    with: ▸{ requests: 1 per day }\n`, 'with has no "per"'],
   [
     'no settings at all',
     `${STANDARD}  - ▸use: remark\n    id: x\n    with: []\n`.replace('▸', '').replace('[]', '▸[]'),
     'with must be a map, not a list',
   ],
-  ['neither of two', `${STANDARD}  - use: rate-limit\n    with: ▸{ per: key }\n`, 'with needs "requests" or "tokens"'],
+  ['none of two', `${STANDARD}  - use: rate-limit\n    with: ▸{ per: key }\n`, 'with needs "requests" or "tokens"'],
   ...(
     [
       ['above: ▸3', 'above must be more than 3, not 3'],
@@ -200,28 +196,28 @@ const SETTINGS: Row[] = [
   ['a before that fails', `${STANDARD}  - use: ▸gloomy\n`, 'the plugin "gloomy" failed in "before": never'],
   ['precedes that fails', `${STANDARD}  - use: ▸shy\n`, 'the plugin "shy" failed in "precedes": unknown person ('],
   ['needs that fail', `${STANDARD}  - use: ▸moody\n`, 'the plugin "moody" failed in "needs": not today'],
-  // One value that cannot be read says nothing of the others.
+  // An unset variable is the only problem: its setting counts as present.
   ['a variable beside others', limited('per: key, requests: ▸"${NOWHERE}"'), 'NOWHERE is not set'],
-  ['a variable where one must be', limited('per: ▸"${NOWHERE}", requests: 1 per day'), 'NOWHERE is not set'],
+  ['a variable for a required setting', limited('per: ▸"${NOWHERE}", requests: 1 per day'), 'NOWHERE is not set'],
   ['a number that YAML rounds', limited('per: key, requests: 1 per s, burst: ▸100000000000000000'), 'has more digits'],
   ['a variable inside a list', picky('words: [{ word: ▸"${NOWHERE}" }, { word: a }]'), 'NOWHERE is not set'],
   ['a variable beside a name of JSON Schema', picky('not: true, pattern: ▸"${NOWHERE}"'), 'NOWHERE is not set'],
   [
-    'two that exclude each other',
+    'two settings that exclude each other',
     picky('words: [▸{ word: a, not: b }]'),
     'entry 1 of words has "word" and "not", but can have only one of them; remove one of the two',
   ],
-  // Problems that a plugin finds itself.
+  // Problems that the `check` of a plugin returns.
   ['a setting that the plugin refuses', picky('pattern: ▸ab+c'), '"ab+" has no end'],
-  ['one inside a list', picky('words: [{ word: a }, { word: ▸a }]'), '"a" is there twice'],
-  ['one with a unit', picky('pattern: a, wait: ▸2m'), '120000 ms are too long'],
-  ['one that is left out', picky('pattern: default').replace('{', '▸{'), 'wait is 1s'],
-  ['all of them', picky('pattern: whole').replace('{', '▸{'), 'all of it is wrong'],
-  ['one from a variable', picky('pattern: ▸"${FAR_KEY}"'), '"${FAR_KEY}" has a value that is not allowed'],
-  ['one by its place', `${picky('pattern: ▸place')}    id: me\n    mode: shadow\n`, 'standard me shadow policies'],
+  ['a refused setting inside a list', picky('words: [{ word: a }, { word: ▸a }]'), '"a" is there twice'],
+  ['a refused setting with a unit', picky('pattern: a, wait: ▸2m'), '120000 ms are too long'],
+  ['a refused default', picky('pattern: default').replace('{', '▸{'), 'wait is 1s'],
+  ['refused settings as a whole', picky('pattern: whole').replace('{', '▸{'), 'all of it is wrong'],
+  ['a refused value of a variable', picky('pattern: ▸"${FAR_KEY}"'), '"${FAR_KEY}" has a value that is not allowed'],
+  ['the place of a step', `${picky('pattern: ▸place')}    id: me\n    mode: shadow\n`, 'standard me shadow policies'],
   ['a check that fails', `${STANDARD}  - use: ▸grumpy\n`, 'the plugin "grumpy" failed in "check": no comment'],
   [
-    'a check without places',
+    'a check that returns no positions',
     `${STANDARD}  - use: ▸vague\n`,
     'the plugin "vague" did not return a list of { at, message } from "check"',
   ],
@@ -229,12 +225,12 @@ const SETTINGS: Row[] = [
 
 const ORDER: Row[] = [
   [
-    'a change behind what is made from it',
+    'a change of requests after the hold',
     'steps:\n  - use: api-key\n  - use: schema\n  - use: credits\n  - use: ▸rewriter\n  - use: route\n',
     '"rewriter" must come before the step "credits" (line 4): it changes the source of hold; this order works: api-key, schema, rewriter, credits, route',
   ],
   [
-    'a change behind what may be made from it',
+    'a change of requests after a hold with a condition',
     {
       gateway: FREE,
       standard:
@@ -243,18 +239,18 @@ const ORDER: Row[] = [
     '"rewriter" must come before the step "credits" (line 4): it changes the source of hold',
   ],
   [
-    'a step behind one that it precedes',
+    'a step after one that it must precede',
     'steps:\n  - use: api-key\n  - use: schema\n  - use: rewriter\n  - use: ▸loner\n  - use: credits\n  - use: route\n',
     '"loner" must come before the step "rewriter" (line 4): it would mistake the content of that step for the client\'s; this order works: api-key, schema, loner, rewriter, credits, route',
   ],
   [
-    'a giver that comes later',
+    'a fact that a later step gives',
     'steps:\n  - use: schema\n  - use: ▸credits\n  - use: api-key\n  - use: route\n',
     '"credits" needs key and account, which the step "api-key" gives too late (line 4); this order works: schema, api-key, credits, route',
   ],
   ...['/v1/responses', '/v1/responses/input_tokens'].map(
     (path): Row => [
-      `an account behind who reads ${path}`,
+      `an account after the step that reads ${path}`,
       {
         gateway: { routes: `${PARTS.routes}\n  - { path: ${path}, policy: late }` },
         'policies/late.yaml': 'steps:\n  - use: schema\n  - use: ▸api-key\n  - use: credits\n  - use: route\n',
@@ -268,12 +264,12 @@ const ORDER: Row[] = [
     '"credits" needs chat and model, which the step "schema" (line 4) may not give: it is off (also in line 6)',
   ],
   [
-    'a giver with a when',
+    'a fact of a step with a condition',
     'steps:\n  - use: api-key\n    when: request.method == "POST"\n  - use: rate-limit\n    with: { per: address, requests: 1 per s }\n  - use: schema\n  - use: ▸credits\n  - use: route\n',
     '"credits" needs key and account, which the step "api-key" (line 2) may not give: it has a "when"',
   ],
   [
-    'a giver whose errors are skipped',
+    'a fact of a step whose errors are skipped',
     `steps:\n  - use: api-key\n  - use: schema\n    onError: skip\n  - use: ▸credits\n  - use: route\n`,
     '"credits" needs chat and model, which the step "schema" (line 3) may not give: it has onError: skip (also in line 6)',
   ],
@@ -289,22 +285,22 @@ const ORDER: Row[] = [
   ],
   ['a guard that is off', STANDARD.replace('credits', 'credits\n    mode: ▸off'), 'cannot be in mode off'],
   [
-    'a guard that is skipped',
+    'a guard whose errors are skipped',
     STANDARD.replace('credits', 'credits\n    onError: ▸skip'),
     'its errors cannot be skipped',
   ],
   [
-    'what only writes down, in shadow',
+    'a recording step in shadow',
     STANDARD.replace('steps:\n', 'steps:\n  - use: diary\n    mode: ▸shadow\n'),
     'the step "diary" only records, so shadow mode changes nothing',
   ],
   [
-    'a giver in shadow',
+    'a fact of a step in shadow',
     STANDARD.replace('use: schema', 'use: schema\n    mode: ▸shadow'),
     'the step "schema" gives chat and model, so it cannot be in shadow mode',
   ],
   [
-    'the ledger in other hands',
+    'a plugin from outside that uses the ledger',
     `${STANDARD}  - use: ▸greedy\n`,
     `uses the ledger, which only built-in critical plugins can use`,
   ],
@@ -317,7 +313,7 @@ const FIT: Row[] = [
     'the policy "open" gives no key, so /v1/chat/completions would be open to anyone; add "- use: api-key", or write "public: true" on the route to allow this',
   ],
   [
-    'a key that is not always asked for',
+    'a key that is only required under a condition',
     {
       gateway: { ...FREE, routes: chat('▸open') },
       'policies/open.yaml': 'steps:\n  - use: api-key\n    when: header("x") == ""\n  - use: schema\n  - use: route\n',
@@ -333,7 +329,7 @@ const FIT: Row[] = [
     'the policy "free" does not charge, so /v1/chat/completions would give away models with a price (small); add "- use: credits", or write "unmetered: true" on the route to allow this',
   ],
   [
-    'a price that is not charged on every route',
+    'a price that is only charged under a condition',
     {
       gateway: { routes: chat('▸some') },
       'policies/some.yaml':
@@ -363,7 +359,7 @@ const FIT: Row[] = [
     ],
   ],
   [
-    'chat steps elsewhere',
+    'a chat step on a raw route',
     {
       gateway: { routes: `${PARTS.routes}\n  - ${RAW}, policy: ▸paid }` },
       'policies/paid.yaml':
@@ -372,10 +368,18 @@ const FIT: Row[] = [
     'the step "rate-limit" (policies/paid.yaml:3) uses or gives model, which only a chat route has; use a policy without this step for /v1/embeddings',
   ],
   ...[
-    ['responses of messages', '/v1/messages, ▸keep_responses: 1h', '"keep_responses" is for /v1/responses only'],
-    ['responses of counts', '/v1/responses/input_tokens, ▸keep_responses: 1h', 'is for /v1/responses only'],
-    ['responses kept for ever', '/v1/responses, keep_responses: ▸800h', 'must be between 1m and 720h'],
-    ['responses kept for a moment', '/v1/responses, keep_responses: ▸30s', 'must be between 1m and 720h'],
+    [
+      'kept responses of /v1/messages',
+      '/v1/messages, ▸keep_responses: 1h',
+      '"keep_responses" is for /v1/responses only',
+    ],
+    [
+      'kept responses of a counting route',
+      '/v1/responses/input_tokens, ▸keep_responses: 1h',
+      'is for /v1/responses only',
+    ],
+    ['responses kept for too long', '/v1/responses, keep_responses: ▸800h', 'must be between 1m and 720h'],
+    ['responses kept for too short a time', '/v1/responses, keep_responses: ▸30s', 'must be between 1m and 720h'],
   ].map(
     ([name, what, says]): Row => [
       name!,
@@ -415,10 +419,10 @@ const FIT: Row[] = [
 const limit = (when: string) =>
   `steps:\n  - use: api-key\n  - use: schema\n  - use: remark\n    when: ${when}\n  - use: credits\n  - use: route\n`
 const WHEN: Row[] = [
-  ['a model that there is not', limit('model.id == ▸"smal"'), 'unknown model "smal"; did you mean "small"?'],
-  ['a name not known', limit('▸acount.plan == "free"'), 'the name "acount" is unknown here; did you mean "account"?'],
-  ['a field not known', limit('account.▸plna == "free"'), 'account has no field "plna"; did you mean "plan"?'],
-  ['a field not known, inside has()', limit('has(account.▸plna)'), 'account has no field "plna"'],
+  ['an unknown model', limit('model.id == ▸"smal"'), 'unknown model "smal"; did you mean "small"?'],
+  ['an unknown name', limit('▸acount.plan == "free"'), 'the name "acount" is unknown here; did you mean "account"?'],
+  ['an unknown field', limit('account.▸plna == "free"'), 'account has no field "plna"; did you mean "plan"?'],
+  ['an unknown field inside has()', limit('has(account.▸plna)'), 'account has no field "plna"'],
   [
     'further to the right',
     limit('chat.stream && account.▸tier == ""'),
@@ -435,20 +439,20 @@ const WHEN: Row[] = [
   ],
   ['over two plain lines', limit('chat.stream &&\n      account.▸plna == "free"'), 'account has no field "plna"'],
   ['one equals sign', limit('key.id ▸= "a"'), 'unexpected character: =; write equality as =='],
-  ['words for operators', limit('key.id == "a" ▸and chat.stream'), 'write && instead of "and"'],
+  ['a word as an operator', limit('key.id == "a" ▸and chat.stream'), 'write && instead of "and"'],
   ['not a condition', limit('▸chat.cap'), 'the condition must be a boolean, not of type int'],
   [
-    'text against a number',
+    'a text compared with a number',
     limit('▸chat.cap == "5"'),
     '== cannot be used with a whole number and a text; write the value without quotes',
   ],
   [
-    'text against a boolean',
+    'a text compared with a boolean',
     limit('▸chat.stream == "yes"'),
     '== cannot be used with a boolean and a text; write true or false',
   ],
   [
-    'a number against text',
+    'a number compared with a text',
     limit('▸account.plan == 3'),
     '== cannot be used with a text and a whole number; write the value in quotes',
   ],
@@ -457,9 +461,9 @@ const WHEN: Row[] = [
     limit('▸account.plan in "abc"'),
     'in cannot be used with a text and a text; write a list as ["a", "b"], or find a part of a text with contains()',
   ],
-  ['a function not known', limit('▸head("x") == ""'), 'found no matching overload'],
+  ['an unknown function', limit('▸head("x") == ""'), 'found no matching overload'],
   ['a regular expression', limit('▸header("x").matches("(a+)+$")'), 'matches() is not allowed'],
-  ['no type check', limit('▸dyn(key).foo == 1'), 'dyn() is not allowed: it hides mistakes until a request arrives'],
+  ['a dynamic type', limit('▸dyn(key).foo == 1'), 'dyn() is not allowed: it hides mistakes until a request arrives'],
   [
     'a computed field',
     limit('▸key[header("x")] == ""'),
@@ -492,7 +496,7 @@ const routes = (text: string) => ({ gateway: { routes: `${PARTS.routes}\n${text}
 const TWO_DOORS = `${PARTS.routes}\n  - { path: /v1/messages, policy: standard }`
 const without = (step: string) => STANDARD.replace(`  - use: ${step}\n`, '')
 
-/** Mistakes that would cause further problems: only the first is reported. */
+/** Mistakes that would cause further problems. Only the first problem is reported. */
 const FOLLOWED: Row[] = [
   [
     'a line that is indented too deep',
@@ -520,17 +524,13 @@ const FOLLOWED: Row[] = [
     'the indentation of this line matches none of the lines above it',
   ],
   [
-    'no blank behind a colon in braces',
+    'no blank after a colon in braces',
     routes('  - { ▸path:/v1/messages, policy: standard }'),
     'write "path: /v1/messages"',
   ],
+  ['a missing colon in braces', routes('  - { ▸path /v1/messages, policy: standard }'), 'write "path: /v1/messages"'],
   [
-    'a colon that is forgotten in braces',
-    routes('  - { ▸path /v1/messages, policy: standard }'),
-    'write "path: /v1/messages"',
-  ],
-  [
-    'another word for a key that must be there',
+    'another word for a required key',
     models(PARTS.models.replace('targets', '▸deployments')),
     'unknown key "deployments"; did you mean "targets", which is missing?',
   ],
@@ -552,12 +552,12 @@ const FOLLOWED: Row[] = [
   ],
   ['another word for one of several settings', limited('per: key, ▸limit: 1 per day'), 'unknown key "limit"'],
   [
-    'a misspelt setting beside one that goes with it',
+    'a misspelt setting beside one that requires it',
     limited('per: key, ▸requets: 1 per day, burst: 2'),
     'did you mean "requests"?',
   ],
   [
-    'a setting that another goes with',
+    'a missing setting that another requires',
     limited('per: key, burst: 2').replace('with: ', 'with: ▸'),
     'with needs "requests" or "tokens"',
   ],
@@ -567,7 +567,7 @@ const FOLLOWED: Row[] = [
     'did you mean "base_url"?',
   ],
   [
-    'a misspelt dialect of a provider with more',
+    'a misspelt dialect beside keys of that dialect',
     providers(
       '  near:\n    dialect: ▸bedrok\n    base_url: https://a.example\n    aws: { access_key_id: "${FAR_KEY}", secret_access_key: "${FAR_KEY}", region: eu-central-1 }',
     ),
@@ -590,7 +590,7 @@ const FOLLOWED: Row[] = [
   ],
   ['a negative duration', { gateway: { more: 'drain: ▸-1' } }, 'drain: "-1" is not a duration'],
   [
-    'a provider whose name is misspelt where it is set',
+    'a misspelt name of a provider that models use',
     {
       gateway: {
         providers: PARTS.providers.replace('demo', 'dmeo'),
@@ -605,7 +605,7 @@ const FOLLOWED: Row[] = [
     'no model is enabled (also in line 10)',
   ],
   [
-    'a policy that is not there',
+    'a missing policy',
     { gateway: { routes: TWO_DOORS.replaceAll('standard', 'standrad').replace('standrad', '▸standrad') } },
     'the file does not exist (also in line 16); did you mean "standard"?',
   ],
@@ -625,21 +625,21 @@ const FOLLOWED: Row[] = [
     'would give away models with a price (small) (also in line 16); add "- use: credits"',
   ],
   [
-    'a step that is there twice',
+    'a step twice',
     STANDARD.replace('  - use: schema\n', '  - use: schema\n  - use: ▸schema\n'),
     'the id "schema" exists already (line 3)',
   ],
 ]
 
-/** Lines that left the map to which they belong, and what refers to it. */
+/** Lines outside of the map to which they belong, and references to such a map. */
 const LOST: Row[] = [
   [
-    'a line that left its map',
+    'a line outside of its map',
     { gateway: { more: 'limits:\n▸body: 1MiB' } },
     'unknown key "body"; indent it below "limits"',
   ],
   [
-    'settings that left their step',
+    'settings outside of their step',
     `${STANDARD}  - use: remark\n    with:\n    ▸text: a\n`,
     'unknown key "text"; indent it below "with"',
   ],
@@ -666,17 +666,17 @@ const TWO: Row[] = [
     ['the key "drain" is listed twice', 'indented deeper than "drain"'],
   ],
   [
-    'a misspelt key, and another one that is missing',
+    'a misspelt key, and a missing one',
     models(PARTS.models.replace('small:\n    targets', 'small:\n    ▸▸targtes').replace('    context: 8Ki\n', '')),
     ['did you mean "targets"?', 'small has no "context"'],
   ],
   [
-    'two foreign keys, and one that is missing',
+    'two unknown keys, and a missing one',
     routes('  - ▸{ ▸door: a, ▸window: b, path: /v1/messages }'),
     ['has no "policy"', 'unknown key "door"', 'unknown key "window"'],
   ],
   [
-    'two providers that are not there',
+    'two unknown providers',
     models(
       PARTS.models.replace(/targets:.*/, 'targets: [ { provider: ▸one, model: a }, { provider: ▸two, model: b } ]'),
     ),
@@ -693,7 +693,7 @@ const TWO: Row[] = [
   ],
 ]
 
-/** Every row with its name; the sentence is a part of what must be said. */
+/** Every row with its name. The message must contain the sentence of its row. */
 export const POLICY_ROWS = Object.entries({ SHAPE, SETTINGS, ORDER, FIT, WHEN, FOLLOWED, LOST, TWO }).flatMap(
   ([group, rows]) => rows.map(row => [`${group}: ${row[0]}`, row] as const),
 )

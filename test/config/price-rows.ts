@@ -1,4 +1,4 @@
-/** Broken prices in gateway.yaml; as in gateway-rows.ts. */
+/** Broken prices in gateway.yaml, in the form of gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 import { type Gateway, PARTS } from './workshop.ts'
 
@@ -21,14 +21,14 @@ export const PRICES: Row[] = [
     'this step has no price; write a price for tokens above this length, such as "input: $2.50"',
   ],
   [
-    'two steps of a price from one length on',
+    'two steps of a price from the same length',
     model(
       '{ per: 1M tokens, input: 1, output: 1, above: [ { tokens: 1Ki, input: 2 }, { tokens: ▸1024, output: 2 } ] }',
     ),
     'another step also begins above 1024 tokens',
   ],
   [
-    'a step of a price that is absurd',
+    'a step of a price above the maximum',
     model('{ per: 1M tokens, input: 1, output: 1, above: [ { tokens: 1Ki, input: ▸$100001 } ] }'),
     'input is more than $100000 per 1M tokens',
   ],
@@ -53,5 +53,5 @@ export const PRICES: Row[] = [
     raw('hold: $1, price: { second: $0.0001, ▸minute: $0.006 }'),
     'a price can have second or minute, not both',
   ],
-  ['a unit of another spelling', raw('hold: $1, price: { ▸minutes: $0.006 }'), 'did you mean "minute"?'],
+  ['a misspelt unit', raw('hold: $1, price: { ▸minutes: $0.006 }'), 'did you mean "minute"?'],
 ]

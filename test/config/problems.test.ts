@@ -1,4 +1,4 @@
-/** Each broken configuration has its problem, at its place and with its words; the README has each kind, and each is used. */
+/** Each broken configuration has the expected problem at the expected position. The README has every rule, and every rule is used. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ import { expectProblems, openWorkshop } from './workshop.ts'
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
 
-test('src/config/README.md has a row for every rule, as the code says it', () => {
+test('src/config/README.md has a row for every rule, with the text of the code', () => {
   const rows = Object.entries(RULES).map(([rule, words]) => [`\`${rule}\``, words])
   expect(tableOf(read('src/config/README.md'), 'rule')).toEqual(rows)
 })
@@ -29,7 +29,7 @@ test('every rule is used somewhere', () => {
 /** Rules that a load cannot check, because they concern two configurations or another machine. */
 const REPORTED_LATER: readonly Rule[] = ['needs-restart', 'lost-server']
 
-/** In warnings.test.ts. */
+/** Tested in test/cli/warnings.test.ts and in auto-values.test.ts. */
 const WARNINGS: readonly Rule[] = [
   'unknown-plan',
   'odd-price',
@@ -42,7 +42,7 @@ const WARNINGS: readonly Rule[] = [
   'model-ends',
 ]
 
-/** Those that the rows do not bring about; other tests have them. */
+/** Rules without a row here; other tests have them. */
 const ELSEWHERE: readonly Rule[] = [
   'unreadable-file',
   'unreachable-step',
@@ -64,6 +64,6 @@ test.each(POLICY_ROWS)('%s', async (_, [, given, says]) => {
   see(await expectProblems(workshop, typeof given === 'string' ? { standard: given } : given, says))
 })
 
-test('the broken files bring about every rule', () => {
+test('every rule has a broken file', () => {
   expect(Object.keys(RULES).filter(rule => !seen.has(rule as Rule))).toEqual([])
 })

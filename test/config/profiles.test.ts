@@ -1,4 +1,4 @@
-/** Facts about profiles that the configuration has of its own, compared with the profiles themselves. */
+/** Tables of src/config about profiles, compared with the profiles. */
 import { afterAll, expect, test } from 'vitest'
 import { unsupportedModality } from '../../src/config/modalities.ts'
 import { MAX_TOKENS_ONLY } from '../../src/config/warnings.ts'
@@ -18,18 +18,20 @@ const TYPES = {
   file: ['file', 'file_url', 'document_url'],
 } as const
 
-test.each(PROFILE_NAMES)('%s: the media that it supports, and its name for the cap', name => {
+test.each(PROFILE_NAMES)('%s: its input modalities, and its field for the cap', name => {
   const { capField, messages }: Quirks = PROFILES[name]
   const known = messages?.parts && (messages.parts['user'] ?? new Set())
   const supported = Object.entries(TYPES).filter(
     ([, types]) => known === undefined || types.some(each => known.has(each)),
   )
-  const said = (Object.keys(TYPES) as (keyof typeof TYPES)[]).filter(each => unsupportedModality(name, [each]) === null)
-  expect(said).toEqual(supported.map(([modality]) => modality))
+  const accepted = (Object.keys(TYPES) as (keyof typeof TYPES)[]).filter(
+    each => unsupportedModality(name, [each]) === null,
+  )
+  expect(accepted).toEqual(supported.map(([modality]) => modality))
   expect(MAX_TOKENS_ONLY.has(name)).toBe(capField === 'max_tokens')
 })
 
-test('a profile says how many answers a request may ask for', async () => {
+test('the profile of a provider limits the number of choices', async () => {
   const providers = `providers:
   demo: { dialect: openai, profile: groq, base_url: "https://a.example/v1" }`
   const { models } = await workshop.good({ gateway: { providers } })

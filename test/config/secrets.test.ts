@@ -1,4 +1,4 @@
-/** Values from the environment and from secret files: filled in, kept, and never shown. */
+/** Values from the environment and from secret files are substituted, kept and never shown. */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -16,7 +16,7 @@ afterAll(() => workshop.close())
 const SECRET = `${'s3cr3t-'.repeat(12)}end`
 const env = { FAR_KEY: 'far-key-0123456789', SECRET }
 
-describe('no sentence and no excerpt shows a secret', () => {
+describe('no message and no excerpt shows a secret', () => {
   const near = (text: string): Files => ({
     gateway: { providers: `providers:\n  demo: { dialect: demo }\n  far:\n${text}` },
   })
@@ -83,18 +83,18 @@ test('a secret that is written out is refused without being repeated', async () 
   expect(text).not.toContain('written-out')
 })
 
-describe('a secret that is written out is not repeated by what else is wrong', () => {
+describe('other problems of the file do not show a secret that is written out', () => {
   const far = (rest: string) => `  far: { dialect: openai, base_url: "https://a.example/v1"${rest} }`
   const key = 'api_key: "${FAR_KEY}"'
   const rows: [string, string][] = [
-    ['a key misspelt behind it', far(', api_key: INLINE-0123456789, timeuots: { total: 1s }')],
-    ['a wrong value behind it', far(', api_key: INLINE-0123456789, timeouts: { total: soon }')],
-    ['its own key misspelt', far(', api_kye: INLINE-0123456789')],
-    ['its own key in capitals', far(', API_KEY: INLINE-0123456789')],
-    ['under a key of its own making', far(`, ${key}, token: INLINE-0123456789`)],
-    ['under another key', far(`, ${key}, key: INLINE-0123456789`)],
-    ['no blank after its key', far(', api_key:INLINE-0123456789')],
-    ['here twice', '  far:\n    dialect: openai\n    api_key: INLINE-0123456789\n    api_key: INLINE-9876543210'],
+    ['before a misspelt key', far(', api_key: INLINE-0123456789, timeuots: { total: 1s }')],
+    ['before a wrong value', far(', api_key: INLINE-0123456789, timeouts: { total: soon }')],
+    ['under a misspelt key', far(', api_kye: INLINE-0123456789')],
+    ['under its key in capitals', far(', API_KEY: INLINE-0123456789')],
+    ['under an unknown key', far(`, ${key}, token: INLINE-0123456789`)],
+    ['under another unknown key', far(`, ${key}, key: INLINE-0123456789`)],
+    ['without a blank after its key', far(', api_key:INLINE-0123456789')],
+    ['twice', '  far:\n    dialect: openai\n    api_key: INLINE-0123456789\n    api_key: INLINE-9876543210'],
     ['as a list', '  far:\n    dialect: openai\n    api_key:\n      - INLINE-0123456789\n      - INLINE-9876543210'],
     ['as a list in braces', far(', api_key: [ INLINE-0123456789, INLINE-9876543210 ], weight: 1')],
     ['as a map', far(', api_key: { name: INLINE-0123456789 }')],
@@ -116,23 +116,23 @@ describe('a secret that is written out is not repeated by what else is wrong', (
     ['in an address without a scheme', `  far: { dialect: openai, base_url: "u:INLINE-0@a.example/v1", ${key} }`],
     ['in an address misspelt', `  far: { dialect: openai, base_ulr: "https://u:INLINE-0@a.example/v1", ${key} }`],
     ['in a query', `  far: { dialect: openai, base_url: "https://a.example/v1?key=INLINE-0", ${key}, weight: 3 }`],
-    ['where an address is wanted', `  far: { dialect: openai, base_url: sk-INLINE-0123456789, ${key} }`],
+    ['in place of an address', `  far: { dialect: openai, base_url: sk-INLINE-0123456789, ${key} }`],
     [
       'in the header of a collector',
       `${far('')}\ntelemetry: { endpoint: https://c.example, headers: { authorization: INLINE-0123456789 } }`,
     ],
     [
-      'in another header of one',
+      'in another header of a collector',
       `${far('')}\ntelemetry: { endpoint: https://c.example, ratoi: 1, headers: { x-key: INLINE-0123456789 } }`,
     ],
-    ['in the address of one', `${far('')}\ntelemetry: { endpoint: "https://u:INLINE-0@c.example" }`],
-    ['in its query', `${far('')}\ntelemetry: { endpoint: "https://c.example?k=INLINE-0", ratio: 7 }`],
+    ['in the address of a collector', `${far('')}\ntelemetry: { endpoint: "https://u:INLINE-0@c.example" }`],
+    ['in the query of a collector', `${far('')}\ntelemetry: { endpoint: "https://c.example?k=INLINE-0", ratio: 7 }`],
     ['in place of a key', far(`, ${key}, sk-INLINE-0123456789`)],
     ['without its second quote', '  far:\n    api_key: "INLINE-0123456789\n    dialect: openai'],
     ['with a colon in it', '  far:\n    dialect: openai\n    api_key: INLINE-0123456789: x'],
     ['with a colon in it, in braces', far(', api_key: INLINE-0123456789: x')],
     ['with a sign that YAML reserves', far(', api_key: @INLINE-0123456789')],
-    ['no blank after its key, on a line of its own', '  far:\n    dialect: openai\n    api_key:INLINE-0123456789'],
+    ['without a blank after its key, on its own line', '  far:\n    dialect: openai\n    api_key:INLINE-0123456789'],
     [
       'in a list of a broken file',
       '  far:\n    api_keys:\n    - INLINE-0123456789: [\n    - INLINE-9876543210: [\n    dialect: openai',
@@ -151,7 +151,7 @@ describe('a secret that is written out is not repeated by what else is wrong', (
     expect(reported.join('\n')).not.toMatch(/INLINE|7246/)
   })
 
-  test('in another place than a provider', async () => {
+  test('outside of a provider', async () => {
     const result = await workshop.load({
       gateway: { more: 'store: "foo://u:INLINE-0@h/db"\nsecrte: INLINE-0123456789' },
       standard: `${STANDARD}  - { use: remark, wiht: 1, with: { password: INLINE-0123456789 } }\n`,
@@ -181,7 +181,7 @@ describe('a secret that is written out is not repeated by what else is wrong', (
   })
 })
 
-test('only what was substituted is a secret, and only when it is long enough to be searched for', async () => {
+test('only substituted values are secrets, and only if they are long enough to be redacted', async () => {
   const { secrets, providers, store } = await workshop.good(
     {
       gateway: {
@@ -197,7 +197,7 @@ test('only what was substituted is a secret, and only when it is long enough to 
   expect(store).toMatch(/\/data\/ledger\.db$/)
 })
 
-describe('a file that is named', () => {
+describe('a referenced file', () => {
   const named = (path: string) => ({
     gateway: { providers: PARTS.providers.replace('${FAR_KEY}', `▸\${file:${path}}`) },
   })
@@ -251,7 +251,7 @@ describe('a file that is named', () => {
   }
 })
 
-test('what is put in cannot become YAML', async () => {
+test('a substituted value is not parsed as YAML', async () => {
   const { providers } = await workshop.good(
     {
       gateway: { providers: PARTS.providers.replace('${FAR_KEY}', '${FAR_KEY}\n    headers:\n      x-note: ${NOTE}') },

@@ -1,4 +1,4 @@
-/** The policies that come with the gateway bound what one customer gets, however many keys it has made. */
+/** The shipped policies limit the requests of a customer, however many keys the customer has. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,23 +8,23 @@ import type { BenchRequest } from '../../src/simulate/visit.ts'
 import { openBench } from '../../src/testing/bench.ts'
 
 const FOLDER = fileURLToPath(new URL('../../policies', import.meta.url))
-/** As many as an account may have; the bench has made the first. */
+/** The most keys of an account. The bench has created the first one. */
 const KEYS = 100
 
-interface Asking {
+interface Case {
   readonly request: BenchRequest
-  /** The route; left out: that of chat. */
+  /** Default: the chat route. */
   readonly route?: object
   readonly plan?: string
-  /** The number of concurrent requests that are admitted. */
+  /** The number of admitted requests. */
   readonly most: number
-  /** Clients are anonymous there: the address is the customer. */
+  /** Clients have no key, so the address is the customer. */
   readonly isPublic?: boolean
 }
 
 const body = { model: 'm', max_tokens: 8, messages: [{ role: 'user', content: 'Hi' }] }
 const chat = { body }
-const ASKING: Readonly<Record<string, readonly Asking[]>> = {
+const CASES: Readonly<Record<string, readonly Case[]>> = {
   standard: [{ request: chat, most: 20 }],
   'free-tier': [
     { request: chat, plan: 'free', most: 5 },
@@ -56,14 +56,14 @@ const ASKING: Readonly<Record<string, readonly Asking[]>> = {
 
 const names = readdirSync(FOLDER).flatMap(file => /^([^.]+)\.yaml$/.exec(file)?.[1] ?? [])
 
-test('every policy that is there is asked', () => {
-  expect(Object.keys(ASKING).sort()).toEqual(names.sort())
+test('every shipped policy has a case', () => {
+  expect(Object.keys(CASES).sort()).toEqual(names.sort())
 })
 
-describe.each(Object.entries(ASKING).flatMap(([name, all]) => all.map(each => ({ name, ...each }))))(
+describe.each(Object.entries(CASES).flatMap(([name, all]) => all.map(each => ({ name, ...each }))))(
   'the policy $name ($plan)',
   ({ name, request, route, plan, most, isPublic = false }) => {
-    test(`${KEYS} keys of one account get together what one gets: ${most} requests at once`, async () => {
+    test(`${KEYS} keys of one account have ${most} requests together, as many as one key`, async () => {
       const { steps } = parse(readFileSync(join(FOLDER, `${name}.yaml`), 'utf8')) as { steps: object[] }
       await using bench = await openBench({
         steps,

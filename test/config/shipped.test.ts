@@ -1,4 +1,4 @@
-/** The files that come with the gateway, with the plugins that come with it. */
+/** The shipped configuration and policies load with the shipped plugins. */
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ async function load(file: string) {
   return result.configuration
 }
 
-test('the quick start needs nothing from outside', async () => {
+test('the quick start uses only the demo provider', async () => {
   const { models, aliases, routes, providers } = await load(join(ROOT, 'gateway.yaml'))
   expect([...providers.values()].map(provider => provider.dialect)).toEqual(['demo'])
   expect(models.get('demo-small')).toMatchObject({ reasoning: false, price: expect.anything() })
@@ -34,7 +34,7 @@ test('the quick start needs nothing from outside', async () => {
   expect(routes[0]).toMatchObject({ path: '/v1/chat/completions', policy: 'standard', public: false, unmetered: false })
 })
 
-test('what is commented out in the quick start works when it is commented in', async () => {
+test('the commented lines of the quick start are valid', async () => {
   const text = readFileSync(join(ROOT, 'gateway.yaml'), 'utf8')
   const commentedIn = text.replaceAll(
     /^ {2}# ( *(?:openai|chat-small|dialect|base_url|api_key|targets|price|context|max_output):.*| {4}- .*)$/gm,
@@ -60,7 +60,7 @@ test.each([
   expect(routes[0]!.policy).toBe(policy)
 })
 
-test('every key has a description: it is the manual', () => {
+test('every key has a description for the reference', () => {
   const bare: string[] = []
   const walk = (schema: unknown, path: string) => {
     if (typeof schema !== 'object' || schema === null) return

@@ -1,4 +1,4 @@
-/** Plugins with the names, needs and gifts of the real ones, and settings small enough to see at one glance. */
+/** Plugins with the names, needs and facts of the built-in ones, but few settings. Others have mistakes. */
 import { basename } from 'node:path'
 import { type AnyPlugin, definePlugin, type RouteKind, unit } from '#contract'
 import { createRegistry, type Registry } from '../../src/loader/registry.ts'
@@ -86,7 +86,7 @@ const moody = definePlugin({
   settings: settings({}),
   create: pass,
 })
-/** A rule of each kind that has no words of its own. */
+/** Has a setting for each JSON Schema keyword without its own message. */
 const gauge = definePlugin({
   name: 'gauge',
   settings: settings({
@@ -103,7 +103,7 @@ const gauge = definePlugin({
   }),
   create: pass,
 })
-/** Changes requests, so that it runs before the hold; and one whose `before` fails. */
+/** Changes requests, so it must run before the hold. */
 const rewriter = definePlugin({
   name: 'rewriter',
   needs: ['chat'],
@@ -111,7 +111,7 @@ const rewriter = definePlugin({
   settings: settings({}),
   create: pass,
 })
-/** Adds to requests, and cannot follow another step that does. */
+/** Must come before `rewriter`. */
 const loner = definePlugin({ name: 'loner', precedes: ['rewriter'], settings: settings({}), create: pass })
 const shy = definePlugin({
   name: 'shy',
@@ -133,7 +133,7 @@ const greedy = definePlugin({ name: 'greedy', uses: ['ledger'], settings: settin
 
 const diary = definePlugin({ name: 'diary', records: true, settings: settings({}), create: pass })
 
-/** Finds fault with patterns, and with what is left to its default. */
+/** Refuses certain settings in `check`. */
 const picky = definePlugin<{ pattern?: string; words?: { word: string }[]; wait: number }>({
   name: 'picky',
   settings: settings(
@@ -160,7 +160,7 @@ const picky = definePlugin<{ pattern?: string; words?: { word: string }[]; wait:
   ),
   check({ pattern = '', words = [], wait }, { policy, id, mode, folder = '' }) {
     const plus = pattern.indexOf('+')
-    const said = words.map(each => each.word)
+    const spellings = words.map(each => each.word)
     return [
       ...(plus < 0 ? [] : [{ at: '/pattern', message: `"${pattern.slice(0, plus + 1)}" has no end` }]),
       ...(/-key-/.test(pattern) ? [{ at: '/pattern', message: `it says "${pattern.slice(0, 8)}"` }] : []),
@@ -168,14 +168,14 @@ const picky = definePlugin<{ pattern?: string; words?: { word: string }[]; wait:
       ...(pattern === 'default' ? [{ at: '/wait', message: 'wait is 1s' }] : []),
       ...(wait > 60_000 ? [{ at: '/wait', message: `${wait} ms are too long` }] : []),
       ...(pattern === 'place' ? [{ at: '/pattern', message: [policy, id, mode, basename(folder)].join(' ') }] : []),
-      ...said.flatMap((word, i) =>
-        said.indexOf(word) < i ? [{ at: `/words/${i}/word`, message: `"${word}" is there twice` }] : [],
+      ...spellings.flatMap((word, i) =>
+        spellings.indexOf(word) < i ? [{ at: `/words/${i}/word`, message: `"${word}" is there twice` }] : [],
       ),
     ]
   },
   create: pass,
 })
-/** Plugins whose `check` fails, or does not answer as it should. */
+/** Plugins whose `check` throws, or returns an invalid result. */
 const grumpy = definePlugin({
   name: 'grumpy',
   settings: settings({}),
@@ -206,9 +206,9 @@ export const standIns: readonly AnyPlugin[] = [
   diary,
 ]
 
-/** Those that are asked about their settings; no configuration of a test is made from theirs. */
-const CRITICS: readonly AnyPlugin[] = [picky, grumpy, vague, loner, shy]
+/** Plugins that the generated mistakes do not use. */
+const OTHERS: readonly AnyPlugin[] = [picky, grumpy, vague, loner, shy]
 
 export function registry(): Registry {
-  return createRegistry([...standIns, ...CRITICS])
+  return createRegistry([...standIns, ...OTHERS])
 }

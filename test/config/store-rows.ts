@@ -1,10 +1,10 @@
-/** Broken addresses of the store and the state in gateway.yaml; as in gateway-rows.ts. */
+/** Broken addresses of the store and the state in gateway.yaml, in the form of gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 
 export const STORE: Row[] = [
   ['postgres', { more: 'store: ▸postgres://u:p@h' }, 'postgres: needs a host and a database; write postgres://'],
   ['postgres without a host', { more: 'store: ▸postgres://u@/d' }, 'postgres: needs a host and a database; write'],
-  ['hosts of postgres', { more: 'store: ▸postgres://u@h:1,i:2/d' }, 'postgres: takes one host; write the primary'],
+  ['two hosts of postgres', { more: 'store: ▸postgres://u@h:1,i:2/d' }, 'postgres: takes one host; write the primary'],
   [
     'a schema of postgres',
     { more: 'store: ▸postgres://u@h/d?schema=x' },
@@ -13,7 +13,7 @@ export const STORE: Row[] = [
   ['redis', { more: 'store: ▸redis://h' }, 'a redis store is not supported'],
   ['a state with a path', { more: 'state: ▸redis://h/a' }, 'state must be redis://HOST or rediss://HOST'],
   [
-    'a written password',
+    'a password written out',
     { more: 'state: ▸redis://u:p@h' },
     'the password of the state server is written in clear here',
   ],
@@ -29,5 +29,5 @@ export const STORE: Row[] = [
   ],
   ['sqlite without a path', { more: 'store: ▸"sqlite:"' }, 'sqlite: has no path'],
   ['sqlite in memory', { more: 'store: ▸"sqlite::memory:"' }, 'a store in memory is called "memory"'],
-  ['a store that is not known', { more: 'store: ▸disk' }, 'store must be sqlite:PATH, postgres://'],
+  ['an unknown store', { more: 'store: ▸disk' }, 'store must be sqlite:PATH, postgres://'],
 ]

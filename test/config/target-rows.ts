@@ -1,4 +1,4 @@
-/** Broken targets of models in gateway.yaml; as in gateway-rows.ts. */
+/** Broken targets of models in gateway.yaml, in the form of gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 import type { Gateway } from './workshop.ts'
 
@@ -19,7 +19,7 @@ export const TARGETS: Row[] = [
     'unknown provider "dmeo"; did you mean "demo"?',
   ],
   [
-    'a provider from elsewhere',
+    'an unknown provider without a similar name',
     targets('[ { provider: ▸acme, model: x } ]'),
     'unknown provider "acme"; there are demo, far',
   ],
@@ -40,7 +40,7 @@ export const TARGETS: Row[] = [
     'unknown key "reasoning"; it belongs to the model',
   ],
   [
-    'a key of the provider, where another one is missing',
+    'a key of the provider, and a missing key',
     targets('[ ▸{ provider: demo, ▸profile: vllm } ]'),
     ['has no "model"', 'unknown key "profile"; it belongs to the provider'],
   ],
@@ -58,27 +58,27 @@ export const TARGETS: Row[] = [
     'the target demo/x is listed twice; give it a larger weight instead',
   ],
   [
-    'a medium that is not known',
+    'an unknown modality',
     targets('[ { provider: demo, model: x, input_modalities: [ text, ▸images ] } ]'),
     'did you mean "image"?',
   ],
   [
-    'a name of the cap where the dialect has its own',
+    'a cap_field at a dialect with a fixed one',
     ollama('[ { provider: near, model: x, ▸cap_field: max_tokens } ]'),
     'cap_field is only for the dialect openai and its variants; remove this line',
   ],
   [
-    'a medium that its dialect does not support',
+    'a modality that its dialect does not support',
     ollama('[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
     'the dialect ollama does not support audio; it supports text, image',
   ],
   [
-    'a medium that its variant of OpenAI does not support',
+    'a modality that its variant of OpenAI does not support',
     near('dialect: groq', '[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
     'the dialect groq does not support audio; it supports text, image',
   ],
   [
-    'a medium that its profile does not support',
+    'a modality that its profile does not support',
     near('dialect: openai, profile: deepseek', '[ { provider: near, model: x, input_modalities: [ ▸image ] } ]'),
     'the profile deepseek does not support image; it supports text',
   ],

@@ -1,4 +1,4 @@
-/** Broken entries `telemetry` of gateway.yaml; as in gateway-rows.ts. */
+/** Broken `telemetry` of gateway.yaml, in the form of gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 import type { Gateway } from './workshop.ts'
 
@@ -6,7 +6,7 @@ const telemetry = (text: string): Gateway => ({ more: `telemetry:\n${text}` })
 const COLLECTOR = '  endpoint: https://collector.example.com'
 
 export const TELEMETRY: Row[] = [
-  ['telemetry in a word', { more: 'telemetry: ▸on' }, 'telemetry must be a map, not "on"; its keys are '],
+  ['telemetry as a word', { more: 'telemetry: ▸on' }, 'telemetry must be a map, not "on"; its keys are '],
   ['telemetry without an endpoint', { more: 'telemetry: ▸{ ratio: 0.5 }' }, 'telemetry has no "endpoint"'],
   [
     'a collector without a scheme',
@@ -20,7 +20,7 @@ export const TELEMETRY: Row[] = [
   ],
   ['a collector by gRPC', telemetry('  endpoint: ▸http://collector:4317'), 'the port of OTLP over gRPC'],
   [
-    'a collector too far',
+    'a collector with the path of a signal',
     telemetry('  endpoint: ▸http://c.example/v1/traces/'),
     'endpoint is too long: the gateway appends /v1/traces and /v1/metrics',
   ],
@@ -32,8 +32,8 @@ export const TELEMETRY: Row[] = [
     'protocol: "grpc" is not one of protobuf or json',
   ],
   ['a ratio in percent', telemetry(`${COLLECTOR}\n  ratio: ▸5`), 'ratio must be at most 1, not 5'],
-  ['a ratio in words', telemetry(`${COLLECTOR}\n  ratio: ▸all`), 'ratio must be a number, not "all"'],
-  ['a ratio below nothing', telemetry(`${COLLECTOR}\n  ratio: ▸-0.1`), 'ratio must be at least 0'],
+  ['a ratio as a word', telemetry(`${COLLECTOR}\n  ratio: ▸all`), 'ratio must be a number, not "all"'],
+  ['a negative ratio', telemetry(`${COLLECTOR}\n  ratio: ▸-0.1`), 'ratio must be at least 0'],
   [
     'a token of a collector written out',
     telemetry(`${COLLECTOR}\n  headers: { authorization: ▸Bearer 0123456789 }`),
@@ -50,7 +50,7 @@ export const TELEMETRY: Row[] = [
     'the header "x-team" would be sent unencrypted',
   ],
   [
-    'a header that is ours',
+    'a header that the gateway sets',
     telemetry(`${COLLECTOR}\n  headers: { ▸content-type: a }`),
     'builds the header "content-type"',
   ],

@@ -226,7 +226,7 @@ steps:
   - use: route
 `
 
-/** By the ends of their paths. */
+/** The files by the end of their path. */
 export const WHOLE_FILES: Readonly<Record<string, string>> = {
   'gateway.yaml': WHOLE_GATEWAY,
   'policies/standard.yaml': WHOLE_POLICY,
@@ -235,7 +235,7 @@ export const WHOLE_FILES: Readonly<Record<string, string>> = {
   'policies/catalog.yaml': 'steps:\n  - use: api-key\n',
 }
 
-/** The values of its references; the account's key is generated for the test. */
+/** The environment of the configuration. The key of the service account is generated. */
 export function wholeEnvironment(): Record<string, string> {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const account = {

@@ -1,4 +1,4 @@
-/** Configurations for tests: a good one made of parts, any of which a test may replace, written to a folder of its own. */
+/** A valid configuration of parts that a test may replace, written to a temporary folder. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -10,7 +10,7 @@ import { registry } from './stand-ins.ts'
 
 export { registry }
 
-/** The place that a problem must name, written into the text itself. */
+/** Marks the position of the expected problem in a text. It is removed before the text is loaded. */
 export const HERE = '▸'
 
 export const PARTS = {
@@ -67,14 +67,14 @@ export interface Files {
 export interface Workshop {
   readonly folder: string
   load(files: Files, env?: Record<string, string | undefined>): Promise<LoadResult>
-  /** The configuration; throws with the problems as text when there are any. */
+  /** Loads a configuration; throws if it has problems. */
   good(files: Files, env?: Record<string, string | undefined>): Promise<Configuration>
-  /** The problems; throws when there are none. Their files are relative to the folder. */
+  /** Loads a broken configuration; throws if it has no problems. File names are relative to the folder. */
   problems(files: Files, env?: Record<string, string | undefined>): Promise<readonly Problem[]>
   close(): void
 }
 
-/** A broken configuration has exactly one problem per mark: at the mark, with these words. */
+/** Expects exactly one problem for each mark: at the mark, with these words. */
 export async function expectProblems(
   workshop: Workshop,
   files: Files,
@@ -90,7 +90,7 @@ export async function expectProblems(
     const matching = found.filter(line => line.startsWith(`${marks[i]}: `) && line.includes(words))
     expect(matching, `wanted ${marks[i]}: …${words}…\nfound\n${found.join('\n')}`).toHaveLength(1)
   }
-  // One mistake is one problem; nothing else may be complained about because of it.
+  // A mistake may not cause further problems.
   expect(found, found.join('\n')).toHaveLength(marks.length)
   return problems
 }

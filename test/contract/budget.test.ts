@@ -1,4 +1,4 @@
-/** The terms of a budget, wherever they are written. */
+/** Mistakes in the terms of a budget. */
 import { expect, test } from 'vitest'
 import { type Budget, mistakeInBudget } from '#contract'
 

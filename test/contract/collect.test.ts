@@ -1,4 +1,4 @@
-/** Assembles an answer from its chunks, or its beginning. More cases are in the tests of `cache`. */
+/** Assembles an answer, or its beginning, from its chunks. The tests of `cache` have more cases. */
 import { expect, test } from 'vitest'
 import { AnswerCollector, type Chunk, type CollectorOptions, type Delta } from '#contract'
 
@@ -33,7 +33,7 @@ test('beyond the limit: nothing, or the beginning and the finish reason', () => 
   }
 })
 
-test('only the finish came after the limit: the answer is complete', () => {
+test('only the finish is above the limit: the answer is complete', () => {
   const end = chunk({ role: 'assistant', content: '' }, { finish_reason: 'length' })
   const collector = collected([chunk({ content: 'x'.repeat(1200) }), end], 'truncate')
   expect(collector.isCut).toBe(false)
@@ -93,7 +93,7 @@ test.each([
   ['members at the top', (index: number) => ({ ...chunk({}), [`k${index}`]: 0 })],
   ['roles', (index: number) => chunk({ role: 'r'.repeat(9e3) }, { index })],
   ['ends', (index: number) => chunk({}, { index, finish_reason: 'f'.repeat(9e3) })],
-])('any number of %s: only a limited number is kept', (_, one) => {
+])('of any number of %s, a limited number is kept', (_, one) => {
   const some = Array.from({ length: 5000 }, (_, index) => one(index))
   const kept = JSON.stringify(collected(some, 'truncate', 32_768).completion())
   expect(kept.length).toBeGreaterThan(1000)

@@ -1,4 +1,4 @@
-/** A header is text in UTF-8, or not text. */
+/** Header values that are text in UTF-8, and values that are not. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { headerBytes, headerText } from '#contract'

@@ -15,8 +15,12 @@ describe('the place of a mistake', () => {
     ['outside of the folder of gateway.yaml', frames('f (/q/mine.js:2:7)'), '/q/mine.js:2:7'],
     ['blanks', frames('new Mine (file:///p/our%20own/mine.ts:3:7)'), 'our own/mine.ts:3:7'],
     ['parentheses', frames('/p/own (2)/mine.js:3:7'), 'own (2)/mine.js:3:7'],
-    ['called from there', frames('read (node:fs:1:2)', `json (${OWN}:9:9)`, 'f (/p/a.js:2:7)'), 'a.js:2:7'],
-    ['a package called from there', frames('g (/p/node_modules/x/i.js:1:1)', 'f (/p/a.js:2:7)'), 'a.js:2:7'],
+    [
+      'a function called by the plugin',
+      frames('read (node:fs:1:2)', `json (${OWN}:9:9)`, 'f (/p/a.js:2:7)'),
+      'a.js:2:7',
+    ],
+    ['a package called by the plugin', frames('g (/p/node_modules/x/i.js:1:1)', 'f (/p/a.js:2:7)'), 'a.js:2:7'],
     ['a package', frames('g (/p/node_modules/x/i.js:1:1)'), 'node_modules/x/i.js:1:1'],
     [
       'a package in a test',
@@ -47,7 +51,7 @@ describe('the place of a mistake', () => {
 test.each<[string, unknown, string]>([
   ['an error', thrown(frames('f (/p/a.js:2:7)')), 'boom (a.js:2:7)'],
   [
-    'with a place already',
+    'an error with a place in its message',
     Object.assign(thrown(frames('f (/p/a.js:2:7)')), { message: 'x (a.js:2:7)' }),
     'x (a.js:2:7)',
   ],
@@ -55,7 +59,7 @@ test.each<[string, unknown, string]>([
   ['no message', Object.assign(new TypeError(), { stack: '' }), 'TypeError'],
   ['a text', 'nothing', 'nothing'],
   ['null', null, 'null'],
-  ['something like an error', { message: 'well' }, 'well'],
+  ['an object with a message', { message: 'well' }, 'well'],
 ])('a thrown value, in one line: %s', (_name, error, text) => {
   expect(mistakeText(error, '/p/policies/main.yaml')).toBe(text)
 })

@@ -1,4 +1,4 @@
-/** `tollgate/plugin` outside a gateway has every value of the contract: its list is written by hand. */
+/** `tollgate/plugin` outside of a gateway has a list of the contract's values, which is written by hand. */
 import { expect, test } from 'vitest'
 import * as contract from '#contract'
 import { ROOT } from '../helpers/repository.ts'

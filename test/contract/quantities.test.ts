@@ -6,7 +6,7 @@ import rateLimit from '../../plugins/rate-limit/index.ts'
 import { editorSchema } from '../../src/config/json-schema.ts'
 import { expectWithin } from '../helpers/promised.ts'
 
-/** Editors check these with the settings schema of a plugin. */
+/** Editors check values with the settings schema of a plugin. */
 const settings = {
   ...rateLimit.settings,
   properties: { span: { ...unit('duration'), description: 'x' }, rate: { ...unit('rate'), description: 'x' } },

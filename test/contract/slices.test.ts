@@ -8,7 +8,7 @@ const counts = countsOf('corpus')
 /** The time that a queue may use of one turn, in units of the clock. */
 const TURN = 1
 
-/** A queue whose time advances by the work done, and whose turns are run by hand. */
+/** A queue whose clock advances with its work, and whose turns the test runs. */
 function queue() {
   const clock = { now: 0 }
   const turns: (() => void)[] = []
@@ -23,10 +23,10 @@ function queue() {
   return {
     slices,
     turns,
-    /** Called before each turn. */
+    /** The requested rest before each turn. */
     rests,
     clock,
-    /** Work of this many units of time, with a yield after each; `name` is logged for each. */
+    /** Work of `units` pieces, each half a turn long, with a yield between them. Logs `name` for each piece. */
     *work(name: string, units: number, log: string[] = []): Sliced<string> {
       for (let i = 0; i < units; i++) {
         if (i > 0) yield
@@ -35,7 +35,7 @@ function queue() {
       }
       return name
     },
-    /** One turn of the loop, after its rest; work that begins in it continues in the next one. */
+    /** Runs one turn of the loop after its rest. Work that begins in this turn continues in the next one. */
     turn() {
       for (const each of turns.splice(0)) {
         clock.now += rests.at(-1)!
@@ -58,7 +58,7 @@ describe('work that fits', () => {
     expect(slices.run(short(false))).toBe(7)
   })
 
-  test('into the first slice is done at once, and the turn counts its time', async () => {
+  test('into the first slice is done at once, and its time counts for the turn', async () => {
     const { slices, work, turn, turns } = queue()
     expect(slices.run(work('a', 2))).toBe('a')
     // One unit is left: the first piece is not counted.
@@ -74,7 +74,7 @@ describe('work that fits', () => {
     expect(slices.run(work('e', 2))).toBe('e')
   })
 
-  test.each([false, true])('its error is thrown, or rejects the promise if it waits (%s)', async waits => {
+  test.each([false, true])('throws its error, or rejects the promise if it has waited (%s)', async waits => {
     const { slices, work, turn } = queue()
     function* broken(): Sliced<string> {
       if (waits) yield* work('a', 9)
@@ -91,7 +91,7 @@ describe('work that fits', () => {
 })
 
 describe('work that waits', () => {
-  test('lets others work meanwhile, continues with the value, and gets the error', async () => {
+  test('does not block others, continues with the value of the promise, or gets its error', async () => {
     const { slices, turns, work } = queue()
     const { promise, resolve } = Promise.withResolvers<string>()
     const waits = slices.run(waited(promise))
@@ -115,7 +115,7 @@ describe('work that waits', () => {
   })
 })
 
-test('after a slice that could not be cut, others have the loop for as long', async () => {
+test('after a long uncut slice, the queue rests for as long', async () => {
   const { slices, turn, clock, rests, work } = queue()
   const parsed = slices.run(
     uncut(() => {
@@ -134,7 +134,7 @@ test('after a slice that could not be cut, others have the loop for as long', as
   expect(slices.run(work('short', 1))).toBe('short')
 })
 
-test('several tasks share the turns, and together take no more time than one would', () => {
+test('several tasks share the turns, and no turn takes longer than with one task', () => {
   const { slices, work, turn, clock } = queue()
   const log: string[] = []
   for (const name of ['a', 'b', 'c']) void slices.run(work(name, 7, log))
@@ -202,7 +202,7 @@ test('in any order, all work is done once, no turn is too long, and waiting work
 })
 
 describe('owners', () => {
-  /** Two owners with this much recent work, and the queue in which both have some. */
+  /** A queue in which two owners have done this much recent work. */
   function owned(heavyMs: number, otherMs: number) {
     const all = queue()
     const [heavy, other] = [new WorkOwner(), new WorkOwner()]
@@ -254,7 +254,7 @@ describe('owners', () => {
     expect(await waits).toBe('h')
   })
 
-  test('alone, an owner rests as long as its slice took, and is never behind', () => {
+  test('an owner without others rests as long as its slice took, and has no debt', () => {
     const { slices, rests, turns } = queue()
     const alone = new WorkOwner()
     slices.spend(alone, 200)
@@ -288,7 +288,7 @@ describe('owners', () => {
     expect([one.share(0), two.share(0), group.share(0)]).toEqual([20, 10, 10])
   })
 
-  test('heavy owners have at least a quarter of the largest share, and not a small one', () => {
+  test('an owner is heavy with a quarter of the largest share, unless its own share is small', () => {
     const { slices } = queue()
     const of = (ms: number) => {
       const owner = new WorkOwner()

@@ -46,7 +46,7 @@ const KINDS: readonly (readonly [of: (usage: Counts) => number, units: readonly 
 ]
 const n = (count: number | undefined) => count ?? 0
 
-/** Follows the design, one kind after the other, with a common denominator of all possible `per`. */
+/** Computes a cost kind by kind, with a common denominator of all possible `per`. */
 function naive(usage: Usage, price: Price): bigint {
   const denominator = BigInt(M) * 60_000n
   let sum = 0n
@@ -138,7 +138,7 @@ describe('a cost', () => {
     )
   })
 
-  test('of two usages is that of both together, except for rounding and the request', () => {
+  test('of two usages equals the cost of their sum, except for rounding and the request', () => {
     const plain = prices.map(price =>
       price.filter(({ above, tier, unit }) => above === undefined && tier === undefined && unit !== 'request'),
     )
@@ -153,7 +153,7 @@ describe('a cost', () => {
   })
 })
 
-test('a cached price has the same costs as a new one: its steps and tiers are kept apart', () => {
+test('a cached price has the same costs as a new one, with any steps and tiers', () => {
   fc.assert(
     fc.property(fc.array(usages, { maxLength: 8 }), prices, (all, price) => {
       for (const usage of all) {
@@ -178,7 +178,7 @@ test('parts never exceed their wholes, and usage that fits is unchanged', () => 
   )
 })
 
-test('the units that an amount pays for cost no more than it, and one more does', () => {
+test('the units that an amount pays for cost at most the amount, and one more unit costs more', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 10n ** 12n }), prices, (amount, price) => {
       const tokens = affordable(amount, price, 'output', {})
@@ -191,10 +191,15 @@ test('the units that an amount pays for cost no more than it, and one more does'
 
 test.each<[name: string, usage: Usage, price: Price, nanos: bigint]>([
   ['tokens', { input: 1_000, output: 100 }, PRICE, 3_500_000n],
-  ['cached ones once', { input: 1_000, cached_input: 400, output: 0 }, PRICE, 1_600_000n],
-  ['reasoning as the answer', { input: 0, output: 100, reasoning: 90 }, PRICE, 1_000_000n],
-  ['a part without a price as its whole', { input: 1_000, input_audio: 1_000 }, PRICE, 2_500_000n],
-  ['cached sound as cached input', { input: 10, cached_input: 10, input_audio: 10, cached_audio: 10 }, PRICE, 2_500n],
+  ['cached tokens once', { input: 1_000, cached_input: 400, output: 0 }, PRICE, 1_600_000n],
+  ['reasoning at the output price', { input: 0, output: 100, reasoning: 90 }, PRICE, 1_000_000n],
+  ['a part without a price at the price of its whole', { input: 1_000, input_audio: 1_000 }, PRICE, 2_500_000n],
+  [
+    'cached audio at the price of cached input',
+    { input: 10, cached_input: 10, input_audio: 10, cached_audio: 10 },
+    PRICE,
+    2_500n,
+  ],
   [
     'an hour in the cache',
     { input: 10, cache_write: 10, cache_write_1h: 4 },
@@ -208,7 +213,7 @@ test.each<[name: string, usage: Usage, price: Price, nanos: bigint]>([
     [{ unit: 'second', nanos: 1_000n, per: 60_000 }],
     1n,
   ],
-  ['the request, also where nothing else was used', {}, plainPrice({ request: 7n }), 7n],
+  ['the request, even without other usage', {}, plainPrice({ request: 7n }), 7n],
   ['searches', { search: 3 }, plainPrice({ search: 10_000_000n }), 30_000_000n],
 ])('%s', (_name, usage, price, nanos) => {
   expect(cost(usage, price).total).toBe(nanos)

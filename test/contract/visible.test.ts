@@ -1,4 +1,4 @@
-/** Characters that act instead of being shown are escaped, in texts and in JSON; all others are unchanged. */
+/** Control, format and other invisible characters are escaped in texts and in JSON. All others are unchanged. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { inColumns, isRefusal, refuse, visible, visibleJson } from '#contract'
@@ -23,7 +23,7 @@ const INVISIBLE: readonly (readonly [number, number])[] = [
 ]
 const isInvisible = (code: number) => INVISIBLE.some(([first, last]) => code >= first && code <= last)
 
-test('of all characters of Unicode, those are escaped, and no other', () => {
+test('of all Unicode characters, exactly the invisible ones are escaped', () => {
   const wrong: string[] = []
   for (let code = 0; code <= 0x10ffff; code++) {
     if (code >= 0xd800 && code <= 0xdfff) continue
@@ -61,7 +61,7 @@ test.each([
 const ANY = fc.string({ unit: 'binary', maxLength: 40 })
 
 describe('JSON', () => {
-  test('keeps its value, and nothing in it acts', () => {
+  test('keeps its value and has no invisible characters', () => {
     fc.assert(
       fc.property(fc.array(ANY), fc.dictionary(ANY, ANY), (list, map) => {
         const shown = visibleJson(JSON.stringify({ list, map }))
@@ -73,7 +73,7 @@ describe('JSON', () => {
   })
 })
 
-test('in columns each character keeps its place', () => {
+test('in columns, each character is replaced by one character', () => {
   fc.assert(
     fc.property(ANY, text => {
       const shown = inColumns(text)

@@ -1,6 +1,6 @@
 /**
- * The Helm chart: its output is valid by the schemas of Kubernetes, and gateways run with its files, ports and probes. No
- * Kubernetes is needed.
+ * The Helm chart: its output is valid by the schemas of Kubernetes, and gateways run with its files, ports and probes. The
+ * tests need no Kubernetes.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

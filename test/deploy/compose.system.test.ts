@@ -1,5 +1,5 @@
 /**
- * The files of src/deploy, run as plain processes: three gateways, nginx, PostgreSQL and a state server. Loopback ports replace
+ * The compose files of src/deploy, run as plain processes: three gateways, nginx, PostgreSQL and a state server. Loopback ports replace
  * the host names.
  */
 import { readFile } from 'node:fs/promises'

@@ -198,7 +198,7 @@ function runContainer(
       output += text
     })
   }
-  /** The PID outside the container of its first process. */
+  /** The PID of the first process of the container, as seen outside of it. */
   const first = () => Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8'))
   const [uid, gid] = User.split(':')
   return {

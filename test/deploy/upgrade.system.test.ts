@@ -20,7 +20,7 @@ const counts = countsOf('replicas')
 
 const REPLICAS = counts(2, 3)
 const CLIENTS = counts(8, 32)
-/** Keeps a short run from spending most of its work on requests while replicas start. */
+/** Pause between requests in ms, so that a short run does not spend most of its work on requests while replicas start. */
 const PAUSE_MS = counts(150, 0)
 /** Answers from each replica before the next one is replaced. */
 const BETWEEN = counts(10, 1000)

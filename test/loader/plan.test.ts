@@ -30,10 +30,10 @@ const never = () => new Promise<void>(() => {})
 const late = `was not released: its dispose() did not end within ${DISPOSE_LIMIT_MS / 1000} s`
 
 test.each([
-  ['one that never ends', { a: never }, [`policies/p.yaml:4:5: the step "a" ${late}`]],
-  ['two of them, in the time of one', { a: never, b: never }, [`the step "a" ${late}`, `the step "b" ${late}`]],
+  ['a dispose that never ends', { a: never }, [`policies/p.yaml:4:5: the step "a" ${late}`]],
+  ['two such disposes, in the time of one', { a: never, b: never }, [`the step "a" ${late}`, `the step "b" ${late}`]],
   [
-    'one that throws',
+    'a dispose that throws',
     {
       a() {
         throw new Error('cannot dispose')
@@ -54,7 +54,7 @@ test.each([
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('a slow one is awaited, and no timer is left', async () => {
+test('a slow dispose is awaited, and no timer is left', async () => {
   let done = false
   const slow = async () => {
     await new Promise(resolve => setTimeout(resolve, DISPOSE_LIMIT_MS - 1))

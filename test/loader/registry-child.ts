@@ -1,6 +1,6 @@
 /**
  * Loads a configuration or single plugins as the gateway does, and writes the result as one line of JSON.
- * Run by Node itself: a test runner implements `import()` differently.
+ * Node.js runs it, because a test runner implements `import()` differently.
  */
 import { writeFileSync } from 'node:fs'
 import { isRefusal } from '#contract'

@@ -58,7 +58,7 @@ export default definePlugin({ name: 'open', settings: { type: 'object', properti
 export default definePlugin({ name: 'credits', ${SETTINGS}, create: () => (context: unknown, next: () => Promise<void>) => next() })`,
   'node_modules/typed/package.json': `{ "name": "typed", "type": "module", "exports": "./index.ts" }`,
   'node_modules/typed/index.ts': `const one: number = 1\nexport default one`,
-  // Its own copy, nested deeper than the one beside it.
+  // A package with its own copy of tollgate.
   'node_modules/bundler/package.json': `{ "name": "bundler", "type": "module", "main": "index.js" }`,
   'node_modules/bundler/index.js': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'bundler', ${SETTINGS}, create: () => (context, next) => next() })`,
@@ -67,7 +67,7 @@ export default definePlugin({ name: 'bundler', ${SETTINGS}, create: () => (conte
   'node_modules/tollgate-plugin-hello/package.json': `{ "name": "tollgate-plugin-hello", "type": "module", "exports": { "import": "./main.js" } }`,
   'node_modules/tollgate-plugin-hello/main.js': `import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({ name: 'hello', ${SETTINGS}, create: () => (context, next) => next() })`,
-  // A plugin that brings its own gateway must still get the running one.
+  // Another copy of tollgate beside the configuration. Plugins must get the running gateway instead.
   'node_modules/tollgate/package.json': `{ "name": "tollgate", "exports": { "./plugin": "./trap.js" } }`,
   'node_modules/tollgate/trap.js': `throw new Error('the wrong copy')`,
   'node_modules/@acme/header/package.json': `{ "name": "@acme/header", "main": "index.js" }`,
@@ -187,7 +187,7 @@ describe('plugins that cannot be loaded report the reason', () => {
   })
 })
 
-test('one that never finishes loading fails, and the others load', async () => {
+test('a plugin that never finishes loading fails, and the others load', async () => {
   write('plugins/waits.mjs', 'await new Promise(() => {})\nexport default 1')
   const uses = ['./plugins/waits.mjs', './plugins/plain.mjs']
   expect(await child({ config: join(folder, 'gateway.yaml'), uses, limitMs: 1_500 })).toMatchObject([
@@ -196,7 +196,7 @@ test('one that never finishes loading fails, and the others load', async () => {
   ])
 })
 
-test('plugins from outside are loaded with the contract of the running gateway', async () => {
+test('local and npm plugins are loaded with the contract of the running gateway', async () => {
   const uses = [
     './plugins/typed.ts',
     './plugins/plain.mjs',
@@ -313,7 +313,7 @@ describe('local imports of a plugin', () => {
     expect(importsOf(plugin)).toEqual([{ file: link, changed: true, wasMissing: false }])
   })
 
-  test('a missing one is looked up again, even if it appears while the others load', async () => {
+  test('a missing import is looked up again, even if it appears while the others load', async () => {
     const late = `${HEAD}import { late } from './late.ts'\nif (late > 9) throw new Error('no')\n${BODY}`
     const [before, after] = await twice('mine.ts', late, FAR, ['plugins/late.ts', 'export const late = 1\n'])
     expect(before!.problems).toHaveLength(1)
@@ -330,16 +330,16 @@ describe('local imports of a plugin', () => {
     const registry = createRegistry(standIns)
     const { reads, registry: recorded } = recordReads(async () => '', { ...registry, load: () => Promise.reject('no') })
     await recorded.load('./late-too.ts', { policyFile: plugin, configFile: plugin }).catch(() => {})
-    // It exists by now, so the next check of the files sees it; a folder was there before.
+    // The file exists now, so the next check of the files notices it. The folder existed before.
     const isNews = async (path: string) => reads.get(join(folder, path))!.stamp !== (await stampOf(join(folder, path)))
     expect(await isNews('plugins/late.ts')).toBe(true)
     expect(await isNews('plugins/folder')).toBe(false)
-    // Only once: Node may not resolve it again.
+    // Only once, because Node.js may not resolve it again.
     followPlugin(plugin, parent)
     expect(importsOf(plugin).map(each => each.wasMissing)).toEqual([false, false])
   })
 
-  test('one that was only touched, or whose import was removed, needs no restart', async () => {
+  test('an imported file that was only touched, or whose import was removed, needs no restart', async () => {
     const [, touched] = await twice('mine.ts', IMPORTING, FAR, ['plugins/far.ts', FAR])
     expect(touched!.problems).toBe(undefined)
     const [, dropped] = await twice('mine.ts', IMPORTING, FAR, ['plugins/mine.ts', HEAD + BODY])
@@ -347,7 +347,7 @@ describe('local imports of a plugin', () => {
     expect(dropped!.files).not.toContain(join(folder, 'plugins/near.ts'))
   })
 
-  test('one with a syntax error can be fixed without a restart', async () => {
+  test('a syntax error in an imported file can be fixed without a restart', async () => {
     const [before, after] = await twice('mine.ts', IMPORTING, 'export const far = = 1\n', ['plugins/far.ts', FAR])
     expect(before!.problems).toHaveLength(1)
     expect(after!.problems).toBe(undefined)
@@ -356,13 +356,13 @@ describe('local imports of a plugin', () => {
   test.each([
     ['throws', 'export const far = 10\nthrow new Error()\n'],
     ['lacks an imported name', 'export const other = 1\n'],
-  ])('Node.js keeps one that %s', async (_name, far) => {
+  ])('Node.js keeps an imported file that %s', async (_name, far) => {
     const [before, after] = await twice('mine.ts', IMPORTING, far, ['plugins/far.ts', FAR])
     expect(before!.problems).toHaveLength(1)
     expect(after!.problems).toEqual([expect.stringMatching(RESTART)])
   })
 
-  test('a CommonJS plugin is kept itself', async () => {
+  test('Node.js keeps a CommonJS plugin', async () => {
     const [before, after] = await twice('mine.cjs', COMMON, FAR, ['plugins/mine.cjs', `${COMMON}// changed\n`])
     expect(before!.problems).toBe(undefined)
     expect(after!.problems).toEqual([
@@ -371,7 +371,7 @@ describe('local imports of a plugin', () => {
   })
 })
 
-test('a configuration with plugins from outside', async () => {
+test('a configuration with local and npm plugins loads', async () => {
   write('gateway.yaml', Object.values({ ...PARTS, providers: 'providers:\n  demo: { dialect: demo }' }).join('\n'))
   write(
     'policies/standard.yaml',

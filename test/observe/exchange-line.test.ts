@@ -25,7 +25,7 @@ function lineOf(given: Partial<ExchangeSummary>, lines = new ExchangeLines(creat
 describe('the log line of an exchange', () => {
   const SECRET = 'canary-secret-0001'
   it.each(['route', 'policy', 'method', 'model', 'target', 'accountId', 'keyId', 'decidedBy', 'address'] as const)(
-    'holds no secret in %s, nor one that is learned later, and nothing that breaks the line',
+    'has no secrets in %s, including secrets that are added later, and no characters that break the line',
     name => {
       const redactor = createRedactor([])
       const lines = new ExchangeLines(redactor.text)

@@ -27,7 +27,7 @@ describe('hostile input', () => {
     },
   )
 
-  it('label sets beyond the cap are counted as other, and nothing is lost', () => {
+  it('label sets above the limit are counted as `other`, and no exchange is lost', () => {
     const metrics = create()
     const total = MAX_LABEL_SETS + 250
     for (let round = 0; round < 2; round++) {
@@ -44,7 +44,7 @@ describe('hostile input', () => {
     expect(page.value('tollgate_exchange_duration_seconds_count', { ...OTHER, outcome: 'other' })).toBe('500')
   })
 
-  it('every configured target has a series, without a cap', () => {
+  it('every configured target has a series, without a limit', () => {
     const one = { provider: 'p', state: 'well', inflight: 0, ejections: 0 }
     const targets = Array.from({ length: 300 }, (_, index) => ({ ...one, target: `p/${index}` }))
     const serving = () => ({ isOverloaded: false, held: 0n, targets, credentialsOut: [] })

@@ -8,7 +8,7 @@ import { summary } from './summary.ts'
 const counts = countsOf('corpus')
 
 describe('limits', () => {
-  test('of the number: the oldest exchange is dropped', () => {
+  test('on the number: the oldest exchange is dropped', () => {
     const recent = createRecent({ exchanges: 3, bytes: 1_000_000 })
     for (let nth = 1; nth <= 8; nth++) {
       recent.add(anExchange(`req_${nth}`))
@@ -17,7 +17,7 @@ describe('limits', () => {
     expect(keptIds(recent, 8)).toEqual(['req_6', 'req_7', 'req_8'])
   })
 
-  test('of the bytes: the oldest are dropped, and an exchange above the limit is not kept', () => {
+  test('on the bytes: the oldest are dropped, and an exchange above the limit is not kept', () => {
     const note = 'x'.repeat(1000)
     const large = (id: string) => anExchange(id, [{ step: 'a', verdict: 'passed', note }])
     const recent = createRecent({ exchanges: 100, bytes: 10_000 })
@@ -28,12 +28,12 @@ describe('limits', () => {
     const many = Array.from({ length: 10 }, () => ({ step: 'a', verdict: 'passed' as const, note }))
     recent.add(anExchange('req_21', many))
     expect([recent.size, recent.bytes]).toEqual([0, 0])
-    // It then works as if new.
+    // The next exchange is kept again.
     recent.add(anExchange('req_22'))
     expect(keptIds(recent, 22)).toEqual(['req_22'])
   })
 
-  test('the header edits that a shadow step would have made count towards the bytes', () => {
+  test('header changes of a step in shadow count as bytes', () => {
     const deeds = (header: string) => Array.from({ length: 10 }, () => ({ deed: 'set_header' as const, header }))
     const [none, short, long] = [undefined, deeds('x'), deeds('x'.repeat(101))].map(would => {
       const recent = createRecent()
@@ -44,7 +44,7 @@ describe('limits', () => {
     expect(long! - short!).toBe(1000)
   })
 
-  test('the detail of a failed attempt counts, and is cut at a word boundary', () => {
+  test('the detail of a failed attempt counts as bytes, and is cut at a word boundary', () => {
     const recent = createRecent()
     recent.add(summary({ attemptDetails: [null] }))
     const before = recent.bytes
@@ -53,7 +53,7 @@ describe('limits', () => {
     expect(recent.bytes - before).toBeGreaterThan(before + 1900)
   })
 
-  test('a note is cut in a copy; the trail of the exchange keeps it whole', () => {
+  test('a note is cut in a copy; the trail of the exchange is unchanged', () => {
     const trail: TrailEntry[] = [
       { step: 'a', verdict: 'passed' },
       { step: 'b', verdict: 'refused', code: 'forbidden', note: 'y'.repeat(100_000) },
@@ -78,7 +78,7 @@ test('an unknown id is not found', () => {
 test('keeping an exchange takes a microsecond, and no more memory than reported', () => {
   const recent = createRecent()
   const total = counts(30_000, 300_000)
-  // Made beforehand: that work is not part of the measurement.
+  // The measurement does not include the creation of the exchanges.
   const exchanges = Array.from({ length: total }, (_, nth) => anExchange(`req_${nth}`, fiveSteps()))
   const began = process.hrtime.bigint()
   for (const exchange of exchanges) recent.add(exchange)

@@ -9,7 +9,7 @@ function exchange(nth: number, change: Partial<ShadowExchange> = {}): ShadowExch
 }
 
 describe('limits', () => {
-  test('a thousand distinct accounts and keys, with a flag for more', () => {
+  test('on distinct accounts and keys: a thousand, with a flag for more', () => {
     const figures = createShadowFigures()
     for (let nth = 0; nth < 1500; nth++) {
       figures.count(exchange(nth, { account: who(`acc_${nth}`), key: who(`key_${nth % 7}`) }), 's', 'forbidden')
@@ -25,7 +25,7 @@ describe('limits', () => {
     ])
   })
 
-  test('steps and codes, for a configuration that changes often', () => {
+  test('on steps and codes, in case the configuration changes often', () => {
     const figures = createShadowFigures()
     for (let nth = 0; nth < 600; nth++) figures.count(exchange(nth), `step_${nth}`, null)
     expect(figures.steps()).toHaveLength(500)

@@ -1,4 +1,4 @@
-/** Places of a rewritten request in an error, mapped to places of the client's request. */
+/** Maps the places that errors name in a rewritten request to places in the client's request. */
 import { expect, test } from 'vitest'
 import { type ChatMessage, type ChatRequest, refuse } from '#contract'
 import { inClientTerms, type Rewriting } from '../../src/request/rewritings.ts'
@@ -25,13 +25,13 @@ const tools: Rewriting = {
 
 test.each<[string, Rewriting[], string, string | null]>([
   ['a message after an added one', [added1], 'messages[1].content', 'messages[0].content'],
-  ['a part of it', [added1], 'messages[1].content[0].text', 'messages[0].content[0].text'],
-  ['as providers write it', [added1], 'messages.[2].content', 'messages.[1].content'],
-  ['the added one', [added1], 'messages[0].content', null],
+  ['a part of that message', [added1], 'messages[1].content[0].text', 'messages[0].content[0].text'],
+  ['a place in the notation of providers', [added1], 'messages.[2].content', 'messages.[1].content'],
+  ['the added message', [added1], 'messages[0].content', null],
   ['a message that does not exist', [added1], 'messages[7]', 'messages'],
   ['the list', [added1], 'messages', 'messages'],
-  ['what was not rewritten', [added1], 'tools[1].function.name', 'tools[1].function.name'],
-  ['a place in the words of another format', [added1], 'messages.1.content', 'messages.1.content'],
+  ['a field that was not rewritten', [added1], 'tools[1].function.name', 'tools[1].function.name'],
+  ['a place in another notation', [added1], 'messages.1.content', 'messages.1.content'],
   [
     'added, then replaced at its place',
     [added1, guarded1],
@@ -40,10 +40,10 @@ test.each<[string, Rewriting[], string, string | null]>([
   ],
   ['replaced at its place, then added', [guarded0, added2], 'messages[1].content[0]', 'messages[0].content[0]'],
   ['after both', [guarded0, added2], 'messages[2]', 'messages[1]'],
-  ['one in place of another', [replaced], 'messages[0].content', null],
+  ['a message in place of another', [replaced], 'messages[0].content', null],
   ['its neighbour', [replaced], 'messages[1].content', 'messages[1].content'],
-  ['one whose place is unknown', [dropped], 'messages[0].content', 'messages'],
-  ['one that is found by identity', [dropped], 'messages[1].content', 'messages[2].content'],
+  ['a message whose place is unknown', [dropped], 'messages[0].content', 'messages'],
+  ['a message that is found by identity', [dropped], 'messages[1].content', 'messages[2].content'],
   ['another list', [tools], 'tools[1].function.name', 'tools[0].function.name'],
 ])('%s', (_name, rewritings, param, expected) => {
   const refusal = inClientTerms(

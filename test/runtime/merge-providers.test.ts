@@ -39,7 +39,7 @@ test('the worst state is shown, with its latest end', () => {
   expect(merged!.targets).toMatchObject([{ state: 'ejected', until: '2026-01-01T00:00:09.000Z', inflight: 4 }])
 })
 
-test('a provider or a target of only one of them is shown too', () => {
+test('a provider or target of only one view is shown too', () => {
   const merged = mergeProviders([
     [provider([target({})])],
     [provider([target({ target: 'p/new' })]), provider([target({})], 'new')],

@@ -53,7 +53,7 @@ afterAll(async () => {
 })
 
 describe('exchanges in progress', () => {
-  test('a stream: its account, state and progress; it disappears when it is over', async () => {
+  test('a stream is listed with its account, state and progress until it ends', async () => {
     expect((await ask<PageView<ExchangeView>>('exchanges')).items).toEqual([])
     provider.script(gated({ tokens: 3 }))
     const answering = gateway.chat({ stream: true })

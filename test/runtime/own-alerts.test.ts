@@ -34,7 +34,7 @@ test('a refused credential, a provider that is down and an invalid reload: one s
     expect(await gateway.running.reload()).toBe('refused')
   }
   await expect.poll(kinds).toContain('reload_invalid')
-  // Longer than a round: no alert is repeated.
+  // Longer than the pause between two checks: no alert is repeated.
   await new Promise(resolve => setTimeout(resolve, 2500))
   expect(kinds()).toEqual(['breaker_open', 'credential_refused', 'provider_down', 'reload_invalid'])
 

@@ -66,8 +66,8 @@ async function view<Body>(path: string): Promise<Body> {
   return (await answer.json()) as Body
 }
 
-/** Returns the id of an exchange after it is over. */
-async function over(answer: Response): Promise<string> {
+/** Waits for the end of an exchange. Returns its id. */
+async function idWhenOver(answer: Response): Promise<string> {
   await answer.text()
   const id = answer.headers.get('x-request-id')!
   await gateway.exchangeLine(id)
@@ -78,7 +78,7 @@ const ofSocket = () =>
   controlPath(gateway.running.configuration.store, join(dirname(gateway.running.configuration.file), 'gateway.yaml'))
 
 describe('an unknown exchange', () => {
-  test('by the API', async () => {
+  test('is not found by the API', async () => {
     const answer = await get(`/api/operator/exchanges/req_${'0'.repeat(26)}`)
     expect(answer.status).toBe(404)
     const { error } = (await answer.json()) as { error: { message: string; code: string } }
@@ -86,7 +86,7 @@ describe('an unknown exchange', () => {
     expect(error.message).toMatch(/^Nothing is known of req_0+\. The gateway remembers the last 10,000 since its start/)
   })
 
-  test('by the socket', async () => {
+  test('is not found by the socket', async () => {
     const call = callControl(ofSocket(), 'exchange.show', { exchange: 'req_nothing' })
     await expect(call).rejects.toThrow('Nothing is known of req_nothing. The gateway remembers the last 10,000')
     await expect(callControl(ofSocket(), 'exchange.show', {})).rejects.toThrow('"exchange" is missing')
@@ -97,7 +97,7 @@ describe('an unknown exchange', () => {
 describe('an exchange', () => {
   test('that was refused before a hold, with the notes of its steps', async () => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}`, 'x-note': 'seen' }
-    const id = await over(await gateway.chat({ model: 'none' }, { headers }))
+    const id = await idWhenOver(await gateway.chat({ model: 'none' }, { headers }))
     const shown = await view<PastExchangeView>(`exchanges/${id}`)
     expect(shown).toEqual({
       id,
@@ -131,13 +131,13 @@ describe('an exchange', () => {
   })
 
   test('with an unknown key', async () => {
-    const id = await over(await gateway.chat({}, { headers: { 'content-type': 'application/json' } }))
+    const id = await idWhenOver(await gateway.chat({}, { headers: { 'content-type': 'application/json' } }))
     expect(await view(`exchanges/${id}`)).toMatchObject({ account_id: null, key_id: null, decided_by: 'api-key' })
   })
 
   test('that a provider refused: its message, without secrets', async () => {
     provider.script(errorAnswer(400, { error: { message: `no such tool; key=${'s'.repeat(20)}`, type: 'bad' } }))
-    const id = await over(await gateway.chat({}))
+    const id = await idWhenOver(await gateway.chat({}))
     provider.script(exact({ tokens: 3 }))
     const { attempts } = await view<PastExchangeView>(`exchanges/${id}`)
     expect(attempts).toMatchObject([{ status: 400, code: 'upstream_rejected' }])
@@ -145,7 +145,7 @@ describe('an exchange', () => {
   })
 
   test('that was answered, with its charge', async () => {
-    const id = await over(await gateway.chat({ stream: true }))
+    const id = await idWhenOver(await gateway.chat({ stream: true }))
     const shown = await view<PastExchangeView>(`exchanges/${id}`)
     const { receipt } = await view<FoundReceiptView>(`receipts/${id}`)
     expect(shown).toMatchObject({ outcome: 'answered', status: 200, decided_by: null, stream: true, model: 'm' })
@@ -155,7 +155,7 @@ describe('an exchange', () => {
   })
 })
 
-test('any number of requests without a key displaces none with one', () => {
+test('requests without a key never displace a request with a key', () => {
   const { remember, find } = createRecentTrails({ metrics: { shadowRan() {} }, figures: { count() {} } })
   const plan = createPlan('test', [], () => ({}))
   remember(summary({ id: 'req_known', keyId: 'key_1' }), plan)
@@ -166,7 +166,7 @@ test('any number of requests without a key displaces none with one', () => {
 
 test('recent exchanges do not keep the requests in memory', async () => {
   seen.length = 0
-  for (let nth = 0; nth < 20; nth++) await over(await gateway.chat({ model: nth % 2 ? 'm' : 'none' }))
+  for (let nth = 0; nth < 20; nth++) await idWhenOver(await gateway.chat({ model: nth % 2 ? 'm' : 'none' }))
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   // References of sockets and promises to the last requests are released in a later turn.
@@ -183,7 +183,7 @@ describe('steps in shadow', () => {
   test('their runs, suppressed refusals, accounts and keys; a reload keeps the count', async () => {
     const before = await figures()
     const ids: string[] = []
-    for (let nth = 0; nth < 4; nth++) ids.push(await over(await gateway.chat()))
+    for (let nth = 0; nth < 4; nth++) ids.push(await idWhenOver(await gateway.chat()))
     const after = await figures()
     expect(after.ran - before.ran).toBe(4)
     expect(after.would_refuse).toBeGreaterThanOrEqual(2)
@@ -203,7 +203,7 @@ describe('steps in shadow', () => {
       `tollgate_shadow_refusals_total{${labels},code="rate_limit_exceeded"} ${after.would_refuse}\n`,
     )
 
-    // Another step is in shadow now, and this one is enforced.
+    // Now another step is in shadow, and `new-limit` is enforced.
     const steps = STEPS.map(step => ('id' in step && step.id === 'new-limit' ? { ...step, mode: 'enforce' } : step))
     writeFileSync(join(dirname(gateway.running.configuration.file), 'policies/test.yaml'), stringify({ steps }))
     expect(await gateway.running.reload()).toBe('changed')
@@ -212,7 +212,7 @@ describe('steps in shadow', () => {
       429,
       'new-limit; code=rate_limit_exceeded',
     ])
-    await over(answer)
+    await idWhenOver(answer)
     const { steps: shown } = await callControl(ofSocket(), 'shadow.show', {})
     expect(shown).toEqual([
       { ...after, now: false },

@@ -1,4 +1,4 @@
-/** The changes that a reload notices: files wherever they are named, and missing ones; and their order. */
+/** Which file changes cause a reload (also of missing files), and the order of reloads. */
 import { cpSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -25,24 +25,24 @@ describe('the files are watched', () => {
     }
   }
 
-  interface Made {
+  interface BuiltGeneration {
     readonly generation: Generation
     disposed: boolean
   }
 
-  /** Reloads of one file, whose text is all there is to a configuration, or of what `load` reads. */
+  /** Reloads on changes of `file`. By default the configuration is the text of that file. */
   async function watching(file: string, load = loading(file)) {
-    const made: Made[] = []
+    const built: BuiltGeneration[] = []
     const results: ReloadResult[] = []
     const reloads = await createReloads({
       first: (await load()) as LoadedFiles,
       load,
       async build() {
-        const one: Made = {
+        const one: BuiltGeneration = {
           generation: { dispose: async () => void (one.disposed = true) } as unknown as Generation,
           disposed: false,
         }
-        made.push(one)
+        built.push(one)
         return one.generation
       },
       attempt: async () => [],
@@ -52,7 +52,7 @@ describe('the files are watched', () => {
       now: () => 0,
       done: result => results.push(result),
     })
-    return { reloads, made, results }
+    return { reloads, built, results }
   }
 
   test('a symlink that is swapped, as Kubernetes does it', async () => {
@@ -82,7 +82,7 @@ describe('the files are watched', () => {
     const dir = await temporaryDirectory()
     const file = join(dir, 'gateway.yaml')
     writeFileSync(file, 'one')
-    const { reloads, made, results } = await watching(file)
+    const { reloads, built, results } = await watching(file)
     reloads.watch(20)
     const touch = () => {
       writeFileSync(file, 'one')
@@ -90,7 +90,7 @@ describe('the files are watched', () => {
     }
     await expect.poll(touch).toBeGreaterThan(0)
     expect(results).toContain('unchanged')
-    expect(made).toHaveLength(1)
+    expect(built).toHaveLength(1)
     await reloads.dispose()
   })
 
@@ -129,7 +129,7 @@ describe('the files are watched', () => {
       await reloads.dispose()
     })
 
-    test('a policy that comes after the gateway.yaml which names it', async () => {
+    test('a policy that is written after the gateway.yaml that names it', async () => {
       const dir = await temporaryDirectory()
       const { config, second, nameSecond } = writeConfig(dir)
       const registry = builtinRegistry()
@@ -150,7 +150,7 @@ describe('the files are watched', () => {
     })
   })
 
-  /** A configuration with one policy, beside which there can be a second one. */
+  /** Writes a configuration with one policy. `nameSecond` adds a route with a second policy. */
   function writeConfig(dir: string) {
     const config = join(dir, 'gateway.yaml')
     const write = (routes: string) =>
@@ -170,41 +170,41 @@ describe('the files are watched', () => {
     const dir = await temporaryDirectory()
     const file = join(dir, 'gateway.yaml')
     writeFileSync(file, '0')
-    const { reloads, made } = await watching(file)
+    const { reloads, built } = await watching(file)
     for (let number = 1; number <= 8; number++) {
       reloads.entered(reloads.generation())
       writeFileSync(file, String(number))
       expect(await reloads.reload('test')).toBe(number < 8 ? 'changed' : 'refused')
     }
     expect(reloads.problem()).toMatch(/8 configurations are in use/)
-    expect(made.map(({ disposed }) => disposed)).not.toContain(true)
-    reloads.left(made[0]!.generation)
-    expect(made[0]!.disposed).toBe(true)
+    expect(built.map(({ disposed }) => disposed)).not.toContain(true)
+    reloads.left(built[0]!.generation)
+    expect(built[0]!.disposed).toBe(true)
     expect(reloads.live()).toBe(7)
     expect(await reloads.reload('test')).toBe('changed')
     await reloads.dispose()
-    expect(made.every(({ disposed }) => disposed)).toBe(true)
+    expect(built.every(({ disposed }) => disposed)).toBe(true)
   })
 
-  test('a reload that was refused because of eight generations is repeated when one of them is over', async () => {
+  test('a reload that was refused because of eight generations is repeated when one of them ends', async () => {
     const dir = await temporaryDirectory()
     const file = join(dir, 'gateway.yaml')
     writeFileSync(file, '0')
-    const { reloads, made, results } = await watching(file)
+    const { reloads, built, results } = await watching(file)
     for (let number = 1; number <= 8; number++) {
       reloads.entered(reloads.generation())
       writeFileSync(file, String(number))
       await reloads.reload('test')
     }
     expect(results.at(-1)).toBe('refused')
-    reloads.left(made[0]!.generation)
+    reloads.left(built[0]!.generation)
     await expect.poll(() => results.at(-1)).toBe('changed')
     expect(reloads.problem()).toBe(null)
     expect([...reloads.running().sources.values()]).toEqual(['8'])
     await reloads.dispose()
   })
 
-  test('reloads run one at a time, however many are requested, and the last one sees the last files', async () => {
+  test('reloads run one at a time, however many are requested, and the last one reads the last files', async () => {
     const dir = await temporaryDirectory()
     const file = join(dir, 'gateway.yaml')
     writeFileSync(file, '0')
@@ -248,7 +248,7 @@ describe('the files are watched', () => {
     ['a mistake in a new policy', 'steps: [{ use: api-kee }]'],
     ['a missing policy', null],
     ['a policy that names a missing file', 'steps: [{ use: api-key, with: { a: "${file:./wanted}" } }]'],
-  ])('%s is noticed where it is mended', async (_name, text) => {
+  ])('the correction of %s is noticed', async (_name, text) => {
     const dir = await temporaryDirectory()
     const { config, second, nameSecond } = writeConfig(dir)
     const registry = builtinRegistry()
@@ -258,13 +258,13 @@ describe('the files are watched', () => {
     nameSecond()
     expect(await reloads.reload('test')).toBe('refused')
     expect(reloads.problem()).not.toBe(null)
-    // `api-key` has no settings, so the third policy is only read again.
-    const [fixed, then] = text?.includes('wanted') ? [join(dir, 'policies/wanted'), 'x'] : [second, GOOD]
-    const mend = () => {
-      writeFileSync(fixed, then)
+    // `api-key` has no settings, so the third policy is refused again.
+    const [file, corrected] = text?.includes('wanted') ? [join(dir, 'policies/wanted'), 'x'] : [second, GOOD]
+    const correct = () => {
+      writeFileSync(file, corrected)
       return results.slice(1)
     }
-    await expect.poll(mend).toContain(then === GOOD ? 'changed' : 'refused')
+    await expect.poll(correct).toContain(corrected === GOOD ? 'changed' : 'refused')
     await reloads.dispose()
   })
 })

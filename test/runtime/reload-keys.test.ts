@@ -1,4 +1,4 @@
-/** Every key of gateway.yaml: a reload applies it, as the test shows, or refuses its change. A new key fails here. */
+/** For every key of gateway.yaml, a reload applies or refuses a change. A key without a row fails. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,7 +39,7 @@ interface Row {
   /** The initial configuration. */
   readonly yaml?: Record<string, unknown>
   readonly model?: InProcessOptions['model']
-  /** Result before and after the change. */
+  /** The compared result, before and after the change. */
   readonly sees?: (gateway: InProcess, isChanged: boolean) => Promise<unknown>
   readonly before?: unknown
   /** Null: the change is refused. */
@@ -55,7 +55,7 @@ const status = async (answer: Promise<Response>) => {
 const about = async (gateway: InProcess) =>
   (await fetch(`${gateway.running.dashboardUrl}/api/about`)).json() as Promise<Record<string, unknown>>
 
-/** A price list that changes the longest answer of the model. */
+/** A price list that changes `max_output` of the model. */
 const FOLDER = mkdtempSync(join(tmpdir(), 'tollgate-prices-'))
 const PRICES = join(FOLDER, 'prices.json')
 const GPT_5 = {
@@ -84,14 +84,14 @@ async function register(gateway: InProcess) {
 const LONG_MS = 8000
 
 /**
- * Waits for an event that only a changed configuration has soon; null: it did not come.
- * @param quietMs how long it may not come before the change: at least as long as it takes afterwards
+ * Waits for an event that comes soon only with the changed configuration. Returns null if it does not come.
+ * @param quietMs the wait with the old configuration: at least as long as the event takes with the new one
  */
-function soon<Seen>(event: Promise<Seen>, isChanged: boolean, quietMs: number): Promise<Seen | null> {
+function soon<Result>(event: Promise<Result>, isChanged: boolean, quietMs: number): Promise<Result | null> {
   return Promise.race([event, wait(isChanged ? LONG_MS : quietMs, null, { ref: false })])
 }
 
-/** The answer to a body that never arrives, before the standard deadline; null without one. */
+/** The status for a body that never arrives; null if the gateway sends none before the standard deadline. */
 async function slowBody(gateway: InProcess, head: string, isChanged: boolean): Promise<string | null> {
   const client = await openRaw(gateway.url)
   client.socket.write(head)
@@ -105,7 +105,7 @@ async function slowBody(gateway: InProcess, head: string, isChanged: boolean): P
 const HALF_HEAD = 'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n'
 const HALF_BODY = `${HALF_HEAD}content-type: application/json\r\ncontent-length: 100\r\n\r\n{`
 
-/** The number of comments in a stream whose provider is silent until that number, or a time, is reached. */
+/** Counts the comments of a stream whose provider is silent until `wanted` comments, or the end of the wait. */
 async function pings(gateway: InProcess, wanted: number, isChanged: boolean, quietMs: number): Promise<number> {
   provider.script(gated({ tokens: 1 }))
   const index = provider.requests.length
@@ -144,7 +144,7 @@ async function kept({ url, key }: InProcess, inputs: readonly string[]): Promise
   return Promise.all(ids.map(id => status(fetch(`${url}/v1/responses/${id}`, { headers }))))
 }
 
-/** The collector's data by the end of one more exchange. */
+/** The data of the collector after one more exchange. */
 async function exported(gateway: InProcess): Promise<OtlpReceiver> {
   await status(gateway.chat())
   await gateway.stop()
@@ -252,7 +252,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   dashboard_url: {
     yaml: { ...PEOPLE, trust_proxy: 1 },
     change: SET('dashboard_url', 'https://gate.example.com'),
-    // Its own address is then not among its names.
+    // The listener then refuses its own address as a host name.
     sees: gateway => status(fetch(`${gateway.running.dashboardUrl}/api/about`)),
     before: 200,
     after: 404,
@@ -343,7 +343,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'limits.bodies_in_flight': {
     model: { context: '10M' },
     change: LIMIT('bodies_in_flight', '1MiB'),
-    // A body that can never fit is refused as too large.
+    // A body above the total limit is refused as too large.
     sees: gateway => status(gateway.chat({ messages: [{ role: 'user', content: 'x'.repeat(1_500_000) }] })),
     before: 200,
     after: 413,
@@ -516,7 +516,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 }
 
-/** Of a map that is part of the configuration itself each key counts; `providers` and similar maps have names as keys. */
+/** Keys of the top and of nested maps. Maps such as `providers` count as one key, because their keys are names. */
 function keysOf({ properties }: { readonly properties: object }): string[] {
   return Object.entries(properties).flatMap(([key, schema]: [string, { readonly properties?: object }]) =>
     schema.properties ? Object.keys(schema.properties).map(inner => `${key}.${inner}`) : [key],

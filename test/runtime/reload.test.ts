@@ -142,8 +142,8 @@ describe('an invalid configuration changes nothing', () => {
   })
 })
 
-/** A plugin whose steps fail by their setting, and the number of its steps. */
-function createTrier(handle?: (fails: boolean) => Promise<void>) {
+/** Plugins whose steps fail if their setting `fails` is true, and counts of their steps. */
+function createFailing(handle?: (fails: boolean) => Promise<void>) {
   const counts = { made: 0, disposed: 0 }
   const plugin = (name: string, uses: readonly ServiceName[] = []) =>
     definePlugin<{ fails: boolean }, never, ServiceName>({
@@ -184,7 +184,7 @@ const SECRET = 'sk-top-secret-0001'
 
 describe('unused resources are released', () => {
   test('the steps before one that cannot be created; and a secret in its error is redacted everywhere', async () => {
-    const { counts, plugin } = createTrier()
+    const { counts, plugin } = createFailing()
     const gateway = await start({
       plugins: [plugin('holder'), breaks],
       steps: [{ use: 'holder' }, ...FIVE_STEPS],
@@ -202,7 +202,7 @@ describe('unused resources are released', () => {
   })
 
   test('a step that fails to dispose does not block the others, and is reported', async () => {
-    const { counts, plugin } = createTrier()
+    const { counts, plugin } = createFailing()
     const gateway = await start({
       plugins: [plugin('first'), plugin('second')],
       steps: [{ use: 'first', with: { fails: true } }, { use: 'second' }, ...FIVE_STEPS],
@@ -217,9 +217,9 @@ describe('unused resources are released', () => {
   })
 })
 
-describe('the dryRun', () => {
+describe('the dry run', () => {
   test('continues after authentication and billing, and leaves no trace', async () => {
-    const { counts, plugin } = createTrier(async fails => {
+    const { counts, plugin } = createFailing(async fails => {
       if (fails) throw new Error('never thought of that')
     })
     const gateway = await start({
@@ -237,7 +237,7 @@ describe('the dryRun', () => {
     }
     writeSteps(gateway, [...FIVE_STEPS, { use: 'counting' }])
     expect(await gateway.running.reload()).toBe('changed')
-    // Only the serving steps exist; tried ones were disposed.
+    // Only the serving step is left; the steps of the dry run were disposed.
     await expect.poll(() => counts.made - counts.disposed).toBe(1)
     expect(gateway.balance()).toEqual(balance)
     expect(gateway.log.filter(line => line['msg'] === 'exchange')).toEqual([])
@@ -294,7 +294,7 @@ describe('the dryRun', () => {
   })
 
   test('a refusal is not a mistake', async () => {
-    const { plugin } = createTrier(async fails => {
+    const { plugin } = createFailing(async fails => {
       if (fails) throw refuse('forbidden')
     })
     const gateway = await start({ plugins: [plugin('strict')] })

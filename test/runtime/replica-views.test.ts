@@ -13,7 +13,7 @@ const provider = (inflight: number) =>
     targets: [{ target: 'p/m', state: 'well', inflight }],
   }) as unknown as ProviderView
 
-/** One replica beside others, whose database answers on command. */
+/** The views of one replica, with others. The database answers after `busy.until`. */
 function rig(others: readonly ReplicaView[]) {
   const published: string[] = []
   const busy = { until: Promise.resolve() as Promise<unknown> }

@@ -1,4 +1,4 @@
-/** Events at the wrong moment for serving threads. */
+/** Serving threads that die, hang or cannot start, at unfavourable moments. */
 import { statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -13,7 +13,7 @@ import { ADDRESS, PLAIN_STEPS, startThreads, type TestThreads } from './serving-
 
 const counts = countsOf('replicas')
 
-/** The calling thread does nothing else meanwhile. */
+/** Blocks the calling thread. */
 const block = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 
 const deaths = ({ log }: TestThreads) => log.filter(({ msg }) => msg === 'a serving thread has ended').length
@@ -46,7 +46,7 @@ async function died(all: TestThreads, count: number): Promise<void> {
   await until(() => expect(deaths(all)).toBeGreaterThanOrEqual(count))
 }
 
-test('a shutdown is orderly however late the main thread gets the exit', async () => {
+test('a shutdown is orderly, however late the main thread learns that a thread has ended', async () => {
   const { threads, log } = await startThreads(2)
   await threads.listen(ADDRESS)
   threads.drain()
@@ -63,7 +63,7 @@ test('each thread reserves disk space for its settles at its start', async () =>
   await until(() => expect([1, 2].map(isReserved)).toEqual([2000 * RECORD_BYTES, 2000 * RECORD_BYTES]))
 })
 
-test('the counts of a thread are taken over when it dies', async () => {
+test('the counts of a thread are kept when it dies', async () => {
   const all = await startThreads(2)
   const { threads, retired } = all
   const port = await threads.listen(ADDRESS)
@@ -204,7 +204,7 @@ test('a thread that cannot start reports the reason', async () => {
 test.each([
   ['is starting', async () => {}],
   ['has started', (all: TestThreads) => all.threads.waiting()],
-])('a change of the configuration reaches a thread that replaces another one and %s', async (_when, started) => {
+])('a change of the configuration reaches a replacement thread that %s', async (_when, started) => {
   const all = await startThreads(1)
   const port = await all.threads.listen(ADDRESS)
   const texts = await all.read(PLAIN_STEPS)
@@ -284,7 +284,7 @@ describe('a kept response', () => {
         const made = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ model: 'm', input: 'hi' }) })
         return ((await made.json()) as { id: string }).id
       },
-      /** Asks for it on several connections, which come to both threads: with what status it is found. */
+      /** Requests the response on several connections, so that both threads answer. Returns the distinct statuses. */
       async find(id: string): Promise<number[]> {
         const found = Array.from({ length: 16 }, () => fetch(`${url}/${id}`, { headers }))
         return [...new Set((await Promise.all(found)).map(({ status }) => status))]

@@ -1,4 +1,4 @@
-/** Serving threads in the test's own process, without the gateway around them: for events at the wrong moment. */
+/** Serving threads in the process of the test, without the rest of the gateway. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
@@ -23,13 +23,13 @@ export interface TestThreads {
   readonly retired: readonly MetricValues[]
   readonly store: TestStore
   readonly log: readonly LogLine[]
-  /** The time of the pauses. */
+  /** The clock of the restart pauses. */
   readonly clock: HandWatchman
   /** Reads other steps of the policy. */
   read(steps: readonly object[]): Promise<Texts>
   /** Makes these texts the serving ones. @param sent the texts that threads get, if they differ */
   use(texts: Texts, sent?: Texts): void
-  /** A thread that starts from now on begins with them. */
+  /** Threads that start from now on begin with these texts. */
   begin(texts: Texts): void
 }
 

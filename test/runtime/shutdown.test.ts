@@ -1,4 +1,4 @@
-/** The shutdown of a gateway, as people at the dashboard see it; gateway/shutdown.test.ts has the clients' side. */
+/** The effect of a shutdown on the dashboard; gateway/shutdown.test.ts has the effect on clients. */
 import { existsSync } from 'node:fs'
 import { afterAll, expect, test, vi } from 'vitest'
 import { definePlugin } from '#contract'
@@ -74,9 +74,9 @@ test('a step that fails to dispose blocks neither the others nor the store; the 
 })
 
 test.each([
-  ['when exchanges do not end', false, 'exchanges did not end after they were cut'],
-  ['when they have ended and a resource is not released', true, /^every exchange has ended, but some resources/],
-])('the process ends all the same %s, and says which it was', async (_name, isIdle, says) => {
+  ['even if exchanges do not end', false, 'exchanges did not end after they were cut'],
+  ['even if a resource is not released', true, /^every exchange has ended, but some resources/],
+])('the process ends %s, and the log has the reason', async (_name, isIdle, says) => {
   vi.useFakeTimers()
   try {
     const never = new Promise<void>(() => {})

@@ -19,7 +19,7 @@ type Other = {
   fail(): never
 }
 
-/** Both ends of the port are in this thread. */
+/** Connects two ends of a port in this thread. */
 function connected<Handlers extends Record<string, (value: never) => unknown>>(handlers: Handlers) {
   const { port1, port2 } = new MessageChannel()
   onTestFinished(() => port1.close())
@@ -82,11 +82,11 @@ test('the cache of the serving configuration stays, however old it is; others ar
   const b = open('B')
   memory.dropOldCaches()
   expect(open('A')).toBe(a)
-  // Locks of a dead thread are released there too.
+  // The locks of a dead thread are released.
   a.locks[0] = 2
   memory.forget(1)
   expect(a.locks[0]).toBe(0)
-  // An abandoned one is dropped too.
+  // The cache of a refused configuration is dropped after a minute.
   clock.ms += 60_001
   memory.dropOldCaches()
   expect(open('B')).not.toBe(b)

@@ -9,8 +9,6 @@ import { until } from '../helpers/until.ts'
 
 const counts = countsOf('replicas')
 
-/** In a checkout that has never run, each thread strips the types of all files, several at once. */
-
 /** Ends its thread on request. */
 const DEADLY = `
 import { definePlugin } from 'tollgate/plugin'
@@ -274,7 +272,7 @@ withGateway(3, SHARED, gatewayOf => {
     expect(statuses(await many(12, () => ask(gateway, key, {}, {}, 'limited')))).toEqual({ 401: 12 })
   })
 
-  test('a request that waits for a slot gets one, whichever thread releases it, and also if a thread dies with it', async () => {
+  test('a request that waits for a slot gets one, whichever thread releases it, even if a thread with a slot dies', async () => {
     const gateway = gatewayOf()
     const { key } = await createAccount(gateway, { credit: 1000 })
     const dying = ask(gateway, key, { 'x-die': 'before' }, {}, 'queued').catch(() => null)
@@ -291,13 +289,13 @@ withGateway(3, SHARED, gatewayOf => {
   test('a policy behaves the same with several threads: one limit, one cache', async () => {
     const gateway = gatewayOf()
     const { key } = await createAccount(gateway, { credit: 100 })
-    const said: string[] = []
+    const results: string[] = []
     for (let count = 0; count < 25; count++) {
       const answer = await ask(gateway, key, {}, {}, 'cached')
       await answer.text()
-      said.push(`${answer.status} ${answer.headers.get('x-tollgate-cache')}`)
+      results.push(`${answer.status} ${answer.headers.get('x-tollgate-cache')}`)
     }
-    expect(said).toEqual(['200 miss', ...Array(19).fill('200 hit'), ...Array(5).fill('429 null')])
+    expect(results).toEqual(['200 miss', ...Array(19).fill('200 hit'), ...Array(5).fill('429 null')])
   })
 
   test('the shutdown waits for the streams of every thread', async () => {

@@ -106,7 +106,7 @@ describe('an invitation', () => {
     await expect(join(token, 'ada@example.com')).rejects.toThrow('does not work')
   })
 
-  test('leads into an account named by name or id', async () => {
+  test('adds a person to an account that is named by name or id', async () => {
     const { id } = await store.createAccount({ name: 'acme' })
     for (const [account, email] of [
       ['acme', 'ada@example.com'],
@@ -168,7 +168,7 @@ test('a token is revoked by its name if the name is unique; otherwise the error 
   await expect(revoke('ci')).rejects.toThrow(
     `2 operators' tokens have the name "ci": revoke one by its id: ${second}, ${first}`,
   )
-  // An id takes precedence over a name.
+  // The name of `other` is the id of `first`. The id takes precedence.
   const other = await make(first)
   expect(await revoke(first)).toBe(first)
   expect(await revoke(first)).toBe(other)

@@ -86,7 +86,7 @@ describe('refused calls', () => {
     expect(store.reads.listAccounts()).toEqual([])
   })
 
-  test('an error of the store is passed on unchanged', async () => {
+  test('an error of the store is returned unchanged', async () => {
     await callControl(path, 'account.create', { name: 'acme' })
     await expect(callControl(path, 'account.create', { name: 'acme' })).rejects.toThrow(
       'The name "acme" is taken by another account',
@@ -181,7 +181,7 @@ describe('the socket', () => {
     await closed
   })
 
-  test('of many concurrent calls with the same credit, one gives it', async () => {
+  test('many concurrent calls with the same reference give the credit once', async () => {
     control = await startControl(store, path)
     await callControl(path, 'account.create', { name: 'acme' })
     const args = { account: 'acme', amount: '2.5', reference: 'invoice-1' }

@@ -1,4 +1,4 @@
-/** Conditions at run time. What is refused at load is in problems.test.ts. */
+/** Compiled conditions. Positions of refused conditions in a policy file are tested in problems.test.ts. */
 import { describe, expect, test } from 'vitest'
 import type { FactName } from '#contract'
 import { compileWhen, WHEN_FIELDS, type WhenContext, whenFacts } from '../../../src/config/conditions/when.ts'
@@ -106,7 +106,7 @@ describe('tags', () => {
     ['tags.team.contains("x")', false],
   ])('%s is %s', (source, expected) => {
     expect(evaluate(source, ['team', 'user'])).toBe(expected)
-    // The tags of other plugins are not known.
+    // Without declared tags, a condition may name any tag.
     expect(evaluate(source)).toBe(expected)
   })
 })
@@ -126,7 +126,7 @@ test('facts are read when they are named, not before', () => {
   expect(() => compile('request.address == "" || account.plan == "x"').evaluate(facts)).toThrow('account was looked at')
 })
 
-test('a condition that throws says so', () => {
+test('an evaluation that fails throws', () => {
   const { evaluate } = compile('int(header("x-count")) > 1')
   expect(evaluate(whenFacts(context({ headers: { 'x-count': '2' } })))).toBe(true)
   expect(() => evaluate(whenFacts(context({ headers: { 'x-count': 'two' } })))).toThrow()
@@ -134,7 +134,7 @@ test('a condition that throws says so', () => {
   expect(compile('header("x") == ""').evaluate(whenFacts(context()))).toBe(true)
 })
 
-describe('what is not given cannot be named', () => {
+describe('a condition with an unavailable fact or invalid syntax is refused', () => {
   test.each([
     ['account.plan == ""', [], '0: account is missing'],
     ['true || chat.stream', ['key', 'account'], '8: chat is missing'],
@@ -147,7 +147,7 @@ describe('what is not given cannot be named', () => {
   })
 })
 
-describe('what would fail for each request is refused', () => {
+describe('a condition that would fail for every request is refused', () => {
   test.each<[string, string]>([
     ['optional.of(account.plan).hasValue()', '0: the name "optional" is unknown here'],
     ['type(chat.cap) == int', '18: the name "int" is unknown here'],
@@ -179,12 +179,12 @@ describe('what would fail for each request is refused', () => {
     ['cel.bind(plan, account.plan, plan == "a" || plan == "free")', true],
     ['{"free": 5, "pro": 50}[account.plan] < 10', true],
     ['[1, 2, 3].map(n, n * 2).exists(n, n == 6) && b"a" != b"b"', true],
-  ])('and %s is not', (source, expected) => {
+  ])('%s is accepted', (source, expected) => {
     expect(compile(source).evaluate(whenFacts(context()))).toBe(expected)
   })
 })
 
-describe('what a client could make slow is refused', () => {
+describe('a condition that a client could make slow is refused', () => {
   const letters = 'header("x").split("")'
   const digits = JSON.stringify(Array.from({ length: 10 }, (_, i) => i))
   test.each<[string, string]>([
@@ -215,7 +215,7 @@ describe('what a client could make slow is refused', () => {
     expect(`${error?.message}; ${error?.suggestion}`).toContain(message)
   })
 
-  /** Each with the longest headers that get in. */
+  /** Each is evaluated with headers of about the maximum length. */
   test.each([
     `${letters}.exists(a, a.trim() == "b")`,
     'header("x").split(",").exists(team, team.trim().lowerAscii() == account.plan)',
@@ -225,7 +225,7 @@ describe('what a client could make slow is refused', () => {
     'header("x").contains(header("y")) && header("x").endsWith(account.name)',
     'request.path.split("/").all(part, size(part) < 40)',
     `account.name.split(" ").exists(a, account.name.split(" ").exists(b, a == b + b))`,
-  ])('and %.70s is not, and takes no time', source => {
+  ])('%.70s is accepted and fast', source => {
     const { evaluate } = compile(source)
     for (const x of ['a'.repeat(15_000), ','.repeat(15_000), 'k=1;'.repeat(3_500)]) {
       const facts = whenFacts(context({ headers: { x, y: 'a'.repeat(1_000) } }))

@@ -34,8 +34,8 @@ const NEVER: Row[] = [
     'constant-when',
     'the condition is always true; remove this line',
   ],
-  ['false behind an and', { standard: limited('▸chat.stream && false') }, 'unreachable-step', 'never true'],
-  ['true behind an or', { standard: limited('▸chat.stream || true') }, 'constant-when', 'always true'],
+  ['false after &&', { standard: limited('▸chat.stream && false') }, 'unreachable-step', 'never true'],
+  ['true after ||', { standard: limited('▸chat.stream || true') }, 'constant-when', 'always true'],
   ['numbers only', { standard: limited('▸1 > 2') }, 'unreachable-step', 'never true'],
   [
     'a field with two values at once',
@@ -44,7 +44,7 @@ const NEVER: Row[] = [
     'never true',
   ],
   [
-    'a field that is in no list',
+    'a field with a value outside of its list',
     { standard: limited('▸key.name in ["a", "b"] && key.name == "c"') },
     'unreachable-step',
     'never true',
@@ -89,7 +89,7 @@ const SIZES: Row[] = [
     ],
   ),
   [
-    'a size of a model that is off',
+    'a size of a disabled model',
     {
       standard: limited('▸model.context > 10000'),
       gateway: { models: LARGE.replace('price: free', 'price: free, enabled: false') },
@@ -102,25 +102,25 @@ const SIZES: Row[] = [
 const NAMED = PARTS.models.replace('targets:', 'aliases: [tiny, fast]\n    targets:')
 const MODELS: Row[] = [
   [
-    'one in a list, behind others',
+    'an unknown model in a list, after a known one',
     { standard: limited('chat.stream && !(model.id in ["small", ▸"haiku"])') },
     'unknown-model',
     'unknown model "haiku"; the models are small',
   ],
   [
-    'on the left, and of what the client has sent',
+    'an unknown model on the left, compared with the requested name',
     { standard: limited('\'▸"large" != chat.model\'') },
     'unknown-model',
     'unknown model "large"',
   ],
   [
-    'an alias where there are only ids',
+    'an alias compared with model.id',
     { standard: limited('model.id == ▸"fast"'), gateway: { models: NAMED } },
     'unknown-model',
     '"fast" is an alias, but model.id is the id of a model; write "small", or chat.model',
   ],
   [
-    'from a variable',
+    'an unknown model in a variable',
     { standard: limited('▸\'model.id == "${FAR_KEY}"\'') },
     'unknown-model',
     'the condition names an unknown model after its ${…} are replaced',
@@ -157,7 +157,7 @@ const ROUTES: Row[] = [
 
 const IDS: Row[] = [
   [
-    'two plugins of one name',
+    'a plugin twice without an id',
     { standard: `${STANDARD}  - use: remark\n  - use: ▸remark\n` },
     'duplicate-id',
     'the id "remark" exists already (line 6)',
@@ -175,33 +175,36 @@ test.each([...NEVER, ...SIZES, ...MODELS, ...ROUTES, ...IDS])('%s', async (_, fi
   expect((await workshop.problems(files))[0]!.rule).toBe(rule)
 })
 
-describe('what is not complained about', () => {
+describe('no problem', () => {
   test.each<[string, Files]>([
     ['a step that is off, whatever its condition', { standard: limited('"false"\n    mode: off') }],
     ['a path of one of two routes', two(limited('request.path == "/v1/messages"'))],
-    ['what only a client knows', { standard: limited('header("x") == "a" && chat.stream') }],
+    ['a header of the client', { standard: limited('header("x") == "a" && chat.stream') }],
     ['two values of two fields', { standard: limited('account.plan == "free" && key.name == "pro"') }],
-    ['two values of one field, one or the other', { standard: limited('key.name == "a" || key.name == "b"') }],
-    ['a method that is always so: the policy may get other routes', { standard: limited('request.method == "POST"') }],
-    ['a model by its id', { standard: limited('model.id in ["small"] && chat.model == "small"') }],
-    ['an alias, as clients say it', { standard: limited('chat.model == "fast"'), gateway: { models: NAMED } }],
+    ['two values of one field with ||', { standard: limited('key.name == "a" || key.name == "b"') }],
     [
-      'a part of a name, and what another fact is',
+      'a method that all current routes have: the policy may get other routes',
+      { standard: limited('request.method == "POST"') },
+    ],
+    ['a model by its id', { standard: limited('model.id in ["small"] && chat.model == "small"') }],
+    ['an alias as the requested name', { standard: limited('chat.model == "fast"'), gateway: { models: NAMED } }],
+    [
+      'a part of a model id, and a value of another fact',
       { standard: limited('model.id.startsWith("x") || key.name == "x"') },
     ],
-    ['a model that is not there, for a step that is off', { standard: limited('model.id == "x"\n    mode: off') }],
+    ['an unknown model, for a step that is off', { standard: limited('model.id == "x"\n    mode: off') }],
     ['a size of one of the models', { standard: limited('model.context > 10000'), gateway: { models: LARGE } }],
-    ['what is true of each model today', { standard: limited('model.context > 100') }],
-    ['a size or something else', { standard: limited('model.context > 1000000 || chat.stream') }],
-    ['a cap beyond what is left of it', { standard: limited('chat.cap > model.max_output / 2') }],
+    ['a size that every current model has', { standard: limited('model.context > 100') }],
+    ['an impossible size with ||', { standard: limited('model.context > 1000000 || chat.stream') }],
+    ['a cap compared with a part of max_output', { standard: limited('chat.cap > model.max_output / 2') }],
     ['a size, for a step that is off', { standard: limited('model.context > 1000000\n    mode: off') }],
-    ['a more exact path behind one with braces', raw('"/v1/files/{id}"')],
+    ['a more exact path after one with braces', raw('"/v1/files/{id}"')],
   ])('%s', async (_, files) => {
     await workshop.good(files)
   })
 })
 
-test('nothing is said of sizes while one of the models is not known', async () => {
+test('sizes are not checked while a model is invalid', async () => {
   const models = LARGE.replace('64Ki', '▸many')
   await expectProblems(
     workshop,
@@ -210,7 +213,7 @@ test('nothing is said of sizes while one of the models is not known', async () =
   )
 })
 
-test("nothing is said of sizes where a step of one's own gives the model", async () => {
+test('sizes are not checked if a local plugin gives the model', async () => {
   const giver = definePlugin({
     name: 'giver',
     settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -226,7 +229,7 @@ test("nothing is said of sizes where a step of one's own gives the model", async
   ])
 })
 
-test('nothing is said of a policy while one of its routes is not known', async () => {
+test('a policy is not checked while one of its routes is invalid', async () => {
   const routes = `${PARTS.routes}\n  - { path: ▸/v1/mesages, policy: standard }`
   await expectProblems(
     workshop,
@@ -235,7 +238,7 @@ test('nothing is said of a policy while one of its routes is not known', async (
   )
 })
 
-test('a Koa middleware lets OPTIONS requests in, so a condition may ask for them', async () => {
+test('with a Koa middleware a policy gets OPTIONS requests, so a condition may name that method', async () => {
   const foreign = {
     plugin: standIns.find(({ name }) => name === 'remark')!,
     origin: 'npm',
@@ -253,7 +256,7 @@ test('a Koa middleware lets OPTIONS requests in, so a condition may ask for them
   expect(await check(policy.replace('steps:', 'steps:\n  - use: npm:cors\n    id: cors'))).toEqual([])
 })
 
-/** Reads the good configuration with another policy, from no disk. */
+/** Reads the good configuration with another policy from memory. */
 function reader(standard: string) {
   const files = Object.entries(textsOf({ standard }))
   return async (path: string) => {
@@ -263,7 +266,7 @@ function reader(standard: string) {
   }
 }
 
-test('behind a step that ends every request nothing is reached', async () => {
+test('steps after one that ends every request are unreachable', async () => {
   const wall = definePlugin({
     name: 'wall',
     settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -349,7 +352,7 @@ describe('truthOf', () => {
   })
 })
 
-/** Conditions of every form that there is an opinion about, on facts of which each has two values. */
+/** Conditions of every form that `truthOf` can decide, on facts with two values each. */
 const atoms = [
   'true',
   'false',
@@ -384,7 +387,7 @@ const { condition } = fc.letrec<{ condition: string }>(tie => ({
   ),
 }))
 
-test('what is said to be always or never true is so, whatever the request', () => {
+test('a condition that `truthOf` calls always or never true is so for every request', () => {
   let opinions = 0
   const plan = fc.constantFrom('a', 'b')
   const words = fc.record({ method: fc.constantFrom('GET', 'POST'), path: fc.constantFrom('/v1/messages', '/v1/x') })

@@ -13,7 +13,7 @@ const withSetting = (most: object, more: object = {}) => ({
 
 const SIZES = { $defs: { size: { type: 'integer', minimum: 1 } } }
 
-describe('a schema that is invalid, or not what was meant', () => {
+describe('a schema with a mistake', () => {
   test.each<[string, object, string[]]>([
     [
       'a type',
@@ -139,7 +139,7 @@ describe('a default that does not fit its own schema', () => {
       ['/properties/most/items/properties/word: default must be text, not 5; put it in quotes'],
     ],
     [
-      'a part of it',
+      'a part of a default',
       withSetting({ type: 'object', properties: { a: { type: 'integer' } }, default: { a: 'x' } }),
       ['/properties/most: a must be a whole number, not "x"'],
     ],
@@ -151,7 +151,7 @@ describe('a default that does not fit its own schema', () => {
 })
 
 test.each(BUILT_IN.map(({ name, settings }) => [name, settings] as const))(
-  'the plugin %s has none',
+  'the settings schema of %s has no mistakes',
   (_name, settings) => {
     expect(mistakesInSchema(settings)).toEqual([])
   },

@@ -1,4 +1,4 @@
-/** The schemas that a start does not check are valid; tests of the problems cover our own keywords. */
+/** The schemas that the gateway does not check at its start are valid. problems.test.ts covers our own keywords. */
 import { Ajv2020, type AnySchema } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { UNIT_SCHEMAS } from '#contract'
@@ -18,7 +18,7 @@ const trusted: readonly (readonly [name: string, schema: object])[] = [
   ...BUILT_IN.map(({ name, settings }) => [`the plugin ${name}`, settings] as const),
 ]
 
-describe('sound by the schema of schemas', () => {
+describe('valid by the meta-schema', () => {
   const ajv = new Ajv2020()
   test.each(trusted)('%s', (_name, schema) => {
     ajv.validateSchema(schema as AnySchema)

@@ -40,14 +40,14 @@ describe('formatProblem', () => {
     expect(formatProblem(problem, source).split('\n')).toEqual(lines)
   })
 
-  test('a long line is cut around the place', () => {
+  test('a long line is cut around the position', () => {
     const line = `${'a'.repeat(200)}!${'b'.repeat(200)}`
     const [, source, caret] = formatProblem(at(1, 201), line).split('\n')
     expect(source!.length).toBeLessThan(140)
     expect(source![caret!.indexOf('^')]).toBe('!')
   })
 
-  test('colours only when they are asked for', () => {
+  test('colours only on request', () => {
     expect(formatProblem(at(1, 1), 'a: b')).not.toContain('\x1b')
     expect(formatProblem(at(1, 1), 'a: b', { colours: true })).toContain('\x1b[31m^\x1b[0m')
   })

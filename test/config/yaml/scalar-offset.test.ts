@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { parseDocument, type Scalar } from 'yaml'
 import { indexInFile } from '../../../src/config/yaml/scalar-offset.ts'
 
-/** Each has one `#`-free text under `when` with a single X, which has to be found. */
+/** Each has a text under `when` with a single X, whose position is expected. */
 const TEXTS: [string, string][] = [
   ['plain', 'when: aa && Xb\n'],
   ['plain, over two lines', 'when: aa &&\n    Xb\nuse: c\n'],
@@ -37,7 +37,7 @@ describe.each([
     const index = String(node.value).indexOf('X')
     expect(index, 'the value has the mark').toBeGreaterThanOrEqual(0)
     expect(indexInFile(text, node, index)).toBe(text.indexOf('X'))
-    // And the one after it, where what was skipped before must not be skipped again.
+    // The next character too: skipped characters are skipped once.
     expect(indexInFile(text, node, index + 1)).toBe(text.indexOf('X') + 1)
   })
 })

@@ -1,4 +1,4 @@
-/** The attributes made from prompts and answers: hostile content first. */
+/** The attributes of spans that contain prompts and answers. */
 import { describe, expect, test } from 'vitest'
 import type { ChatCompletion, ChatMessage, Delta } from '#contract'
 import { createRedactor } from '../../../src/observe/redact.ts'

@@ -9,7 +9,7 @@ const GOOD = `00-${TRACE}-${SPAN}-01`
 describe('an invalid traceparent is ignored', () => {
   const rows: readonly [name: string, header: string | undefined][] = [
     ['none', undefined],
-    ['an empty one', ''],
+    ['an empty header', ''],
     ['a trace of zeros', `00-${'0'.repeat(32)}-${SPAN}-01`],
     ['a span of zeros', `00-${TRACE}-${'0'.repeat(16)}-01`],
     ['capitals', GOOD.toUpperCase()],
@@ -18,11 +18,11 @@ describe('an invalid traceparent is ignored', () => {
     ['flags of one digit', `00-${TRACE}-${SPAN}-1`],
     ['no flags', `00-${TRACE}-${SPAN}`],
     ['the version that is forbidden', `ff-${TRACE}-${SPAN}-01`],
-    ['more than version 00 has', `${GOOD}-more`],
+    ['more fields than version 00 has', `${GOOD}-more`],
     ['a later version with more, and no dash before it', `01-${TRACE}-${SPAN}-01more`],
     ['another alphabet', `00-${TRACE.replace('a', 'g')}-${SPAN}-01`],
-    ['a blank before', ` ${GOOD}`],
-    ['two of them', `${GOOD}, ${GOOD}`],
+    ['a leading blank', ` ${GOOD}`],
+    ['two values', `${GOOD}, ${GOOD}`],
   ]
   test.each(rows)('%s', (_, header) => {
     const headers = { tracestate: 'vendor=1', ...(header === undefined ? {} : { traceparent: header }) }
@@ -38,7 +38,7 @@ describe('an invalid traceparent is ignored', () => {
 describe('an invalid tracestate is dropped, and the trace stays', () => {
   const member = (index: number) => `k${index}=v`
   const rows: readonly [name: string, header: string | string[]][] = [
-    ['an empty one', ''],
+    ['an empty header', ''],
     ['a member without a value', 'vendor'],
     ['a member with an empty value', 'vendor='],
     ['a capital in a key', 'Vendor=1'],
@@ -49,7 +49,7 @@ describe('an invalid tracestate is dropped, and the trace stays', () => {
     ['a key twice', 'vendor=1,other=2,vendor=3'],
     ['too many members', Array.from({ length: 33 }, (_, index) => member(index)).join(',')],
     ['too many characters', `vendor=${'x'.repeat(250)},other=${'y'.repeat(250)},third=1`],
-    ['two headers of which one is not valid', ['vendor=1', 'other']],
+    ['two headers, one of them invalid', ['vendor=1', 'other']],
   ]
   test.each(rows)('%s', (_, tracestate) => {
     expect(parentIn({ traceparent: GOOD, tracestate: tracestate as string })).toEqual({

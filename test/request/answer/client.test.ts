@@ -7,19 +7,19 @@ import { clientOn, openWire, until } from './wire.ts'
 const frame = (text: string) => Buffer.from(`data: ${text}\n\n`)
 const LARGE = Buffer.alloc(64 * 1024, 'x')
 
-/** Writes until the client has stopped reading, however long one waits. */
+/** Writes until the client no longer reads. Returns the number of writes. */
 async function fill(client: ReturnType<typeof clientOn>['client'], response: ServerResponse): Promise<number> {
   let writes = 0
   for (;;) {
     do writes++
     while (client.writeStream(LARGE))
     // Loopback buffers some MiB, not hundreds.
-    if (writes > 5_000) throw new Error('this client keeps up with everything')
+    if (writes > 5_000) throw new Error('the client never stopped reading')
     if (!(await drains(response))) return writes
   }
 }
 
-/** A connection with two pipelined requests. */
+/** Opens a connection with two pipelined requests. */
 async function openPipeline() {
   const responses: ServerResponse[] = []
   const listener = await listen((_, response) => responses.push(response))
@@ -29,7 +29,7 @@ async function openPipeline() {
   return { ...listener, raw, responses }
 }
 
-/** Whether the written bytes drain within a moment; a loopback socket with room takes them at once. */
+/** Whether the written bytes drain within 30 ms. A loopback socket with free buffer takes them at once. */
 async function drains(response: ServerResponse): Promise<boolean> {
   const moment = new AbortController()
   const timer = setTimeout(() => moment.abort(), 30)
@@ -57,7 +57,7 @@ describe('the client disconnects', () => {
     expect(client.headSent).toBe(false)
   })
 
-  test.each(['fin', 'reset'] as const)('by %s, in the middle of a stream: writing on is harmless', async how => {
+  test.each(['fin', 'reset'] as const)('by %s, in the middle of a stream: later writes are harmless', async how => {
     await using wire = await openWire()
     const { client, left } = clientOn(wire.response)
     client.writeStream(frame('a'))
@@ -135,7 +135,7 @@ describe('a client that does not keep up', () => {
     expect(left).toHaveLength(1)
   })
 
-  test('has the stall time from the moment at which it stopped, not from the last write', async () => {
+  test('has the stall time from the moment when it stopped reading, not from the last write', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     wire.raw.pause()
@@ -162,9 +162,9 @@ describe('a client that does not keep up', () => {
   })
 
   test.each<[string, (client: ReturnType<typeof clientOn>['client'], body: Buffer) => void]>([
-    ['a whole answer', (client, body) => client.sendWhole(200, { 'content-type': 'application/json' }, body)],
-    ['a stream’s last events', (client, body) => client.endStream(body)],
-  ])('is cut also while %s wait for it', async (_name, send) => {
+    ['whole answer', (client, body) => client.sendWhole(200, { 'content-type': 'application/json' }, body)],
+    ['end of a stream', (client, body) => client.endStream(body)],
+  ])('is cut also if it does not read the %s', async (_name, send) => {
     await using wire = await openWire()
     const { client, deadlineClock, flushed } = clientOn(wire.response)
     wire.raw.pause()
@@ -180,7 +180,7 @@ describe('a client that does not keep up', () => {
     expect(deadlineClock.watched).toBe(0)
   })
 
-  test('is slow but not stalled: a client that reads a little now and then gets everything', async () => {
+  test('gets everything if it reads a little within each stall time', async () => {
     await using wire = await openWire()
     const { client, deadlineClock, flushed } = clientOn(wire.response)
     const size = 32 * 1024 * 1024
@@ -221,14 +221,14 @@ describe('a client that does not keep up', () => {
 describe('small frames', () => {
   const numbered = (count: number) => Array.from({ length: count }, (_, index) => `${index},`)
 
-  test('behind a pending write are sent together, in order', async () => {
+  test('after a pending write are sent together, in order', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     const frames = numbered(2_000)
     for (const text of frames) expect(client.writeStream(Buffer.from(text))).toBe(true)
     client.endStream(Buffer.from('end'))
     await wire.raw.readUntil('\r\n0\r\n\r\n')
-    // A chunk of the framing is one write.
+    // Each write is one chunk of the chunked encoding.
     expect(
       wire.raw
         .received()
@@ -239,7 +239,7 @@ describe('small frames', () => {
     expect(body.toString()).toBe(`${frames.join('')}end`)
   })
 
-  test('are limited by the buffer of the connection: beyond it the client does not keep up, until they are sent', async () => {
+  test('count as pending above the buffer of the connection, until they are sent', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     const resumed = new Promise<void>(resolve => client.onResume(resolve))
@@ -256,7 +256,7 @@ describe('small frames', () => {
 })
 
 describe('the answer of Koa', () => {
-  test('may be slow: only a client that has stopped reading it is cut', async () => {
+  test('may be slow: only a client that has stopped reading is cut', async () => {
     await using wire = await openWire()
     const { client, deadlineClock, flushed } = clientOn(wire.response)
     client.release()
@@ -308,8 +308,8 @@ describe('the answer of Koa', () => {
   })
 })
 
-describe('behind another answer on its connection', () => {
-  test('no client is slow, and nothing is flushed, until that one is over', async () => {
+describe('an answer after another one on its connection', () => {
+  test('is neither stalled nor flushed before the other one has ended', async () => {
     await using pipeline = await openPipeline()
     const [first, second] = pipeline.responses
     const { client, deadlineClock, flushed } = clientOn(second!)
@@ -336,7 +336,7 @@ describe('the heartbeat', () => {
     expect(client.headSent).toBe(false)
   })
 
-  test('comes after the first silence and each further one; the first commits the status', async () => {
+  test('comes after each silence; the first one commits the status', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     client.startHeartbeat()
@@ -369,7 +369,7 @@ describe('the heartbeat', () => {
     expect(pings((await wire.raw.readResponse()).body)).toBe(0)
   })
 
-  test('is silent towards a client that does not keep up', async () => {
+  test('is not sent to a client that does not keep up', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     client.startHeartbeat()
@@ -387,7 +387,7 @@ describe('an answer', () => {
     ['no body', '', 1],
     ['a short body, of any bytes', Buffer.from(Array.from({ length: 8192 }, (_, at) => at & 255)), 1],
     ['a longer body', Buffer.alloc(8193, 'x'), 2],
-  ])('leaves whole, in one write if it is short: %s', async (_name, body, writes) => {
+  ])('is sent whole, in one write if it is short: %s', async (_name, body, writes) => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     wire.response.setHeader('x-a', '1')
@@ -446,7 +446,7 @@ describe('an answer', () => {
   test.each([
     [true, 'keep-alive'],
     [false, 'close'],
-  ])('has the true connection header, whatever a step has set (it stays: %s)', async (stays, expected) => {
+  ])('has a correct connection header, whatever a step has set (keep-alive: %s)', async (stays, expected) => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     wire.response.setHeader('connection', stays ? 'close' : 'keep-alive, x-secret')
@@ -461,7 +461,7 @@ describe('an answer', () => {
     ['a header without a value', 200, { 'x-why': undefined as unknown as string }],
     ['a trailer', 200, { trailer: 'x-sum' }],
     ['no status', 9, {}],
-  ])('that cannot be sent (%s) is thrown back, and another one still can', async (_name, status, headers) => {
+  ])('that cannot be sent (%s) throws, and another answer can be sent', async (_name, status, headers) => {
     await using wire = await openWire()
     const { client, left } = clientOn(wire.response)
     expect(() => client.sendWhole(status, headers, 'one')).toThrow()
@@ -493,7 +493,7 @@ describe('an answer', () => {
     await flushed
   })
 
-  test('that ends behind a pending write has all its events, in order', async () => {
+  test('that ends after a pending write has all its events, in order', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     wire.raw.pause()

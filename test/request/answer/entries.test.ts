@@ -89,7 +89,7 @@ describe('a model', () => {
       { date: null, successor: null },
       { expiration_date: null, successor: null },
     ],
-  ])('that ends says when, and what takes its place: %j', (deprecation, fields) => {
+  ])('that ends has the date and its successor: %j', (deprecation, fields) => {
     expect(modelEntry(model('a', { deprecation }))).toMatchObject(fields)
     expect(Object.keys(modelEntry(model('a')))).not.toContain('expiration_date')
   })
@@ -111,7 +111,7 @@ describe('a model', () => {
   test.each([
     [true, true],
     [false, false],
-  ])('takes reasoning_effort when it thinks: %s', (reasoning, takes) => {
+  ])('supports reasoning_effort if it has reasoning: %s', (reasoning, takes) => {
     const { supported_parameters: names } = modelEntry(model('a', { reasoning })) as { supported_parameters: string[] }
     expect(names.includes('reasoning_effort')).toBe(takes)
     expect(names).toEqual(names.toSorted())

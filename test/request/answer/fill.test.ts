@@ -1,4 +1,4 @@
-/** A provider that omits its finish reasons: where in the stream they are filled in. */
+/** The positions of filled-in finish reasons in a stream of a provider that omits them. */
 import { describe, expect, test } from 'vitest'
 import { chunksOf, parseSse } from '../../helpers/sse.ts'
 import { chunk, finish, text, usageChunk } from './chunks.ts'
@@ -22,12 +22,12 @@ describe('in a stream a missing finish reason is filled in', () => {
       [text('a'), filled, USAGE_AT_END],
     ],
     [
-      'behind content that follows a usage',
+      'after content that follows a usage',
       [text('a'), USAGE_AT_END, text('b'), '[DONE]'],
       [text('a'), text('b'), filled, USAGE_AT_END],
     ],
     [
-      'not where one comes behind the usage',
+      'not if one comes after the usage',
       [text('a'), USAGE_AT_END, finish(0, 'length'), '[DONE]'],
       [text('a'), finish(0, 'length'), USAGE_AT_END],
     ],

@@ -10,7 +10,7 @@ function metered(...chunks: Chunk[]): Meter {
   return meter
 }
 
-test('a whole answer counts like its chunks, and each choice is one of its own, whatever index it has', () => {
+test('a whole answer counts like its chunks, and its choices are separate even with the same index', () => {
   const [first, second, empty] = completion('abcdefgh', 'ijkl', null as never).choices
   const meter = new Meter()
   meter.begin({ choices: 3 } as Chat, 100)
@@ -34,7 +34,7 @@ describe('the usage that a provider reports', () => {
     ['a text', 'many'],
     ['an empty object', {}],
     ['a list', [1, 2, 3]],
-    ['texts that are not counts', { prompt_tokens: 'many', completion_tokens: '34' }],
+    ['texts instead of numbers', { prompt_tokens: 'many', completion_tokens: '34' }],
     ['null', { prompt_tokens: null, completion_tokens: null }],
     ['the prompt only', { prompt_tokens: 12 }],
     ['the completion only', { completion_tokens: 12 }],
@@ -63,7 +63,7 @@ describe('the usage that a provider reports', () => {
     ['searches that are not a number', usage(10, 5, { server_tool_use: { web_search_requests: '2' as never } }), base],
     ['details of null', usage(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }), base],
     [
-      'DeepSeek’s own name for what was cached',
+      'DeepSeek’s own name for cached tokens',
       usage(10, 5, { prompt_cache_hit_tokens: 4 }),
       { ...base, cached_input: 4 },
     ],
@@ -76,17 +76,17 @@ describe('the usage that a provider reports', () => {
       { ...base, cached_input: 4 },
     ],
     [
-      'xAI counts thinking apart: the total says so',
+      'xAI counts reasoning outside of the completion, as the total shows',
       usage(10, 5, { total_tokens: 35, completion_tokens_details: { reasoning_tokens: 20 } }),
       { ...base, output: 25, reasoning: 20 },
     ],
     [
-      'OpenAI counts thinking with the completion: the total says so',
+      'OpenAI counts reasoning within the completion, as the total shows',
       usage(10, 25, { completion_tokens_details: { reasoning_tokens: 20 } }),
       { ...base, output: 25, reasoning: 20 },
     ],
     [
-      'Google hides reasoning in the total: the difference is reasoning',
+      'Google includes reasoning in the total only: the difference is reasoning',
       usage(66, 6, { total_tokens: 100 }),
       { ...base, input: 66, output: 34 },
     ],
@@ -101,18 +101,14 @@ describe('the usage that a provider reports', () => {
     ['no total', JSON.parse('{"prompt_tokens":10,"completion_tokens":5}'), base],
     ['an infinite total', JSON.parse('{"prompt_tokens":10,"completion_tokens":5,"total_tokens":1e400}'), base],
     [
-      'Mistral has sound of the prompt in the total only',
+      'Mistral includes audio of the prompt in the total only',
       usage(10, 5, { total_tokens: 390, prompt_audio_seconds: 3.5 }),
       { ...base, input: 385 },
     ],
-    [
-      'no seconds of sound are none',
-      usage(10, 5, { total_tokens: 20, prompt_audio_seconds: 0 }),
-      { ...base, output: 10 },
-    ],
+    ['zero seconds of audio', usage(10, 5, { total_tokens: 20, prompt_audio_seconds: 0 }), { ...base, output: 10 }],
     // Impossible figures are handled by the code that charges.
-    ['negative, for others to flag', usage(-5, -7), { ...base, input: -5, output: -7 }],
-    ['fractions, too', usage(1.5, 2.5), { ...base, input: 1.5, output: 2.5 }],
+    ['negative numbers are kept', usage(-5, -7), { ...base, input: -5, output: -7 }],
+    ['fractions are kept', usage(1.5, 2.5), { ...base, input: 1.5, output: 2.5 }],
     [
       'infinite',
       JSON.parse('{"prompt_tokens":1e400,"completion_tokens":1e400,"total_tokens":1e400}'),
@@ -120,14 +116,14 @@ describe('the usage that a provider reports', () => {
     ],
     ['1e308', usage(1e308, 1e308), { ...base, input: 1e308, output: 1e308 }],
     [
-      'details that are nonsense count as none',
+      'invalid details are ignored',
       JSON.parse(
         '{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":-4,"cache_write_tokens":"3"},"completion_tokens_details":{"reasoning_tokens":1e400}}',
       ),
       base,
     ],
     [
-      'details that are a text',
+      'details as a text',
       { ...usage(10, 5), prompt_tokens_details: 'x' as never, completion_tokens_details: 7 as never },
       base,
     ],
@@ -135,7 +131,7 @@ describe('the usage that a provider reports', () => {
     expect(normalise(wire, source)).toEqual(expected)
   })
 
-  test('the source is the caller’s', () => {
+  test('the caller sets the source', () => {
     expect(normalise(usage(1, 1), 'cached')).toMatchObject({ source: 'cached' })
   })
 
@@ -164,10 +160,10 @@ describe('the usage that a provider reports', () => {
   })
 
   test.each<[name: string, later: unknown]>([
-    ['an empty one', {}],
-    ['one of nothing but zeros', usage(0, 0)],
-    ['one of null', { prompt_tokens: null, completion_tokens: null }],
-  ])('%s takes nothing back', (_name, later) => {
+    ['an empty usage', {}],
+    ['a usage of zeros', usage(0, 0)],
+    ['a usage of nulls', { prompt_tokens: null, completion_tokens: null }],
+  ])('%s does not replace earlier usage', (_name, later) => {
     const meter = metered()
     meter.reported(usage(10, 5))
     meter.reported(later as WireUsage)
@@ -231,9 +227,9 @@ describe('the count', () => {
       ['a', 'b', 'c'].map(input => ({ tool_calls: [{ index: 0, custom: { input } }] })),
       3,
     ],
-    ['sound, which has no countable bytes: one per piece', [{ audio: { data: 'x' } }, { audio: {} }], 2],
+    ['audio, whose bytes are not counted: one per piece', [{ audio: { data: 'x' } }, { audio: {} }], 2],
     [
-      'fields of another kind: a piece each',
+      'other fields: one per piece',
       [{ content: 7 as never }, { content: { a: 'b' } as never }, { refusal: true as never }],
       3,
     ],
@@ -298,7 +294,7 @@ describe('the progress of the answer', () => {
     [2, [text('a'), finish(), finish()], false],
     [2, [text('a'), finish(), finish(1)], true],
     [1, [text('a'), finish()], true],
-  ])('%i choices were asked for: one that never came is missing', (choices, chunks, complete) => {
+  ])('with %i requested choices, a choice that never came is missing', (choices, chunks, complete) => {
     const meter = metered()
     meter.chat = { choices } as Chat
     for (const each of chunks) meter.chunk(each)
@@ -307,14 +303,14 @@ describe('the progress of the answer', () => {
 })
 
 describe('the usage of an answer', () => {
-  /** Chunks, and usage where it came. */
-  type Came = Chunk | { readonly used: WireUsage }
+  /** A chunk, or a usage report. */
+  type Event = Chunk | { readonly used: WireUsage }
   const used = (prompt: number, completion: number) => ({ used: usage(prompt, completion) })
   const TEXT = [text('a'), text('b'), text('c')]
-  const spent = (came: readonly Came[], whole: boolean) => {
+  const spent = (events: readonly Event[], whole: boolean) => {
     const meter = new Meter()
     meter.chat = { choices: 1, body: { messages: [{ role: 'user', content: 'Hello' }] } } as unknown as Chat
-    for (const each of came) {
+    for (const each of events) {
       if ('choices' in each) meter.chunk(each as Chunk)
       else meter.reported(each.used as WireUsage)
     }
@@ -322,7 +318,7 @@ describe('the usage of an answer', () => {
     return result && [result.input, result.output, result.source]
   }
 
-  test.each<[name: string, came: Came[], whole: boolean, expected: ReturnType<typeof spent>]>([
+  test.each<[name: string, events: Event[], whole: boolean, expected: ReturnType<typeof spent>]>([
     ['nothing', [], false, null],
     ['nothing but a usage', [used(5, 0)], false, [5, 0, 'reported']],
     ['content without usage', TEXT, false, [6, 3, 'estimated']],
@@ -339,13 +335,13 @@ describe('the usage of an answer', () => {
     ['complete usage, and zeros after it', [...TEXT, finish(), used(5, 9), used(0, 0)], true, [5, 9, 'reported']],
     ['usage after the finish, below the count', [...TEXT, finish(), used(5, 2)], false, [5, 2, 'reported']],
     ['the same for a complete answer', [...TEXT, finish(), used(5, 2)], true, [5, 2, 'reported']],
-    ['usage before content that ended properly', [used(5, 2), ...TEXT, finish()], true, [5, 2, 'reported']],
+    ['usage before the content of a complete answer', [used(5, 2), ...TEXT, finish()], true, [5, 2, 'reported']],
     ['zero for tokens that were delivered', [...TEXT, finish(), used(0, 0)], true, [6, 3, 'estimated']],
     ['no completion for tokens that were delivered', [...TEXT, finish(), used(5, 0)], true, [5, 3, 'estimated']],
-    ['negative usage for them', [...TEXT, finish(), used(-5, -7)], true, [6, 3, 'estimated']],
+    ['negative usage for tokens that were delivered', [...TEXT, finish(), used(-5, -7)], true, [6, 3, 'estimated']],
     ['zero for nothing', [finish(), used(0, 0)], true, [0, 0, 'reported']],
-  ])('%s (whole: %s)', (_name, came, whole, expected) => {
-    expect(spent(came, whole)).toEqual(expected)
+  ])('%s (whole: %s)', (_name, events, whole, expected) => {
+    expect(spent(events, whole)).toEqual(expected)
   })
 })
 
@@ -355,7 +351,7 @@ test.each<[name: string, chunks: Chunk[], complete: boolean, counted: number]>([
   ['in every chunk', [chunk({ content: 'a' }, 'stop'), chunk({ content: 'b' }, 'stop')], false, 2],
   ['of another choice', [text('a'), finish(), text('b', 1)], false, 2],
   ['of a choice without content before', [finish(), text('a')], false, 1],
-])('content behind a finish reason: %s', (_name, chunks, complete, counted) => {
+])('content after a finish reason: %s', (_name, chunks, complete, counted) => {
   expect(metered(...chunks)).toMatchObject({ complete, countedTokens: counted })
 })
 
@@ -399,7 +395,7 @@ describe('an estimate', () => {
     ['functions', { messages: [], functions: [{ name: 'f' }] }, 4],
     ['a schema', { messages: [], response_format: { type: 'json_schema', json_schema: { name: 'x'.repeat(40) } } }, 22],
     [
-      'calls and their thoughts',
+      'tool calls',
       { messages: [{ role: 'assistant', tool_calls: [{ function: { arguments: 'x'.repeat(400) } }] }] },
       4 + Math.ceil(JSON.stringify([{ function: { arguments: 'x'.repeat(400) } }]).length / 4),
     ],

@@ -6,11 +6,11 @@ import { chunk, completion, finish, text, usageChunk } from './chunks.ts'
 import { COMPLETE, collecting, failed, LEFT, streaming, USAGE } from './pumping.ts'
 
 describe('an edit that returns a promise', () => {
-  /** An edit of which each promise is kept by hand. */
+  /** An edit whose promises the test resolves. */
   function slowEdit() {
     const waiting: {
       readonly chunk: Chunk
-      readonly resolve: (made: Chunk | null) => void
+      readonly resolve: (result: Chunk | null) => void
       readonly reject: (error: Error) => void
     }[] = []
     const fn = (each: Chunk) => {
@@ -58,7 +58,7 @@ describe('an edit that returns a promise', () => {
     expect(put(text('b'), finish())).toBe(true)
   })
 
-  test('that rejects: the step is named, and no later chunk is sent', async () => {
+  test('that rejects: the error names the step, and no later chunk is sent', async () => {
     const { taps, waiting } = slowEdit()
     const { put, ending, source, received } = await streaming({ taps })
     put(text('a'), text('slow'), text('b'), text('slow'))

@@ -84,7 +84,7 @@ describe('the client disconnects from a stream', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('a provider that finishes again and again gets two seconds, once', async () => {
+  test('a provider that repeats its finish gets two seconds once', async () => {
     const { put, leaves, ending, deadlineClock } = await streaming({ onDisconnect: 'drain' })
     put(text('a'))
     await leaves()
@@ -118,7 +118,7 @@ describe('the client disconnects from a stream', () => {
     expect(await ending()).toEqual(LEFT)
   })
 
-  test('a client that had disconnected before the source was connected stops it', async () => {
+  test('if the client disconnected before the source was connected, the source is aborted', async () => {
     const { common, wire, client, source, ending } = await parts({})
     wire.raw.reset()
     await until(() => client.left)
@@ -134,15 +134,15 @@ describe('the client disconnects from a stream', () => {
     expect(await ending()).toEqual(LEFT)
   })
 
-  type Came = readonly (object | string)[]
-  test.each<[name: string, options: PumpOptions, before: Came, after: Came | null, spent: unknown]>([
+  type Events = readonly (object | string)[]
+  test.each<[name: string, options: PumpOptions, before: Events, after: Events | null, spent: unknown]>([
     ['before anything', {}, [], null, [6, 0, 'estimated']],
     ['after its usage', {}, [usageChunk(usage(7, 1))], null, [7, 1, 'reported']],
     ['after a usage of zeros', {}, [usageChunk(usage(0, 0))], null, [6, 0, 'estimated']],
-    ['and half a minute is over', { onDisconnect: 'drain' }, [ROLE], [], [6, 0, 'estimated']],
+    ['and then half a minute passes', { onDisconnect: 'drain' }, [ROLE], [], [6, 0, 'estimated']],
     ['and then a token comes', { onDisconnect: 'drain' }, [], [text('a')], [6, 1, 'estimated']],
     ['after a finish without a token', {}, [finish()], [], null],
-  ])('before the first token, %s: the prompt at least was used', async (_name, options, before, after, spent) => {
+  ])('the usage after a disconnect before the first token: %s', async (_name, options, before, after, spent) => {
     const { put, pump, leaves, ending, meter, deadlineClock } = await streaming(options)
     meter.begin(chatOf('Hello'), 100)
     if (before.length > 0) put(...before)

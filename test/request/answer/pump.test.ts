@@ -41,7 +41,7 @@ describe('a stream that fails', () => {
     answer.fail({ message: 'm', type: 'server_error', param: null, code } as never)
   })
 
-  test('by an event above the limit of an answer: earlier content was sent', async () => {
+  test('with an event above the size limit: earlier content was sent', async () => {
     const { put, pump, ending, source, client } = await streaming({ largestBytes: 1000 })
     put(text('a'))
     for (let sent = 0; sent < 1000; sent += 100) pump.data(Buffer.alloc(100, 'x'))
@@ -51,13 +51,13 @@ describe('a stream that fails', () => {
     expect([source.aborts, client.headSent]).toEqual([1, true])
   })
 
-  test('by an event without room', async () => {
+  test('with an event that does not fit into the memory', async () => {
     const held: number[] = []
     const holds = (bytes: number) => held.push(bytes) < 3
     const { pump, ending } = await streaming({ holds })
     for (let pieces = 0; pieces < 20; pieces++) pump.data(Buffer.alloc(64 * 1024, 'x'))
     expect(await ending()).toEqual(failed('overloaded'))
-    // The free buffer of every stream is not counted.
+    // The first 256 KiB of a stream are not counted.
     expect(held).toEqual([5, 6, 7].map(pieces => pieces * 64 * 1024))
   })
 
@@ -99,7 +99,7 @@ describe('a stream that fails', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('an answer that ended before the source was connected is aborted then', async () => {
+  test('if the answer ended before the source was connected, the source is aborted', async () => {
     const { common, source } = await parts({})
     const answer = new StreamAnswer(common.client, [])
     const view = { model: 'm', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
@@ -111,7 +111,7 @@ describe('a stream that fails', () => {
 })
 
 describe('a stream that succeeds', () => {
-  test('has begun with its first content, not before', async () => {
+  test('begins with its first content', async () => {
     const { common, source } = await parts({})
     let begun = 0
     const onBegun = () => void begun++
@@ -146,7 +146,7 @@ describe('a stream that succeeds', () => {
     expect(source.aborts).toBe(0)
   })
 
-  test('a finish reason in every chunk: all of the text is delivered, counted and watched, and it finishes once', async () => {
+  test('a finish reason in every chunk: all text is delivered, counted and watched, and the stream finishes once', async () => {
     const seen: string[] = []
     const fn = (each: Chunk) => void seen.push(...each.choices.map(({ delta }) => String(delta?.content)))
     const { put, meter, answer, received, ending } = await streaming({ taps: [{ step: 0, kind: 'watch', fn }] })
@@ -160,7 +160,7 @@ describe('a stream that succeeds', () => {
     expect(meter).toMatchObject({ countedTokens: 3, finish: 'stop' })
   })
 
-  test('content after a finish reason, and [DONE]: the finish is sent after it', async () => {
+  test('content after a finish reason, and [DONE]: the finish is sent after the content', async () => {
     const { put, meter, answer, received, ending } = await streaming({ includeUsage: true })
     put(text('a'), finish(0, 'length'), text('b'), usageChunk(USAGE), '[DONE]')
     expect(await ending()).toEqual(COMPLETE)
@@ -196,7 +196,7 @@ describe('a stream that succeeds', () => {
     expect(meter.usage).toEqual(usage(7, 5))
   })
 
-  test('the client gets content at once, and the end only when it is released', async () => {
+  test('the client gets content at once, and the end only after `finish()`', async () => {
     const { put, answer, received } = await streaming()
     put(ROLE, text('a'))
     expect(await received('"content":"a"')).not.toContain('finish_reason":"stop"')
@@ -208,7 +208,7 @@ describe('a stream that succeeds', () => {
     expect(await received('[DONE]')).toContain('"stop"')
   })
 
-  test('after [DONE] the body has a second to end, or the connection is not kept', async () => {
+  test('if the body does not end within a second after [DONE], the connection is not kept', async () => {
     const { put, deadlineClock, source, client } = await streaming()
     put(finish(), '[DONE]')
     client.release()
@@ -250,14 +250,14 @@ describe('a client that does not keep up with a stream', () => {
     while (put(large));
     await leaves()
     expect(source.resumes).toBeGreaterThan(0)
-    // From then on nothing pauses.
+    // After the disconnect, writes no longer pause the source.
     for (let i = 0; i < 20; i++) expect(put(large)).toBe(true)
     expect(await ending()).toBeNull()
   })
 })
 
 describe('a tap that throws in the middle of a stream', () => {
-  test.each<Tap['kind']>(['watch', 'edit'])('%s: the step is named, upstream is aborted', async kind => {
+  test.each<Tap['kind']>(['watch', 'edit'])('%s: the error names the step, and the source is aborted', async kind => {
     const cause = new Error('bug')
     const fn = (each: Chunk) => {
       if (each.choices[0]?.delta.content === 'b') throw cause
@@ -290,7 +290,7 @@ describe('a whole answer that fails', () => {
     expect(meter).toMatchObject({ started: false, usage: null })
   })
 
-  test('without room: it is aborted', async () => {
+  test('without memory for it: the source is aborted', async () => {
     const { pump, ending, source } = await collecting({ holds: bytes => bytes < 100 })
     pump.data(Buffer.alloc(99, 'x'))
     expect(source.aborts).toBe(0)
@@ -299,7 +299,7 @@ describe('a whole answer that fails', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('too large: it is aborted and not kept', async () => {
+  test('too large: the source is aborted, and the bytes are not kept', async () => {
     const largestBytes = 8 * 1024 * 1024
     const { pump, ending, source } = await collecting({ largestBytes })
     const piece = Buffer.alloc(1024 * 1024, 'x')
@@ -325,7 +325,7 @@ describe('a whole answer that fails', () => {
     expect(await ending()).toEqual(failed('upstream_invalid'))
   })
 
-  test.each<Tap['kind']>(['watch', 'edit'])('a %s that throws is named', async kind => {
+  test.each<Tap['kind']>(['watch', 'edit'])('the error of a %s names its step', async kind => {
     const fn = () => {
       throw new Error('bug')
     }
@@ -359,10 +359,10 @@ describe('a whole answer that succeeds', () => {
   })
 
   test.each([
-    ['as long as its head says, in one piece', 0, []],
-    ['as long as its head says, in two pieces', 0, [100]],
-    ['shorter than its head says', 1, []],
-    ['longer than its head says', -1, [-1]],
+    ['of the declared length, in one piece', 0, []],
+    ['of the declared length, in two pieces', 0, [100]],
+    ['shorter than declared', 1, []],
+    ['longer than declared', -1, [-1]],
   ])('may be %s', async (_name, more, cuts) => {
     const { pump, ending, source } = await collecting()
     const bytes = Buffer.from(JSON.stringify(completion('abcdefgh')))
@@ -441,7 +441,7 @@ describe('the client disconnects from a whole answer', () => {
     expect(await ending()).toEqual(LEFT)
   })
 
-  test('a cut is a cut', async () => {
+  test('a cut by the gateway is reported as such', async () => {
     const { pump, ending, source } = await collecting()
     pump.cut()
     expect(await ending()).toEqual({ ending: 'cut' })

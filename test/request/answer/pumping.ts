@@ -57,7 +57,7 @@ function watched() {
       expect(end.ending).toBeNull()
       end.ending = ending
     },
-    /** How it ended, or null while it goes on. */
+    /** The ending; null before it. */
     async ending() {
       await settle()
       return end.ending

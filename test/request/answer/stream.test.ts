@@ -10,7 +10,7 @@ import { chunk, finish, text, usage, usageChunk } from './chunks.ts'
 
 const counts = countsOf('corpus')
 
-/** A stream to a client that records what it gets. */
+/** A stream to a client that records its bytes. */
 function started(taps: readonly Tap[] = [], keepsUp = true) {
   const sent = { text: '', end: null as 'ended' | null }
   const client = {
@@ -52,7 +52,7 @@ describe('withheld chunks:', () => {
     expect(seen()).toBe('ab')
   })
 
-  test('a finish and all that follows it, until the end', () => {
+  test('a finish and everything after it, until the end', () => {
     const { put, seen, answer, sent } = started()
     put(text('a'), finish(), usageChunk(usage(1, 1)))
     expect(seen()).toBe('a')
@@ -61,7 +61,7 @@ describe('withheld chunks:', () => {
     expect(sent.end).toBe('ended')
   })
 
-  test('content that comes together with its finish', () => {
+  test('content in the same chunk as its finish', () => {
     const { put, seen, answer } = started()
     put(text('a'), chunk({ content: 'b' }, 'stop'))
     expect(seen()).toBe('a')
@@ -77,7 +77,7 @@ describe('withheld chunks:', () => {
     expect(seen()).toBe('affu.')
   })
 
-  test('until another choice continues: then it was not the end', () => {
+  test('until another choice continues', () => {
     const { put, seen, answer } = started()
     put(text('a', 0), text('b', 1), finish(0))
     expect(seen()).toBe('ab')
@@ -89,7 +89,7 @@ describe('withheld chunks:', () => {
     expect(seen()).toBe('abfcfu.')
   })
 
-  test('also if the other choice ends in the same chunk in which it continues', () => {
+  test('until another choice continues and ends in the same chunk', () => {
     const { put, seen, answer } = started()
     put(text('a', 0), finish(0), chunk({ content: 'b' }, 'stop', 1))
     expect(seen()).toBe('af')
@@ -108,7 +108,7 @@ describe('withheld chunks:', () => {
     expect(seen()).toBe('abucf.')
   })
 
-  test('nothing of them is sent when the answer fails', () => {
+  test('none are sent when the answer fails', () => {
     const { put, seen, answer } = started()
     put(text('a'), finish(), text('b'), finish(), usageChunk(usage(1, 2)))
     expect(seen()).toMatch(/^a.?b$/)
@@ -124,7 +124,7 @@ describe('withheld chunks:', () => {
     expect(seen()).toBe('a.')
   })
 
-  test('an answer without any chunk ends like one', () => {
+  test('an answer without chunks ends with [DONE]', () => {
     const { answer, sent } = started()
     answer.finish()
     expect(sent).toEqual({ text: 'data: [DONE]\n\n', end: 'ended' })
@@ -137,7 +137,7 @@ describe('an answer that fails', () => {
     ['in the middle', [text('a')], 'ae'],
     ['after its finish', [text('a'), finish()], 'ae'],
     ['after its usage', [text('a'), finish(), usageChunk(usage(1, 1))], 'ae'],
-    ['when one choice had finished and was passed', [text('a'), finish(0), text('b', 1), finish(1)], 'afbe'],
+    ['after one of two finishes was sent', [text('a'), finish(0), text('b', 1), finish(1)], 'afbe'],
   ])('%s ends in one error event: no finish, no [DONE]', (_name, chunks, seen) => {
     const stream = started()
     stream.put(...chunks)
@@ -165,7 +165,7 @@ describe('an answer that fails', () => {
   })
 })
 
-test('a tail is limited: beyond 256 KiB it reports the excess', () => {
+test('withheld chunks are limited: `tailTooLong` above 256 KiB', () => {
   const { put, answer, sent } = started()
   const padding = chunk({ p: 'x'.repeat(1000) })
   put(text('a'), finish())
@@ -174,12 +174,12 @@ test('a tail is limited: beyond 256 KiB it reports the excess', () => {
   for (let i = 0; i < 100; i++) put(padding)
   expect(answer.tailTooLong).toBe(true)
   expect(sent.text.length).toBeLessThan(1000)
-  // Content releases the tail, and the count restarts.
+  // Content of another choice releases the withheld chunks, and the count restarts.
   put(text('b', 1), finish(1))
   expect(answer.tailTooLong).toBe(false)
 })
 
-test('the result says whether the client keeps up with written chunks, not with withheld ones', () => {
+test('the result is whether the client keeps up with written chunks; withheld ones do not count', () => {
   const { put } = started([], false)
   expect(put(text('a'), finish(), usageChunk(usage(1, 1)), text('b', 1))).toEqual([false, true, true, false])
 })
@@ -188,7 +188,7 @@ describe('with taps', () => {
   const watch = (fn: (chunk: Chunk) => void): Tap => ({ step: 0, kind: 'watch', fn })
   const edit = (fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): Tap => ({ step: 0, kind: 'edit', fn })
 
-  test('the bytes of the provider pass if taps only watch, even if the watch changes its chunk', () => {
+  test('the bytes of the provider are sent unchanged if taps only watch, even if a watch changes its chunk', () => {
     const raw = Buffer.from('{"provider":"s own bytes"}')
     const { answer, sent } = started([watch(each => Object.assign(each, { scribbled: true }))])
     answer.chunk(text('a'), raw)
@@ -228,7 +228,7 @@ describe('with taps', () => {
     expect(sent.text).toContain('"delta":{},"finish_reason":"length"')
   })
 
-  test('except for a choice that an edit has removed, or has finished itself', () => {
+  test('a finish is not added for a choice that an edit has removed, or has finished itself', () => {
     const { put, seen, answer } = started([edit(each => (each.choices[0]?.index === 1 ? null : each))])
     put(text('a'), text('b', 1), finish(1), finish(0))
     answer.finish()
@@ -262,7 +262,7 @@ describe('with taps', () => {
     expect(seen()).toBe('')
   })
 
-  test('if several chunks are written at once, the client has to keep up with each', () => {
+  test('of several chunks from one edit, the client must keep up with each', () => {
     const { put } = started([edit(each => [each, finish()])], false)
     expect(put(text('a'))).toEqual([false])
   })

@@ -24,7 +24,7 @@ const completionThroughTaps = (...of: Parameters<typeof taps.completionThroughTa
 const append = (letter: string) => (each: Chunk) => text(`${each.choices[0]!.delta.content ?? ''}${letter}`)
 const contents = (chunks: readonly Chunk[]) => chunks.map(each => each.choices[0]!.delta.content)
 
-/** An edit by a careless plugin in JavaScript. */
+/** An edit with a result of a wrong type, as a plugin in JavaScript may have. */
 const careless = (value: unknown) => edit(3, () => value as Chunk)
 
 describe('a tap that fails', () => {
@@ -36,7 +36,7 @@ describe('a tap that fails', () => {
   test.each<[string, Tap]>([
     ['a watch', watch(3, throws)],
     ['an edit', edit(3, throws)],
-  ])('%s that throws is named by its step', (_name, tap) => {
+  ])('the error of %s that throws names its step', (_name, tap) => {
     const run = () => throughTaps([watch(1, () => {}), tap, watch(5, () => {})], text('a'))
     expect(run).toThrow(TapError)
     expect(run).toThrow(expect.objectContaining({ step: 3, cause: bug }))
@@ -53,7 +53,7 @@ describe('a tap that fails', () => {
     ['a list with null', [null]],
     ['a list with undefined', [text('a'), undefined]],
     ['a list in a list', [[text('a')]]],
-  ])('an edit that returns %s is an error, and not an answer that lacks something', (_name, value) => {
+  ])('an edit that returns %s is an error, and the answer is not silently shortened', (_name, value) => {
     const run = () => throughTaps([careless(value)], text('a'))
     expect(run).toThrow(TapError)
     expect(run).toThrow(expect.objectContaining({ step: 3 }))
@@ -63,20 +63,20 @@ describe('a tap that fails', () => {
   })
 })
 
-describe('a chunk goes through the taps', () => {
-  test('from the inside to the outside', () => {
+describe('the taps of a chunk', () => {
+  test('run from the innermost step to the outermost', () => {
     const inOrder = [edit(0, append('0')), edit(1, append('1')), edit(1, append("1'")), edit(2, append('2'))]
     expect(contents(throughTaps(inOrder, text('x')))).toEqual(["x21'10"])
   })
 
-  test('a watch sees the results of the steps inside of it', () => {
+  test('a watch gets the results of inner steps', () => {
     const seen: (string | null | undefined)[] = []
     const look = (step: number) => watch(step, each => void seen.push(each.choices[0]!.delta.content))
     throughTaps([look(0), edit(1, append('1')), look(2), edit(3, append('3')), look(4)], text('x'))
     expect(seen).toEqual(['x', 'x3', 'x31'])
   })
 
-  test('an edit may return several, and each continues', () => {
+  test('an edit may return several chunks, and outer taps get each', () => {
     const seen: Chunk[] = []
     const twice = edit(2, each => [each, append('!')(each)])
     expect(contents(throughTaps([edit(0, append('0')), watch(1, each => seen.push(each)), twice], text('x')))).toEqual([
@@ -86,7 +86,7 @@ describe('a chunk goes through the taps', () => {
     expect(contents(seen)).toEqual(['x', 'x!'])
   })
 
-  test('an edit may return none, and then no outer tap sees it', () => {
+  test('an edit may drop a chunk, and outer taps do not get it', () => {
     const never = watch(0, () => expect.fail('this chunk was dropped'))
     expect(throughTaps([never, edit(1, () => null)], text('x'))).toEqual([])
     expect(throughTaps([never, edit(1, () => [])], text('x'))).toEqual([])
@@ -98,14 +98,14 @@ describe('a chunk goes through the taps', () => {
   })
 })
 
-test('bytes may pass unchanged if no tap edits', () => {
+test('the bytes of the provider may be sent if no tap edits', () => {
   expect(onlyWatched([])).toBe(true)
   expect(onlyWatched([watch(0, () => {}), watch(1, () => {})])).toBe(true)
   expect(onlyWatched([watch(0, () => {}), edit(1, each => each)])).toBe(false)
 })
 
-describe('a whole answer goes through the taps', () => {
-  test('as one chunk per choice, without its usage', () => {
+describe('the taps of a whole answer', () => {
+  test('get one chunk per choice, without the usage', () => {
     const seen: Chunk[] = []
     const answer = completion('a', 'b')
     expect(completionThroughTaps([watch(0, each => seen.push(each))], answer)).toEqual(answer)
@@ -115,7 +115,7 @@ describe('a whole answer goes through the taps', () => {
     ])
   })
 
-  test('and loses no field', () => {
+  test('keep all fields of the answer', () => {
     const message = {
       role: 'assistant',
       content: null,
@@ -166,13 +166,13 @@ describe('a whole answer goes through the taps', () => {
 })
 
 describe('taps that return promises', () => {
-  type Made = 'itself' | 'another' | 'two' | 'none'
+  type Output = 'itself' | 'another' | 'two' | 'none'
   /** The results of a tap for each chunk, in order, and whether they are promises. */
-  type Plan = readonly { readonly made: Made; readonly later: boolean; readonly watches: boolean }[]
+  type Plan = readonly { readonly output: Output; readonly later: boolean; readonly watches: boolean }[]
   const plans: fc.Arbitrary<readonly Plan[]> = fc.array(
     fc.array(
       fc.record({
-        made: fc.constantFrom<Made>('itself', 'another', 'two', 'none'),
+        output: fc.constantFrom<Output>('itself', 'another', 'two', 'none'),
         later: fc.boolean(),
         watches: fc.boolean(),
       }),
@@ -187,14 +187,14 @@ describe('taps that return promises', () => {
       let isAtWork = false
       const make = (each: Chunk) => {
         expect(isAtWork).toBe(false)
-        const { made, later, watches } = plan[calls % plan.length]!
+        const { output, later, watches } = plan[calls % plan.length]!
         log.push(`${step}.${calls++} ${each.choices[0]!.delta.content}`)
         const out = {
           itself: each,
           another: append(String(step))(each),
           two: [each, append('+')(each)],
           none: null,
-        }[watches ? 'itself' : made]
+        }[watches ? 'itself' : output]
         if (!later || !mayPromise) return out
         isAtWork = true
         return new Promise<typeof out>(resolve => setImmediate(resolve, out)).finally(() => {
@@ -222,7 +222,7 @@ describe('taps that return promises', () => {
     ['rejects', () => Promise.reject(new Error('bug'))],
     ['resolves with an invalid chunk', () => Promise.resolve(undefined)],
     ['resolves with an invalid second chunk', null],
-  ])('one that %s is named by its step', async (_name, how) => {
+  ])('the error of a tap that %s names its step', async (_name, how) => {
     let calls = 0
     const fn = typeof how === 'function' ? how : async () => (calls++ === 0 ? text('a') : (undefined as never))
     const twice = edit(5, each => [each, each])

@@ -9,7 +9,7 @@ import { chatOf, failed, openai, ROLE, streaming, USAGE } from './pumping.ts'
 const counts = countsOf('corpus')
 
 /** The number of parsed chunks. */
-let looks = 0
+let parses = 0
 
 /** The dialect with or without its text pieces. */
 function dialectOf(hasPieces: boolean): Dialect {
@@ -27,7 +27,7 @@ function dialectOf(hasPieces: boolean): Dialect {
       usage,
       text,
       get chunk() {
-        looks++
+        parses++
         return item.chunk
       },
     }
@@ -59,11 +59,11 @@ async function outcome(hasPieces: boolean, events: readonly (object | string)[],
   return { over, sent, countedTokens, started, finished, complete, unfinished, spent: meter.spent(complete) }
 }
 
-test('they are counted and sent like parsed chunks, whatever comes between', async () => {
+test('text pieces are counted and sent like parsed chunks, whatever is between them', async () => {
   const index = fc.constantFrom(0, 0, 0, 1)
   const event = fc.oneof(
     {
-      arbitrary: fc.tuple(fc.constantFrom(' the', ' é', '\n"', ''), index).map(([said, at]) => text(said, at)),
+      arbitrary: fc.tuple(fc.constantFrom(' the', ' é', '\n"', ''), index).map(([content, at]) => text(content, at)),
       weight: 8,
     },
     index.map(at => finish(at)),
@@ -77,21 +77,21 @@ test('they are counted and sent like parsed chunks, whatever comes between', asy
   )
 })
 
-test('they are not parsed, until a choice has finished or the client has disconnected', async () => {
-  looks = 0
+test('text pieces are not parsed, until a choice has finished or the client has disconnected', async () => {
+  parses = 0
   const { put, received, client, leaves, meter } = await streaming({ dialect: dialectOf(true) })
   put(ROLE, text('a'), text('b'), text('c'))
   await received('"content":"c"')
-  expect([looks, meter.countedTokens]).toEqual([0, 3])
+  expect([parses, meter.countedTokens]).toEqual([0, 3])
   put(text('x', 1), text('y', 1), finish(1), text('z', 1), text('d'))
-  expect(looks).toBeGreaterThan(0)
+  expect(parses).toBeGreaterThan(0)
   expect(await received('"content":"d"')).toContain('"content":"z"')
   await leaves()
   put(text('e'), text('f'))
   expect([client.left, meter.countedTokens]).toEqual([true, 7])
 })
 
-test('they are limited: an ignored cap ends the answer', async () => {
+test('text pieces above the cap of the request end the answer', async () => {
   const { put, ending, meter, source } = await streaming()
   meter.begin(chatOf('hello'), 1)
   for (let pieces = 0; pieces < 100; pieces++) put(text('a'))

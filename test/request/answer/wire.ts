@@ -35,7 +35,7 @@ export async function openWire(version = 'HTTP/1.1'): Promise<Wire> {
 /** A deadline clock whose time is advanced by hand; each advance is one round. */
 export interface HandWatchman extends DeadlineClock {
   advance(ms: number): void
-  /** How many are watched. */
+  /** The number of watched deadlines. */
   readonly watched: number
 }
 

@@ -120,7 +120,7 @@ describe('a head as clients write it', () => {
     ['other names with underscores', head('x_custom: 1')],
     ['a hundred headers', head(...Array.from({ length: 99 }, (_, i) => `x-${i}: 1`))],
     ['a path with a query', 'GET /v1/models?x=1 HTTP/1.1\r\nhost: a\r\n\r\n'],
-  ])('%s is let through', async (_name, bytes) => {
+  ])('%s is accepted', async (_name, bytes) => {
     expect(await answerTo(bytes)).toBe('200 ok')
   })
 })
@@ -181,7 +181,7 @@ describe('the media type', () => {
     ['', false],
     ['identity', true],
     ['IDENTITY', true],
-  ])('the encoding %j is taken: %j', (encoding, taken) => {
+  ])('the encoding %j is accepted: %j', (encoding, taken) => {
     expect(problem({ 'content-type': 'application/json', 'content-encoding': encoding }) === null).toBe(taken)
   })
 })

@@ -18,7 +18,7 @@ const CHUNKED = 'Transfer-Encoding: chunked\r\n'
 const KEY = 'Authorization: Bearer good\r\n'
 
 let parsed = 0
-class Counted extends ClientRequest {
+class CountingRequest extends ClientRequest {
   override push(piece: Buffer | null): boolean {
     parsed++
     return super.push(piece)
@@ -48,17 +48,17 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(401).end('no')
 }
 
-/** Time advances by hand, and by `costMs` with each request without a key. */
+/** A server whose clock the test advances. Each request without a key takes `costMs`. */
 async function start(costMs = 0) {
   parsed = 0
   const clock = { ms: 0 }
   const turns: (() => void)[] = []
   const now = () => clock.ms
-  // Long rests end by hand.
+  // The test ends rests.
   const defer = (turn: () => void, restMs: number) => void (restMs > 0 ? turns.push(turn) : setImmediate(turn))
   owners = new WorkOwners()
   const slices = new SliceQueue(now, defer)
-  server = createServer({ IncomingMessage: Counted }, (request, response) => {
+  server = createServer({ IncomingMessage: CountingRequest }, (request, response) => {
     if (request.headers.authorization === undefined) clock.ms += costMs
     answer(request, response)
   })
@@ -83,7 +83,7 @@ describe('the chunks of a refused body', () => {
   test.each([
     ['that arrives with its head', [head(CHUNKED) + BURST]],
     ['that arrives after its head', [head(CHUNKED), BURST]],
-    ['of a key that is not good', [head(`${CHUNKED}Authorization: Bearer bad\r\n`) + BURST]],
+    ['of a request with an invalid key', [head(`${CHUNKED}Authorization: Bearer bad\r\n`) + BURST]],
   ])('%s are not parsed', async (_, parts) => {
     const { url } = await start()
     const { status, client } = await ask(url, parts)
@@ -98,7 +98,7 @@ describe('a known client', () => {
     ['at once', [head(CHUNKED + KEY) + BURST + END]],
     ['after its head', [head(CHUNKED + KEY), BURST + END]],
     ['in parts', [head(CHUNKED + KEY) + BURST, BURST, END]],
-  ])('has its whole body read that comes %s, and the next request on the connection too', async (_, parts) => {
+  ])('has its whole body read if it comes %s, and later requests on the connection too', async (_, parts) => {
     const { url } = await start()
     const { status, text, client } = await ask(url, parts)
     const size = String(PIECES * (parts.length === 3 ? 2 : 1))
@@ -139,7 +139,7 @@ test('further requests of an unknown client are parsed when the first one was an
   clients.push(client)
   await client.send(`${head('Content-Length: 0\r\n').repeat(3)}${head('Content-Length: 2\r\n')}ab${head('')}`)
   for (let answers = 0; answers < 5; answers++) expect((await client.readResponse()).status).toBe(401)
-  // Each began after the answer before it.
+  // Each request began after the answer to the one before.
   expect(new Set(begun).size).toBe(5)
 })
 

@@ -12,12 +12,12 @@ afterEach(async () => {
   for (const listener of listeners.splice(0)) await listener[Symbol.asyncDispose]()
 })
 
-/** A room of this many bytes, with the number of bytes in use. */
-interface Counted extends Room {
+/** A room that counts the bytes in use. */
+interface CountingRoom extends Room {
   bytes: number
 }
 
-function roomOf(limitBytes = 1_000_000): Counted {
+function roomOf(limitBytes = 1_000_000): CountingRoom {
   return {
     bytes: 0,
     take(bytes) {
@@ -81,7 +81,7 @@ describe('a body is refused', () => {
   test.each<[name: string, first: string]>([
     ['with a declared length', withLength('x'.repeat(600), 601)],
     ['without one', post('transfer-encoding: chunked', `258\r\n${'x'.repeat(600)}`)],
-  ])('when too many bytes are in progress: another body %s', async (_name, first) => {
+  ])('when too many bytes are in use: another body %s', async (_name, first) => {
     const { send, bodies, shared } = await reading(1_000, roomOf(1_000))
     const other = await send(first)
     await until(() => shared.bytes === 600)
@@ -135,7 +135,7 @@ describe('a body is refused', () => {
     expect(shared.bytes).toBe(0)
   })
 
-  test('and its memory is freed at once', async () => {
+  test('with its memory freed at once', async () => {
     const request = new IncomingMessage(new Socket())
     const refused = readBody(request, new ServerResponse(request), { bytes: 2_000_000 }, roomOf(2_000_000))
     const pieces = [Buffer.allocUnsafeSlow(500_000), Buffer.allocUnsafeSlow(500_000)]
@@ -146,7 +146,7 @@ describe('a body is refused', () => {
     expect(pieces.map(({ length }) => length)).toEqual([0, 0])
   })
 
-  test('and says why', async () => {
+  test('with the reason', async () => {
     const request = new IncomingMessage(new Socket())
     request.headers['content-length'] = '101'
     await expect(readBody(request, new ServerResponse(request), { bytes: 100 }, roomOf())).rejects.toMatchObject({
@@ -182,7 +182,7 @@ describe('a body is read', () => {
     ['in chunks of exactly the limit', chunked('x'.repeat(50), 'x'.repeat(50)), 'x'.repeat(100)],
     ['of nothing', withLength(''), ''],
     ['in no chunk', chunked(), ''],
-    ['that is not there', 'GET / HTTP/1.1\r\nhost: x\r\n\r\n', ''],
+    ['that does not exist', 'GET / HTTP/1.1\r\nhost: x\r\n\r\n', ''],
   ])('%s', async (_name, bytes, body) => {
     const { send, bodies, results, shared } = await reading(100)
     await send(bytes)

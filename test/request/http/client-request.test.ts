@@ -1,4 +1,4 @@
-/** Bodies beside the stream, and the behaviour of Node that they rely on, for every supported version. */
+/** Bodies that are taken without the stream, and the internals of Node.js that `takeWhole` needs, in every supported version. */
 import { IncomingMessage, type IncomingMessage as Request, type ServerResponse } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -45,13 +45,13 @@ const look = ({ readable, readableEnded, destroyed, closed, complete, aborted }:
   aborted,
 })
 
-describe('not taken whole', () => {
+describe('a body is not taken whole', () => {
   test.each([
-    ['it has no body', 'GET / HTTP/1.1\r\nhost: x\r\n\r\n', ''],
+    ['it does not exist', 'GET / HTTP/1.1\r\nhost: x\r\n\r\n', ''],
     ['it is empty', post(''), ''],
     ['it comes in chunks', chunked, 'body'],
     ['it is as long as the buffer of the stream', post('x'.repeat(64 * 1024)), 'x'.repeat(64 * 1024)],
-  ])('%s: the stream has it', async (_name, bytes, body) => {
+  ])('if %s: the stream has the body', async (_name, bytes, body) => {
     const { send, errors } = await serve(async (request, response) => {
       await until(() => request.complete)
       expect(request.takeWhole()).toBe(null)
@@ -62,7 +62,7 @@ describe('not taken whole', () => {
     expect(errors).toEqual([])
   })
 
-  test('it arrives in two pieces: the stream has both', async () => {
+  test('if it arrives in two pieces: the stream has both', async () => {
     const { send, errors } = await serve(async (request, response) => {
       expect(request.takeWhole()).toBe(null)
       response.end(await text(request))
@@ -79,7 +79,7 @@ describe('not taken whole', () => {
     ['data', request => request.on('data', () => {})],
     ['readable', request => request.on('readable', () => {})],
     ['a pipe', request => request.pipe(new PassThrough())],
-  ])('the stream has a reader already: %s', async (_name, begin) => {
+  ])('if the stream has a reader already: %s', async (_name, begin) => {
     const { send, errors } = await serve((request, response) => {
       begin(request)
       expect(request.takeWhole()).toBe(null)
@@ -90,7 +90,7 @@ describe('not taken whole', () => {
     expect(errors).toEqual([])
   })
 
-  test.each(['fin', 'reset'] as const)('its client has disconnected, by %s', async how => {
+  test.each(['fin', 'reset'] as const)('if its client has disconnected, by %s', async how => {
     let taken: unknown
     const { send, requests } = await serve(async request => {
       await until(() => request.destroyed)
@@ -104,7 +104,7 @@ describe('not taken whole', () => {
     expect(requests[0]!.aborted).toBe(true)
   })
 
-  test('nor twice', async () => {
+  test('a second time', async () => {
     const { send, errors } = await serve((request, response) => {
       expect(String(request.takeWhole())).toBe('body')
       expect(request.takeWhole()).toBe(null)
@@ -115,7 +115,7 @@ describe('not taken whole', () => {
   })
 })
 
-describe('read from the stream, after it came whole', () => {
+describe('a body that arrived whole is read from the stream', () => {
   test.each<[name: string, read: (request: Request) => Promise<string>]>([
     ['by an iterator', request => text(request)],
     ['by data and end', request => byEvents(request)],
@@ -136,7 +136,7 @@ describe('read from the stream, after it came whole', () => {
     const { send, errors } = await serve(async (request, response) => response.end(await read(request)))
     const client = await send(post('body'))
     expect((await client.readResponse()).text()).toBe('body')
-    // Then the next request of the connection.
+    // The next request on the connection works too.
     await client.send(post('more'))
     expect((await client.readResponse()).text()).toBe('more')
     expect(errors).toEqual([])
@@ -151,8 +151,8 @@ describe('read from the stream, after it came whole', () => {
   }
 })
 
-describe('taken whole', () => {
-  test('the stream looks like one that was read to its end, and stays so when the client disconnects', async () => {
+describe('a body that is taken whole', () => {
+  test('leaves a stream that looks read to its end, also after the client has disconnected', async () => {
     const looks: unknown[] = []
     const { send, requests } = await serve(async (request, response) => {
       if (request.url === '/') await text(request)
@@ -184,8 +184,8 @@ describe('taken whole', () => {
   })
 
   test.each([
-    ['by the shortcut of Node', true],
-    ['and with the stream alone', false],
+    ['with the internal function of Node.js', true],
+    ['with the stream alone', false],
   ])('listeners for its end are called: %s', async (_name, hasInternal) => {
     const events: string[] = []
     const { send } = await serve(async (request, response) => {
@@ -207,7 +207,7 @@ describe('taken whole', () => {
     expect(JSON.parse(answer.text())).toEqual([['end', 'close'], ended])
   })
 
-  test('without that shortcut and without listeners, the connection stays usable', async () => {
+  test('without that function and without listeners, the connection stays usable', async () => {
     const { send, errors } = await serve((request, response) => {
       Object.assign(request, { _dumpAndCloseReadable: undefined })
       response.end(String(request.takeWhole()))
@@ -247,7 +247,7 @@ test('a body without a reader is dropped after the answer, and the stream ends',
   expect(requests.map(request => request.readableLength)).toEqual(requests.map(() => 0))
 })
 
-test('Node has the internals that the code uses', () => {
+test('Node.js has the internals that the code uses', () => {
   const { _dumpAndCloseReadable, _dump } = IncomingMessage.prototype as unknown as Record<string, unknown>
   expect([typeof _dumpAndCloseReadable, typeof _dump]).toEqual(['function', 'function'])
   expect(String(_dump)).toContain('this._dumped = true')

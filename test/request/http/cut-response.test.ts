@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { CutResponse } from '../../../src/request/http/cut-response.ts'
 import { countsOf } from '../../helpers/counts.ts'
 
-/** A call of a method; any arguments, as a step in JavaScript could pass them. */
+/** A call of a method, with any arguments that a step in JavaScript could pass. */
 type Call = readonly [method: string, ...args: unknown[]]
 
 /** The result or error of each call, and the bytes on the wire. */
@@ -42,7 +42,7 @@ function resultOf(
   return { results, state, wire: wire.replace(/Date: [^\r]*GMT/, 'Date: now') }
 }
 
-/** Mutable arguments are created again for each of the two. */
+/** Compares both classes. `calls` creates the arguments for each, because some are mutable. */
 function expectSame(calls: () => readonly Call[], of?: Parameters<typeof resultOf>[2]): ReturnType<typeof resultOf> {
   const nodes = resultOf(ServerResponse, calls(), of)
   expect(resultOf(CutResponse as unknown as typeof ServerResponse, calls(), of)).toEqual(nodes)
@@ -211,7 +211,7 @@ test.each<readonly [name: string, calls: () => readonly Call[]]>([
   ],
   ['chunks asked for', () => [['setHeader', 'Transfer-Encoding', 'chunked'], ...SENT]],
   ['trailers', () => [['setHeader', 'Trailer', 'x-t'], ['write', 'a'], ['addTrailers', { 'x-t': '1' }], ['end']]],
-  ['keep-alive said', () => [['setHeader', 'Keep-Alive', 'timeout=1'], ...SENT]],
+  ['a Keep-Alive header', () => [['setHeader', 'Keep-Alive', 'timeout=1'], ...SENT]],
   ['204', () => [['setHeader', 'x-a', '1'], ['writeHead', 204], ['end']]],
   ['304 with chunks', () => [['setHeader', 'transfer-encoding', 'chunked'], ['writeHead', 304], ['end']]],
   [

@@ -1,4 +1,4 @@
-/** Random requests as bytes. Most are nearly valid, because two parsers read those in different ways. */
+/** Random requests as bytes. Most are nearly valid, because parsers differ on such requests. */
 import { seeded } from '../../helpers/seeded.ts'
 
 const METHODS = [
@@ -97,7 +97,7 @@ const LINES = [
   ': no name',
   'TE: trailers',
 ]
-/** Any number of these is a valid head. */
+/** Any combination of these is a valid head. */
 const GOOD_LINES = [
   'X-A: 1',
   'x-a:2',
@@ -131,10 +131,10 @@ const BODIES = [
   '0\r\nContent-Length: 4\r\n\r\n',
 ]
 const ENDS = ['\r\n', '\r\n', '\r\n', '\r\n', '\r\n', '\r\n', '\r\n', '\r\n', '\n', '\r', '\r\r\n', '\r\n ']
-/** Bytes with a meaning for a parser, or without one that parsers should give them. */
+/** Bytes with a meaning in HTTP, and bytes that parsers wrongly give one. */
 const BYTES = '\r\n\t :;,/?#0aA\0\x01\x0b\x0c\x7f\x80\xff_-"'
 
-/** The bytes of a seed for one connection: Latin-1, in one piece or in two. */
+/** The bytes for one connection, from a seed. Latin-1, in one or two pieces. */
 export function headOf(seed: number): readonly string[] {
   const random = seeded(seed)
   const below = (count: number) => Math.floor(random() * count)
@@ -143,7 +143,7 @@ export function headOf(seed: number): readonly string[] {
     const end = one([...ENDS.slice(0, 4), one(ENDS)])
     const lines = Array.from({ length: below(5) }, () => one(random() < 0.8 ? GOOD_LINES : LINES))
     if (random() < 0.95) lines.splice(below(lines.length + 1), 0, 'Host: a')
-    // As many headers as the limit, or nearly.
+    // About as many headers as the limit.
     if (random() < 0.01) lines.push(...Array.from({ length: 95 + below(10) }, (_, at) => `X-${at}: 1`))
     const framed = below(3)
     if (framed === 1) lines.push('Content-Length: 4')

@@ -1,11 +1,11 @@
-/** Heads that Node's parser accepts and the gateway refuses. Each row of the list is a rule, and there are no others. */
+/** Heads that the parser of Node.js accepts and the gateway refuses. The gateway has no rules besides those of the list. */
 
-/** A head as Node's own server has read it. */
+/** A head as the server of Node.js has read it. */
 export interface Head {
   readonly version: string
   readonly method: string
   readonly target: string
-  /** As they came, names in lower case. */
+  /** In the received order, with names in lower case. */
   readonly headers: readonly (readonly [name: string, value: string])[]
 }
 
@@ -24,9 +24,9 @@ export const STRICTER: readonly (readonly [rule: string, refuses: (head: Head) =
   ['another target than a path', ({ target }) => !target.startsWith('/')],
   ['a fragment', ({ target }) => target.includes('#')],
   ['more than 100 headers', ({ headers }) => headers.length > 100],
-  ['a header twice of which there is one', head => ONCE.some(name => valuesOf(head, name).length > 1)],
+  ['a repeated header that may occur once', head => ONCE.some(name => valuesOf(head, name).length > 1)],
   [
-    'such a header with an underscore',
+    'the name of such a header with an underscore',
     ({ headers }) => headers.some(([name]) => name.includes('_') && ONCE.includes(name.replaceAll('_', '-'))),
   ],
   ['__proto__', head => has(head, '__proto__')],
@@ -40,7 +40,7 @@ export const STRICTER: readonly (readonly [rule: string, refuses: (head: Head) =
     head => has(head, 'expect') && valuesOf(head, 'expect').join(', ').toLowerCase() !== '100-continue',
   ],
   [
-    'a body where none belongs',
+    'a body of a method without one',
     head =>
       WITHOUT_BODY.includes(head.method) &&
       (has(head, 'transfer-encoding') || valuesOf(head, 'content-length').some(length => length !== '0')),

@@ -1,6 +1,6 @@
 /**
- * Random heads, with Node's own server as the oracle: the same bytes are the same requests, or are refused by both. If the gateway
- * refuses more, a rule of `STRICTER` covers it.
+ * Random heads, with the server of Node.js as the oracle: both servers read the same requests or refuse the bytes. If only the gateway
+ * refuses, a rule of `STRICTER` covers the head.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -17,20 +17,20 @@ import { endsConnection, type Head, STRICTER } from './head-rules.ts'
 const CASES = countsOf('corpus')(400, 100_000)
 const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)
 
-interface Read {
+interface ReadRequest {
   readonly head: Head
-  /** With its trailers; null: it has not come whole. */
+  /** With its trailers; null if the body is incomplete. */
   body: string | null
 }
 
 /** The requests and refusals of a server on one connection. */
 interface Outcome {
-  readonly read: Read[]
-  /** By the head or in the body, or of bytes that are not HTTP. */
+  readonly read: ReadRequest[]
+  /** Refused heads, bodies and bytes that are not HTTP. */
   refusals: number
-  /** Whether a CONNECT was among them: it ends the connection. */
+  /** Whether a CONNECT has ended the connection. */
   isConnect: boolean
-  /** Of its answers. */
+  /** The statuses of the answers. */
   readonly statuses: readonly number[]
 }
 
@@ -62,7 +62,7 @@ function startOracle(): Reader {
   const { server } = reader
   const answer = (request: IncomingMessage, response: ServerResponse) => {
     const { outcome } = reader
-    const read: Read = { head: headRead(request), body: null }
+    const read: ReadRequest = { head: headRead(request), body: null }
     outcome.read.push(read)
     const pieces: Buffer[] = []
     request.on('data', piece => pieces.push(piece))
@@ -105,7 +105,7 @@ function startGateway(): Reader {
     parts as unknown as Parameters<typeof createDashboardApp>[0],
     () => {},
     async ctx => {
-      const read: Read = { head: headRead(ctx.req), body: null }
+      const read: ReadRequest = { head: headRead(ctx.req), body: null }
       reader.outcome.read.push(read)
       const { bytes } = await readBody(ctx.req, ctx.res, { bytes: Number.MAX_VALUE }, room)
       read.body = wholeOf(bytes, ctx.req)
@@ -136,11 +136,11 @@ afterAll(() => {
 })
 
 const turn = () => new Promise<void>(resolve => setImmediate(resolve))
-/** After this many turns without a change a case is over: nothing here waits for a clock. */
+/** A case is over after this many turns of the event loop without a change. */
 const QUIET_TURNS = 4
 const MOST_TURNS = 200
 
-/** Sends the pieces on their own connection. */
+/** Sends the pieces on a new connection. */
 async function send(reader: Reader, pieces: readonly string[]): Promise<Outcome> {
   reader.outcome = NOTHING()
   reader.socket = null
@@ -164,7 +164,7 @@ async function send(reader: Reader, pieces: readonly string[]): Promise<Outcome>
   client.destroy()
   const { socket } = reader as Reader
   socket?.destroy()
-  // The errors of its end must not count in the next case.
+  // Errors at the end of the connection must not count in the next case.
   for (let turns = 0; socket?.closed === false || turns < QUIET_TURNS; turns++) await turn()
   return outcome
 }
@@ -183,15 +183,15 @@ async function quiet(reader: Reader, client: Socket, sent: number): Promise<void
   }
 }
 
-/** Throws if the two disagree. @returns the rules by which the gateway was stricter */
+/** Throws if the two disagree. @returns the rule by which the gateway was stricter, or null */
 function compare(expected: Outcome, found: Outcome): string | null {
   const { length } = expected.read
   for (const [at, { head, body }] of expected.read.entries()) {
     const rule = STRICTER.find(([, refuses]) => refuses(head))
     const isBroken = body === null && expected.refusals > 0
-    // A waiting request that breaks off is not begun.
+    // The gateway does not begin a pipelined request that breaks off.
     if (isBroken && at > 0 && found.read.length <= at) return null
-    // The request in progress is answered; others before a CONNECT are not begun.
+    // The gateway answers the request in progress, and does not begin others before a CONNECT.
     if (expected.isConnect && at > 0 && found.read.length === at) return 'a request before a CONNECT'
     if (rule) {
       expect(found.read.length, rule[0]).toBe(at)
@@ -203,7 +203,7 @@ function compare(expected: Outcome, found: Outcome): string | null {
       expect(found.refusals > 0).toBe(isBroken)
       return null
     }
-    // RFC 9112, 9.6: the gateway ignores the bytes after it. Node has parsed some of them already.
+    // RFC 9112, 9.6: the gateway ignores later bytes. Node.js has parsed some of them already.
     if (endsConnection(head)) {
       expect(found.read.length).toBe(at + 1)
       return null
@@ -217,7 +217,7 @@ function compare(expected: Outcome, found: Outcome): string | null {
 }
 
 test(
-  `${CASES} heads (seed ${seed}): Node and the gateway read the same, or a rule says that the gateway refuses`,
+  `${CASES} heads (seed ${seed}): Node.js and the gateway read the same, or the gateway refuses by a rule`,
   async () => {
     const counts = { read: 0, refused: 0, stricter: new Map<string, number>() }
     for (let at = 0; at < CASES; at++) {
@@ -241,7 +241,7 @@ test(
       'refused by both, stricter:',
       counts.stricter,
     )
-    // Random cases without valid requests, or without invalid ones, would find nothing.
+    // The cases must have valid and invalid requests.
     expect(Math.min(counts.read, counts.refused)).toBeGreaterThan(CASES / 20)
     expect(counts.stricter.size).toBeGreaterThan(5)
   },

@@ -35,7 +35,7 @@ async function start(answer: (response: ServerResponse) => void) {
   return { port, requests, responses, heads: () => heads }
 }
 
-/** Sends it in one piece. Resolves with what came until the end of the connection. */
+/** Sends the bytes in one piece. Resolves with all received text at the end of the connection. */
 async function send(port: number, wire: string): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1' })
   let text = ''
@@ -46,12 +46,12 @@ async function send(port: number, wire: string): Promise<string> {
   return text
 }
 
-test('all heads after the one that ends the connection are one request', async () => {
+test('all heads after the end of the connection share one request object', async () => {
   const { port, requests, responses, heads } = await start(() => {})
   await send(port, HEAD.repeat(2000))
   expect(heads()).toBeGreaterThan(1000)
   expect([requests.size, responses.size].every(size => size > 512 && size < 530)).toBe(true)
-  // Other connections share the same request.
+  // Other connections share the same object.
   await send(port, HEAD.repeat(2000))
   expect(requests.size).toBeLessThan(1060)
 })
@@ -60,14 +60,14 @@ test.each([
   ['whole', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nx-a: 1\r\n\r\n'],
   ['without its body', 'POST / HTTP/1.1\r\nHost: a\r\nx-a: 1\r\nContent-Length: 1000000\r\n\r\n'],
   ['with trailers', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-a: 1\r\n\r\n'],
-])('nothing that comes behind the end is kept: %s', async (_name, last) => {
+])('the shared object keeps nothing of a head: %s', async (_name, last) => {
   const { port, requests } = await start(() => {})
   for (let round = 0; round < 3; round++) await send(port, HEAD.repeat(600) + last)
   expect(requests.has(LEFTOVER)).toBe(true)
   expect([LEFTOVER.headers, LEFTOVER.rawHeaders, LEFTOVER.trailers, LEFTOVER.rawTrailers]).toEqual([{}, [], {}, []])
 })
 
-test('nothing of the leftover reaches the next connection', async () => {
+test('leftover bytes do not affect the next connection', async () => {
   let left = 0
   const { port } = await start(response => {
     if (left++ === 0) return

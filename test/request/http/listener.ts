@@ -1,4 +1,4 @@
-/** A server like the gateway's listeners, and a client that sends any bytes. */
+/** A server like the gateway's listeners, and a client that sends given bytes. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ClientRequest } from '../../../src/request/http/client-request.ts'

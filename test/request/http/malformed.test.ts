@@ -38,7 +38,7 @@ test('a head that does not arrive in time is refused', async () => {
   expect(JSON.parse(response.text()).error.code).toBe('request_timeout')
 })
 
-test('nothing is written after the start of an answer: it would be read as part of it', async () => {
+test('after the start of an answer no error is written: the client would read it as part of the answer', async () => {
   const { send } = await listening((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.write('data: a\n\n')

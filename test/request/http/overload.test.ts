@@ -5,7 +5,7 @@ import { createOverload } from '../../../src/request/http/overload.ts'
 const MAX_MS = 50
 const ROUND_MS = 50
 
-/** An overload with its own clock: `rounds(n, lateMs)` runs n rounds, each late by this CPU time, and by that of other processes. */
+/** Overload detection with a test clock. `rounds` runs rounds that are late by own CPU time and by that of other processes. */
 function create() {
   let cpuMs = 0
   let nowMs = 0
@@ -42,7 +42,7 @@ function create() {
   }
 }
 
-describe('of a hundred requests of the owner with most of the work', () => {
+describe('of a hundred requests of the owner with the most work', () => {
   test.each<[name: string, rounds: number, lateMs: number, delayMs: number, refused: number]>([
     ['none are refused at rest', 1000, -ROUND_MS, 0, 0],
     ['none at full load without a delay', 1000, MAX_MS, 0, 0],
@@ -76,7 +76,7 @@ test('an owner whose work has waited for seconds gets no new work, whether or no
 })
 
 describe('a quiet period', () => {
-  test('ends it, and both changes are reported once', () => {
+  test('ends an overload; its beginning and end are reported once', () => {
     const { heavy, refusedOf, changes, rounds } = create()
     rounds(30, MAX_MS + 1)
     rounds(19, 0)
@@ -85,7 +85,7 @@ describe('a quiet period', () => {
     expect(changes).toEqual([true, false])
   })
 
-  test('between late rounds keeps it from beginning', () => {
+  test('between late rounds prevents an overload', () => {
     const { changes, rounds } = create()
     for (let at = 0; at < 100; at++) {
       rounds(9, MAX_MS + 1)

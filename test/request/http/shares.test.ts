@@ -16,8 +16,8 @@ describe('an owner', () => {
   test.each([
     ['alone has half', [], 500],
     ['beside one at its limit has half of the rest', ['a'], 250],
-    ['beside two', ['a', 'b'], 125],
-    ['beside three', ['a', 'b', 'c'], 63],
+    ['beside two has half of the rest', ['a', 'b'], 125],
+    ['beside three has half of the rest', ['a', 'b', 'c'], 63],
   ])('%s', (_name, before, expected) => {
     const shares = create()
     for (const owner of before) takeAll(shares, owner)

@@ -1,4 +1,4 @@
-/** Answers to requests without a route: the route that was probably meant, or the missing part of an API. */
+/** Answers to requests without a route name the probable route, or the unsupported part of an API. */
 import { expect, test } from 'vitest'
 import { refusalOfUnknown } from '../../../src/request/http/unknown-url.ts'
 
@@ -49,6 +49,6 @@ test.each([
   ['/v1/responses/resp_1/cancel', 'where the route has keep_responses'],
   ['/v1beta/models/some:generateContent', 'formats of OpenAI and Anthropic'],
   ['/api/chat', 'formats of OpenAI and Anthropic'],
-])('%s is a missing part of an API', (path, words) => {
+])('%s is an unsupported part of an API', (path, words) => {
   expect(refusal(path)).toMatchObject({ code: 'not_supported', status: 404, message: expect.stringContaining(words) })
 })

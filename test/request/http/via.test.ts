@@ -1,4 +1,4 @@
-/** The header `Via`: the one for providers, and requests that return. */
+/** The header `Via` for providers, and the detection of loops. */
 import { expect, test } from 'vitest'
 import { createVia } from '../../../src/request/http/via.ts'
 import { expectWithin } from '../../helpers/promised.ts'

@@ -1,4 +1,4 @@
-/** Steps that answer themselves, and do not await the answer, catch its refusal or answer too late. */
+/** Steps that answer: without awaiting the answer, with its refusal caught, or too late. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, refuse, type StepMiddleware } from '#contract'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../../helpers/in-process.ts'
@@ -65,7 +65,7 @@ const refuses: StepMiddleware = async (ctx, next) => {
   await next()
 }
 
-test.each(MODES)('a step cannot keep the refusal of its own answer (stream $stream)', async mode => {
+test.each(MODES)('a step cannot suppress the refusal of its own answer (stream $stream)', async mode => {
   outer = refuses
   inner = ctx => ctx.exchange.answer(ownAnswer('mine')).catch(() => {})
   const answer = await gateway.chat(mode)
@@ -75,7 +75,7 @@ test.each(MODES)('a step cannot keep the refusal of its own answer (stream $stre
   expect(gateway.receipt(answer)).toMatchObject({ outcome: 'refused', code: 'content_filter' })
 })
 
-test.each(MODES)('a step that hangs cannot keep the refusal of its own answer (stream $stream)', async mode => {
+test.each(MODES)('a step that hangs cannot suppress the refusal of its own answer (stream $stream)', async mode => {
   outer = refuses
   inner = async ctx => {
     await ctx.exchange.answer(ownAnswer('mine')).catch(() => {})
@@ -100,7 +100,7 @@ test('a step cannot answer after its own refusal, and the exchange ends', async 
   await expect.poll(metrics).toContain('tollgate_inflight_exchanges 0')
 })
 
-test('what a step in shadow assigns stays with it', async () => {
+test('a step in shadow reads its own assignments, which have no effect', async () => {
   await using shadowed = await startInProcess({
     plugins: [step('inner', () => inner)],
     steps: [...FIVE_STEPS.slice(0, 4), { use: 'inner', mode: 'shadow' }, ...FIVE_STEPS.slice(4)],

@@ -1,4 +1,4 @@
-/** Steps that only decide: each exchange ends as with a middleware that does the same. */
+/** Deciding steps: each exchange ends as with a middleware that does the same. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type DecidingStep, definePlugin, refuse, type StepMiddleware } from '#contract'
 import { middlewareOf } from '../../../src/loader/middleware-of.ts'
@@ -8,12 +8,12 @@ import { ownAnswer } from '../../helpers/own-answer.ts'
 import { textOf } from '../../helpers/sse.ts'
 import { until } from '../../helpers/until.ts'
 
-/** Replaces the 5 s of the product. */
+/** Replaces the grace time of 5 s. */
 const GRACE_MS = 150
 
 let provider: FakeProvider
 /** The steps under test; each test sets them. */
-let deed: DecidingStep
+let tested: DecidingStep
 let inner: DecidingStep
 const pass: DecidingStep = { decide() {} }
 let events: string[] = []
@@ -54,8 +54,8 @@ const status = definePlugin({
 const start = shareGateways(() => ({
   provider: provider.baseUrl,
   plugins: [
-    deciding('deed', () => deed, false),
-    deciding('same', () => deed, true),
+    deciding('tested', () => tested, false),
+    deciding('same', () => tested, true),
     deciding('inner', () => inner, false),
     wrapper,
     status,
@@ -69,7 +69,7 @@ beforeAll(async () => {
 afterAll(() => provider.close())
 beforeEach(() => {
   events = []
-  deed = pass
+  tested = pass
   inner = pass
 })
 
@@ -164,28 +164,28 @@ const ROWS: readonly [name: string, step: DecidingStep, further?: DecidingStep][
   ['a bug at the end', { decide() {}, after: breaks }],
   ['a bug at the end that comes later', { decide() {}, after: async () => breaks() }],
   [
-    'a refusal further in',
+    'a refusal of an inner step',
     { decide() {}, after: ({ exchange }, outcome) => exchange.note(String(outcome)) },
     { decide: forbids },
   ],
   [
-    'an answer at the end, after a refusal further in',
+    'an answer at the end, after a refusal of an inner step',
     { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) },
     { decide: forbids },
   ],
   [
-    'a bug further in',
+    'a bug of an inner step',
     { decide() {}, after: ({ exchange }, outcome) => exchange.note(String(outcome)) },
     { decide: breaks },
   ],
-  ['a bug at the end, and a refusal further in', { decide() {}, after: breaks }, { decide: forbids }],
+  ['a bug at the end, and a refusal of an inner step', { decide() {}, after: breaks }, { decide: forbids }],
   [
-    'a later bug at the end, and a refusal further in',
+    'a later bug at the end, and a refusal of an inner step',
     { decide() {}, after: async () => breaks() },
     { decide: forbids },
   ],
   [
-    'a refusal at the end, and one at the end further in',
+    'a refusal at the end, and one at the end of an inner step',
     { decide() {}, after: breaks },
     { decide() {}, after: forbids },
   ],
@@ -199,7 +199,7 @@ const CASES = ROWS.flatMap(([name, step, further = pass]) =>
   ),
 )
 
-/** The view of clients and operators, without ids and times. */
+/** The result for the client and in the ledger, without ids and times. */
 async function resultOf(gateway: Account, stream: boolean) {
   const before = gateway.balance()
   const answer = await gateway.chat({ stream }).catch(String)
@@ -217,11 +217,11 @@ async function resultOf(gateway: Account, stream: boolean) {
 }
 
 test.each(CASES)(
-  '$name, $place of the money, $how: as a middleware has it',
+  '$name, $place of the billing step, $how: the same result as with a middleware',
   async ({ step, further, place, change }) => {
-    deed = step
+    tested = step
     inner = further
-    const [loop, middleware] = [await gatewayWith('deed', place, change), await gatewayWith('same', place, change)]
+    const [loop, middleware] = [await gatewayWith('tested', place, change), await gatewayWith('same', place, change)]
     for (const stream of [false, true]) {
       const result = await resultOf(loop, stream)
       expect(result.held).toBe(0n)
@@ -241,7 +241,7 @@ describe('after', () => {
         events.push(`${name} out, ${kept}, ${outcome}, ${(error as Error | undefined)?.message}`)
       },
     })
-    deed = says('deed')
+    tested = says('tested')
     inner = {
       decide: () => events.push('inner in'),
       after() {
@@ -249,17 +249,24 @@ describe('after', () => {
         forbids()
       },
     }
-    const gateway = await start({ steps: [{ use: 'deed' }, { use: 'wrapper' }, ...FIVE_STEPS, { use: 'inner' }] })
+    const gateway = await start({ steps: [{ use: 'tested' }, { use: 'wrapper' }, ...FIVE_STEPS, { use: 'inner' }] })
     const answer = await gateway.chat()
     expect([answer.status, events]).toEqual([
       403,
-      ['deed in', 'wrapper in', 'inner in', 'inner out', 'wrapper out', 'deed out, kept by deed, refused, Not today.'],
+      [
+        'tested in',
+        'wrapper in',
+        'inner in',
+        'inner out',
+        'wrapper out',
+        'tested out, kept by tested, refused, Not today.',
+      ],
     ])
   })
 
-  test.each(['enforce', 'shadow'])('runs although a middleware has set a status before it went on (%s)', async mode => {
-    deed = { decide: () => events.push('in'), after: () => void events.push('out') }
-    const gateway = await start({ steps: [{ use: 'status' }, { use: 'deed', mode }, ...FIVE_STEPS] })
+  test.each(['enforce', 'shadow'])('runs even if a middleware has set a status before next() (%s)', async mode => {
+    tested = { decide: () => events.push('in'), after: () => void events.push('out') }
+    const gateway = await start({ steps: [{ use: 'status' }, { use: 'tested', mode }, ...FIVE_STEPS] })
     expect((await gateway.chat()).status).toBe(200)
     expect(events).toEqual(['in', 'out'])
   })
@@ -268,17 +275,17 @@ describe('after', () => {
     ['that refused', { decide: forbids }],
     ['that answered', { decide: ({ exchange }) => exchange.answer(ownAnswer('mine')) }],
   ] satisfies [string, DecidingStep][])('does not run for a decision %s', async (_name, { decide }) => {
-    deed = { decide, after: () => void events.push('after') }
-    const answer = await (await gatewayWith('deed', 'inside')).chat()
+    tested = { decide, after: () => void events.push('after') }
+    const answer = await (await gatewayWith('tested', 'inside')).chat()
     await answer.text()
     expect(events).toEqual([])
   })
 })
 
 test('an answer after an inner refusal is a mistake, and the refusal is sent', async () => {
-  deed = { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) }
+  tested = { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) }
   inner = { decide: forbids }
-  const answer = await (await gatewayWith('deed', 'inside')).chat({ stream: true })
+  const answer = await (await gatewayWith('tested', 'inside')).chat({ stream: true })
   expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('Not today.')])
 })
 
@@ -298,9 +305,9 @@ test.each(['decide', 'after'])('a middleware with %s cannot be created: it would
 })
 
 describe('a step that hangs', () => {
-  test('at the end: the answer gets through, and its money is charged', async () => {
-    const gateway = await gatewayWith('deed', 'outside')
-    deed = { decide() {}, after: never }
+  test('at the end: the answer is sent and charged', async () => {
+    const gateway = await gatewayWith('tested', 'outside')
+    tested = { decide() {}, after: never }
     const before = gateway.balance().posted
     const answer = await gateway.chat()
     expect(answer.status).toBe(200)
@@ -310,10 +317,10 @@ describe('a step that hangs', () => {
     expect(gateway.balance().posted).toBeLessThan(before)
   })
 
-  test('at the end, after a refusal further in: the refusal gets through', async () => {
-    deed = { decide() {}, after: never }
+  test('at the end, after a refusal of an inner step: the refusal is sent', async () => {
+    tested = { decide() {}, after: never }
     inner = { decide: forbids }
-    const answer = await (await gatewayWith('deed', 'inside')).chat()
+    const answer = await (await gatewayWith('tested', 'inside')).chat()
     expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('Not today.')])
   })
 
@@ -330,7 +337,7 @@ describe('a step that hangs', () => {
         breaks()
       },
     }
-    const gateway = await gatewayWith('deed', 'inside')
+    const gateway = await gatewayWith('tested', 'inside')
     const sent = provider.requests.length
     const abort = new AbortController()
     const left = gateway.chat({}, { signal: abort.signal }).catch(() => {})
@@ -349,8 +356,8 @@ describe('a step that hangs', () => {
 
   test('at the end, when the client has disconnected', async () => {
     provider.script(gated({ tokens: 3 }))
-    deed = { decide() {}, after: never }
-    const gateway = await gatewayWith('deed', 'outside')
+    tested = { decide() {}, after: never }
+    const gateway = await gatewayWith('tested', 'outside')
     const abort = new AbortController()
     const sent = provider.requests.length
     const left = gateway.chat({ stream: true }, { signal: abort.signal }).catch(() => {})

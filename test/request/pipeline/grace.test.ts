@@ -1,9 +1,8 @@
-/** Grace clocks. */
 import { expect, test } from 'vitest'
 import { type GraceEntry, graceClock } from '../../../src/request/pipeline/grace.ts'
 import { until } from '../../helpers/until.ts'
 
-test('an idle clock is dropped', async () => {
+test('an idle grace clock is dropped', async () => {
   const clock = graceClock(8)
   const entry: GraceEntry = { graceNode: null, graceSince: 0, giveUp() {} }
   clock.add(entry)

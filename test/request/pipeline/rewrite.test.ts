@@ -1,4 +1,4 @@
-/** `exchange.rewrite()`: the fields that a step may change, when, and the result. */
+/** `exchange.rewrite()`: the fields that a step may change, the time when it may do so, and the result. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, type ChatChanges, type ChatRequest, definePlugin, type StepMiddleware } from '#contract'
 import { type Bench, openBench } from '../../../src/testing/index.ts'
@@ -6,11 +6,11 @@ import { type Bench, openBench } from '../../../src/testing/index.ts'
 const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
 const INSTRUCTION = { role: 'system', content: 'Be brief.' }
 
-let deed: StepMiddleware = (_ctx, next) => next()
+let behaviour: StepMiddleware = (_ctx, next) => next()
 const mine: AnyPlugin = definePlugin({
   name: 'mine',
   settings: NO_SETTINGS,
-  create: () => (ctx, next) => deed(ctx, next),
+  create: () => (ctx, next) => behaviour(ctx, next),
 })
 
 const open = (...steps: readonly string[]) =>
@@ -41,7 +41,7 @@ describe('is refused, and nothing is sent or charged,', () => {
     ['its newer name', { max_completion_tokens: 5 }, 'rewrites "max_completion_tokens"'],
     ['whether usage is sent', { stream_options: null }, 'rewrites "stream_options"'],
   ])('for %s', async (_name, changes, sentence) => {
-    deed = rewriting(changes)
+    behaviour = rewriting(changes)
     const calls = bench.upstream.calls.length
     const answer = await bench.chat()
     expect(answer.error?.code).toBe('plugin_error')
@@ -51,7 +51,7 @@ describe('is refused, and nothing is sent or charged,', () => {
   })
 
   test('after next()', async () => {
-    deed = async (ctx, next) => {
+    behaviour = async (ctx, next) => {
       await next()
       ctx.exchange.rewrite({ messages: [INSTRUCTION] })
     }
@@ -63,7 +63,7 @@ describe('is refused, and nothing is sent or charged,', () => {
     [['api-key', 'mine', 'schema', 'credits', 'route'], 'a request that was not read; add "chat" to its `needs`'],
     [['api-key', 'schema', 'credits', 'mine', 'route'], 'a request after credit was held for it'],
   ])('in the order %j', async (steps, sentence) => {
-    deed = rewriting({ messages: [INSTRUCTION] })
+    behaviour = rewriting({ messages: [INSTRUCTION] })
     await using other = await open(...steps)
     expect((await other.chat()).error?.code).toBe('plugin_error')
     expect(String((other.mistakes[0] as { error?: unknown }).error)).toContain(sentence)
@@ -77,7 +77,7 @@ describe('a rewritten request', () => {
     const messages = [INSTRUCTION, { role: 'user', content: 'x'.repeat(3_000) }]
     let before: ChatRequest | null = null
     let held = false
-    deed = async (ctx, next) => {
+    behaviour = async (ctx, next) => {
       const chat = ctx.exchange.chat!
       before = chat.body
       ctx.exchange.rewrite({ messages, user: undefined, metadata: { a: 'b' } })
@@ -90,22 +90,22 @@ describe('a rewritten request', () => {
     expect(bench.upstream.calls.at(-1)!.body).toMatchObject({ messages, metadata: { a: 'b' }, seed: 7 })
     expect(bench.upstream.calls.at(-1)!.body).not.toHaveProperty('user')
     expect(held).toBe(true)
-    // References to the original request keep it.
+    // The original request is not changed.
     expect(before!.messages).toEqual([{ role: 'user', content: 'Hello' }])
-    // A byte is a token at most, at a thousand nano-dollars.
+    // The hold assumes a token per byte, at a thousand nano-dollars.
     expect(bench.ledger.receipt(answer)!.held - plain).toBeGreaterThan(2_900_000n)
   })
 
   const openPlain = async (stream: boolean) => {
-    const mine = deed
-    deed = (_ctx, next) => next()
+    const mine = behaviour
+    behaviour = (_ctx, next) => next()
     const answer = await bench.chat({ stream })
-    deed = mine
+    behaviour = mine
     return bench.ledger.receipt(answer)!.held
   }
 
   test('in shadow it is only recorded, and the request is sent unchanged', async () => {
-    deed = rewriting({ messages: [INSTRUCTION] })
+    behaviour = rewriting({ messages: [INSTRUCTION] })
     await using shadow = await openBench({
       plugins: [mine],
       steps: [

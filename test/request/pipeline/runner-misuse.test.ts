@@ -5,7 +5,7 @@ import { exact, type FakeProvider, startFakeProvider } from '../../helpers/fake-
 import { type Account, FIVE_STEPS, shareGateways } from '../../helpers/in-process.ts'
 import { ownAnswer } from '../../helpers/own-answer.ts'
 
-/** Replaces the 5 s of the product. */
+/** Replaces the grace time of 5 s. */
 const GRACE_MS = 150
 
 let provider: FakeProvider
@@ -46,7 +46,7 @@ afterAll(() => provider.close())
 const never = () => new Promise<void>(() => {})
 
 describe('a step that hangs', () => {
-  test('after an inner refusal: the refusal gets through', async () => {
+  test('after an inner refusal: the refusal is sent', async () => {
     outer = async (_ctx, next) => {
       try {
         await next()
@@ -63,7 +63,7 @@ describe('a step that hangs', () => {
     expect(gateway.balance().held).toBe(0n)
   })
 
-  test('after it has answered itself: the answer gets through', async () => {
+  test('after its own answer: the answer is sent', async () => {
     outer = pass
     inner = async ctx => {
       await ctx.exchange.answer(ownAnswer('mine'))

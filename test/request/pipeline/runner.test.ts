@@ -1,4 +1,4 @@
-/** The rules of the runner, one by one, in the real gateway: the mistakes of a step and their cost. */
+/** The rules of the runner, in a real gateway: the mistakes of a step and their charges. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
 import { StoreUnavailable } from '../../../src/store/store.ts'
@@ -10,14 +10,14 @@ import { contentOf, parseSse, textOf } from '../../helpers/sse.ts'
 let provider: FakeProvider
 let gateway: Account
 /** The behaviour of the step under test; set by each test. */
-let deed: StepMiddleware = (_ctx, next) => next()
+let behaviour: StepMiddleware = (_ctx, next) => next()
 let seen: { outcome: Exchange['outcome']; usage: Exchange['usage'] } | null = null
 
 /** A step whose behaviour each test sets. */
 const acts = definePlugin({
-  name: 'deed',
+  name: 'tested',
   settings: { type: 'object', additionalProperties: false, properties: {} },
-  create: () => (ctx, next) => deed(ctx, next),
+  create: () => (ctx, next) => behaviour(ctx, next),
 })
 
 /** An outer step that only records the end. */
@@ -45,7 +45,7 @@ const outer = definePlugin({
   },
 })
 
-/** An outer step that edits: upper case. */
+/** An outer step whose edit changes the text to upper case. */
 const shout = definePlugin({
   name: 'shout',
   settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -74,7 +74,7 @@ const policy = (step: object, place: 'outside' | 'inside') =>
 
 beforeAll(async () => {
   provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
-  gateway = await start({ steps: policy({ use: 'deed' }, 'inside') })
+  gateway = await start({ steps: policy({ use: 'tested' }, 'inside') })
 })
 afterAll(() => provider.close())
 
@@ -127,7 +127,7 @@ describe('the body', () => {
 
 describe('mistakes of a step', () => {
   test.each(MODES)('it returns without next(): 500, named in the log, nothing charged (stream $stream)', async mode => {
-    deed = async () => {}
+    behaviour = async () => {}
     const calls = provider.requests.length
     const { result: answer, nano } = await charged(() => gateway.chat(mode))
     expect(answer.status).toBe(500)
@@ -135,14 +135,14 @@ describe('mistakes of a step', () => {
     expect(nano).toBe(0n)
     expect(provider.requests.length).toBe(calls)
     const id = answer.headers.get('x-request-id')
-    await gateway.waitForLog(line => line['exchange'] === id && line['step'] === 'deed')
+    await gateway.waitForLog(line => line['exchange'] === id && line['step'] === 'tested')
     expect(seen?.outcome).toBe('failed')
   })
 
   test.each(MODES)(
     'it does not await next(): the answer is complete, charged and reported (stream $stream)',
     async mode => {
-      deed = async (_ctx, next) => {
+      behaviour = async (_ctx, next) => {
         next().catch(() => {})
       }
       const { result, nano } = await charged(async () => {
@@ -158,7 +158,7 @@ describe('mistakes of a step', () => {
   )
 
   test('it calls next() twice: sent once', async () => {
-    deed = async (_ctx, next) => {
+    behaviour = async (_ctx, next) => {
       await Promise.all([next(), next()])
       await next()
     }
@@ -170,7 +170,7 @@ describe('mistakes of a step', () => {
   })
 
   test.each(MODES)('it throws before next(): plugin_error, nothing charged (stream $stream)', async mode => {
-    deed = async () => {
+    behaviour = async () => {
       throw new Error('a bug with a secret: sk-canary-0123456789')
     }
     const { result: answer, nano } = await charged(() => gateway.chat(mode))
@@ -183,7 +183,7 @@ describe('mistakes of a step', () => {
   })
 
   test('it throws the error of an unavailable store: 503 store_unavailable, retryable, nothing charged', async () => {
-    deed = () => Promise.reject(new StoreUnavailable('not_written', new Error('ECONNREFUSED')))
+    behaviour = () => Promise.reject(new StoreUnavailable('not_written', new Error('ECONNREFUSED')))
     const { result: answer, nano } = await charged(() => gateway.chat())
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
     expect(await answer.json()).toMatchObject({
@@ -193,7 +193,7 @@ describe('mistakes of a step', () => {
   })
 
   test('it throws after a whole answer: the client gets plugin_error and pays nothing', async () => {
-    deed = async (_ctx, next) => {
+    behaviour = async (_ctx, next) => {
       await next()
       throw new Error('a bug')
     }
@@ -205,7 +205,7 @@ describe('mistakes of a step', () => {
   })
 
   test('it throws after a stream: an error event instead of the finish, charged as delivered', async () => {
-    deed = async (_ctx, next) => {
+    behaviour = async (_ctx, next) => {
       await next()
       throw new Error('a bug')
     }
@@ -219,7 +219,7 @@ describe('mistakes of a step', () => {
   })
 
   test('a refusal after a whole answer (an output guard): the client gets it and pays nothing', async () => {
-    deed = async (_ctx, next) => {
+    behaviour = async (_ctx, next) => {
       await next()
       throw refuse('content_filter', { message: 'Not this.' })
     }
@@ -231,7 +231,7 @@ describe('mistakes of a step', () => {
   })
 
   test('a refusal after a stream: an error event, charged as delivered, and no refusal to the ledger', async () => {
-    deed = async (_ctx, next) => {
+    behaviour = async (_ctx, next) => {
       await next()
       throw refuse('content_filter', { message: 'Not this.' })
     }
@@ -255,7 +255,7 @@ describe('mistakes of a step', () => {
   })
 
   test('a refusal before any part of a stream was sent: its status, and nothing is charged', async () => {
-    deed = async (ctx, next) => {
+    behaviour = async (ctx, next) => {
       ctx.exchange.edit(() => null)
       await next()
       throw refuse('content_filter')
@@ -269,7 +269,7 @@ describe('mistakes of a step', () => {
   test('its watch throws in the middle of a stream: an error event, no [DONE], upstream closed, charged as delivered', async () => {
     provider.script(gated({ tokens: 5 }))
     let chunks = 0
-    deed = async (ctx, next) => {
+    behaviour = async (ctx, next) => {
       ctx.exchange.watch(() => {
         if (++chunks === 3) throw new Error('a bug')
       })
@@ -294,15 +294,15 @@ describe('mistakes of a step', () => {
 })
 
 describe('the trail', () => {
-  const verdictOf = (answer: Response) => gateway.receipt(answer)!.trail.find(({ step }) => step === 'deed')
+  const verdictOf = (answer: Response) => gateway.receipt(answer)!.trail.find(({ step }) => step === 'tested')
 
   test.each([
     ['refuses', () => refuse('content_filter'), { verdict: 'refused', code: 'content_filter' }],
     ['breaks', () => new Error('a bug'), { verdict: 'failed', code: 'plugin_error' }],
   ] as const)(
-    'an edit that %s in the middle of the answer has not passed, whatever else the step does',
+    'a step whose edit %s in the middle of the answer has not passed, whatever else the step does',
     async (_what, thrown, entry) => {
-      deed = async (ctx, next) => {
+      behaviour = async (ctx, next) => {
         let chunks = 0
         ctx.exchange.edit(chunk => {
           if (++chunks > 2 || !ctx.exchange.chat?.stream) throw thrown()
@@ -320,7 +320,7 @@ describe('the trail', () => {
           await textOf(answer)
           return answer
         })
-        expect(verdictOf(answer)).toEqual({ step: 'deed', ...entry, why: 'in_answer', note: 'saw one' })
+        expect(verdictOf(answer)).toEqual({ step: 'tested', ...entry, why: 'in_answer', note: 'saw one' })
         // The role and a word of the stream were sent, and nothing of the whole answer.
         const outcome = entry.verdict === 'refused' && !mode.stream ? 'refused' : 'failed'
         expect(gateway.receipt(answer)).toMatchObject({ outcome, code: entry.code })
@@ -329,25 +329,25 @@ describe('the trail', () => {
   )
 
   test.each(MODES)(
-    'an answer of a step that an outer step refuses is `answered` by the one and `refused` by the other',
+    'if an outer step refuses the answer of a step, the trail has `answered` for the inner and `refused` for the outer step',
     async mode => {
-      deed = ctx => ctx.exchange.answer(ownAnswer('Mine'))
+      behaviour = ctx => ctx.exchange.answer(ownAnswer('Mine'))
       const other = await start({
-        steps: [...FIVE_STEPS.slice(0, 4), { use: 'outer' }, { use: 'deed' }, ...FIVE_STEPS.slice(4)],
+        steps: [...FIVE_STEPS.slice(0, 4), { use: 'outer' }, { use: 'tested' }, ...FIVE_STEPS.slice(4)],
       })
       const answer = await other.chat(mode)
       expect(await textOf(answer)).toContain('content_filter')
       const { trail, outcome } = other.receipt(answer)!
       expect(trail.slice(-2)).toEqual([
         { step: 'outer', verdict: 'refused', code: 'content_filter', why: 'in_answer' },
-        { step: 'deed', verdict: 'answered' },
+        { step: 'tested', verdict: 'answered' },
       ])
       expect(outcome).toBe('refused')
     },
   )
 
-  test('a step that answers and then refuses was not answered', async () => {
-    deed = async ctx => {
+  test('an exchange whose step answers and then refuses is refused', async () => {
+    behaviour = async ctx => {
       await ctx.exchange.answer(ownAnswer('Mine'))
       throw refuse('forbidden')
     }
@@ -358,10 +358,10 @@ describe('the trail', () => {
   })
 })
 
-describe('a step cannot lose', () => {
+describe('an inner refusal', () => {
   test.each([
     {
-      how: 'swallows it',
+      how: 'catches it',
       act: async (_ctx, next) => {
         await next().catch(() => {})
       },
@@ -377,15 +377,15 @@ describe('a step cannot lose', () => {
       },
     },
     {
-      how: 'lets it pass',
+      how: 'does nothing',
       act: (_ctx, next) => next(),
     },
   ] satisfies { how: string; act: StepMiddleware }[])(
-    'an inner 402 reaches the client when an outer step $how',
+    'reaches the client with its status 402 if an outer step $how',
     async ({ act }) => {
-      deed = act
+      behaviour = act
       const refuser = await start({
-        steps: policy({ use: 'deed', mode: 'enforce' }, 'outside'),
+        steps: policy({ use: 'tested', mode: 'enforce' }, 'outside'),
         credit: '0.000000001',
       })
       const answer = await refuser.chat()
@@ -397,10 +397,10 @@ describe('a step cannot lose', () => {
   )
 
   test.each([
-    { name: 'shadow', step: { use: 'deed', mode: 'shadow' } },
-    { name: 'onError: skip', step: { use: 'deed', onError: 'skip' } },
-  ])('an inner refusal: $name does not swallow it', async ({ step }) => {
-    deed = (_ctx, next) => next()
+    { name: 'shadow', step: { use: 'tested', mode: 'shadow' } },
+    { name: 'onError: skip', step: { use: 'tested', onError: 'skip' } },
+  ])('reaches the client through an outer step with $name', async ({ step }) => {
+    behaviour = (_ctx, next) => next()
     const poor = await start({ steps: policy(step, 'outside'), credit: '0.000000001' })
     const answer = await poor.chat()
     expect(answer.status).toBe(402)
@@ -410,7 +410,7 @@ describe('a step cannot lose', () => {
 
 describe('shadow and skip', () => {
   test('shadow records what a step would have done and changes nothing', async () => {
-    const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
+    const shadow = await start({ steps: policy({ use: 'tested', mode: 'shadow' }, 'inside') })
     for (const act of [
       async () => {
         throw refuse('forbidden')
@@ -433,7 +433,7 @@ describe('shadow and skip', () => {
         throw refuse('forbidden')
       },
     ] satisfies StepMiddleware[]) {
-      deed = act
+      behaviour = act
       const answer = await shadow.chat()
       expect(answer.status).toBe(200)
       expect(answer.headers.get('x-shadow')).toBe(null)
@@ -443,18 +443,18 @@ describe('shadow and skip', () => {
   })
 
   test('a would-be refusal is in the trail of the receipt', async () => {
-    const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
-    deed = async () => {
+    const shadow = await start({ steps: policy({ use: 'tested', mode: 'shadow' }, 'inside') })
+    behaviour = async () => {
       throw refuse('forbidden')
     }
     const answer = await shadow.chat()
-    expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'deed', verdict: 'would_refuse', code: 'forbidden' })
+    expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'tested', verdict: 'would_refuse', code: 'forbidden' })
   })
 
   test('in shadow a step reads the facts and the trail like any other', async () => {
-    const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
+    const shadow = await start({ steps: policy({ use: 'tested', mode: 'shadow' }, 'inside') })
     let read: unknown[] = []
-    deed = async ({ exchange }, next) => {
+    behaviour = async ({ exchange }, next) => {
       const { key, account, chat, model, trail, outcome } = exchange
       read = [key?.name, account?.id, chat?.stream, model?.id, trail.map(({ step }) => step), outcome]
       await next()
@@ -463,12 +463,12 @@ describe('shadow and skip', () => {
     expect(answer.status).toBe(200)
     const before = ['witness', 'api-key', 'schema', 'rate-limit', 'credits']
     expect(read).toEqual(['test', shadow.accountId, false, 'm', before, null])
-    expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'deed', verdict: 'passed' })
+    expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'tested', verdict: 'passed' })
   })
 
   test('in shadow, the steps inside one that returns without next() run once, even if they fail', async () => {
-    const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
-    deed = async () => {}
+    const shadow = await start({ steps: policy({ use: 'tested', mode: 'shadow' }, 'inside') })
+    behaviour = async () => {}
     const asked = provider.requests.length
     provider.script(errorAnswer(500))
     const answer = await shadow.chat()
@@ -477,13 +477,13 @@ describe('shadow and skip', () => {
     expect(provider.requests.length - asked).toBe(1)
   })
 
-  test('onError: skip continues without a step that failed before next(), but not without one that refuses', async () => {
-    const skip = await start({ steps: policy({ use: 'deed', onError: 'skip' }, 'inside') })
-    deed = async () => {
+  test('onError: skip continues without a step that failed before next(), but not without a step that refuses', async () => {
+    const skip = await start({ steps: policy({ use: 'tested', onError: 'skip' }, 'inside') })
+    behaviour = async () => {
       throw new Error('a bug')
     }
     expect((await skip.chat()).status).toBe(200)
-    deed = async () => {
+    behaviour = async () => {
       throw refuse('forbidden')
     }
     expect((await skip.chat()).status).toBe(403)
@@ -494,8 +494,8 @@ describe('answering early', () => {
   test.each(MODES)(
     'in the requested form, through the edits of the outer steps, free of charge (stream $stream)',
     async mode => {
-      const early = await start({ steps: [{ use: 'shout' }, ...policy({ use: 'deed' }, 'inside')] })
-      deed = ctx => ctx.exchange.answer(ownAnswer('from the cache'))
+      const early = await start({ steps: [{ use: 'shout' }, ...policy({ use: 'tested' }, 'inside')] })
+      behaviour = ctx => ctx.exchange.answer(ownAnswer('from the cache'))
       const calls = provider.requests.length
       const answer = await early.chat(mode)
       const text = await textOf(answer)

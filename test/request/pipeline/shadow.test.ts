@@ -55,14 +55,14 @@ const ROWS: readonly Row[] = [
   ['an edit with a bug', EDITOR, breaks, 'would_refuse', 'plugin_error'],
   ['an edit that is async', EDITOR, rejects, 'would_refuse', 'content_filter'],
   ['an edit that returns nothing', EDITOR, returnsNothing, 'would_refuse', 'plugin_error'],
-  ['an edit that changes what it is given', EDITOR, spoils, 'passed', null],
+  ['an edit that changes its argument', EDITOR, spoils, 'passed', null],
   ['an edit that drops everything', EDITOR, drops, 'passed', null],
 ]
 
 test.each(ROWS)('%s: the answer is unchanged', async (_name, step, act, verdict, code, note) => {
   const steps = (mode: string) => [...FIVE_STEPS.slice(0, 4), { ...step, id: 'tried', mode }, ...FIVE_STEPS.slice(4)]
   const off = await start({ steps: steps('off') })
-  // A gateway of its own, whose metrics start at zero.
+  // A new gateway, because its metrics start at zero.
   await using shadow = await startInProcess({ ...common(), steps: steps('shadow'), yaml: { admin: '127.0.0.1:0' } })
   if (act) edit = act
   for (const stream of [false, true]) {
@@ -88,7 +88,7 @@ test.each(ROWS)('%s: the answer is unchanged', async (_name, step, act, verdict,
 })
 
 test.each([{ stream: false }, { stream: true }])(
-  'outside of the billing step, where the receipt is written before the step ends, the receipt has it too ($stream)',
+  'outside of the billing step the receipt is written before the step ends, and still has its verdict (stream: $stream)',
   async mode => {
     const gateway = await start({
       steps: [...FIVE_STEPS.slice(0, 3), { ...GUARD, mode: 'shadow' }, ...FIVE_STEPS.slice(3)],

@@ -4,7 +4,7 @@ import { definePlugin, refuse, type StepMiddleware, type TrailEntry, type TrailW
 import { openBench, STANDARD_STEPS } from '../../../src/testing/index.ts'
 import { ownAnswer } from '../../helpers/own-answer.ts'
 
-/** A policy around one step with this behaviour, and `further` in its YAML. */
+/** A bench with the step under test; `further` has more keys of its YAML. */
 function benchOf(act: StepMiddleware, further: object = {}) {
   const mine = definePlugin({
     name: 'mine',
@@ -38,7 +38,7 @@ describe('a step that', () => {
   const rows: Record<string, Row> = {
     'does nothing': { act: async () => {}, entry: failed('no_decision'), decider: 'mine' },
     throws: { act: bug, entry: failed(), decider: 'mine' },
-    'throws where its errors are skipped': {
+    'throws with onError: skip': {
       act: bug,
       further: { onError: 'skip' },
       entry: failed('skipped_on_error'),
@@ -49,13 +49,13 @@ describe('a step that', () => {
       entry: failed('not_awaited'),
       decider: null,
     },
-    'throws behind a provider that failed': {
+    'throws after a failed provider': {
       act: (_ctx, next) => next().catch(bug),
       provider: { status: 500 },
       entry: failed('threw_after_error'),
       decider: 'send',
     },
-    'keeps the error of a provider': {
+    'suppresses the error of a provider': {
       act: (_ctx, next) => next().catch(() => {}),
       provider: { status: 500 },
       entry: { verdict: 'passed', why: 'kept_error' },
@@ -69,7 +69,7 @@ describe('a step that', () => {
       entry: failed('in_answer'),
       decider: 'mine',
     },
-    'notes something of the answer while it passes other steps': {
+    'adds notes while the answer is sent': {
       act: async (ctx, next) => {
         const { exchange } = ctx
         ctx.exchange.watch(() => ctx.exchange.note('watched'))
@@ -139,7 +139,7 @@ describe('a step that', () => {
   })
 })
 
-test('steps that pass without details share the lines of their plan', async () => {
+test('steps that pass without details share the entries of their plan', async () => {
   await using bench = await benchOf((_ctx, next) => next())
   const [one, other] = [bench.trail(await bench.chat()), bench.trail(await bench.chat())]
   expect(one).toHaveLength(STANDARD_STEPS.length + 1)

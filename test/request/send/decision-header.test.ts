@@ -27,19 +27,19 @@ describe('the decider', () => {
     ],
     ['the upstream call', [entry('a', 'passed')], refuse('upstream_error'), 'send'],
     [
-      'not one in shadow that would have refused the same',
+      'not a step in shadow that would have refused the same',
       [entry('a', 'would_refuse', 'rate_limit_exceeded')],
       refuse('rate_limit_exceeded'),
       'send',
     ],
     [
-      'the outer one that made it its own',
+      'the outer step that replaced the refusal',
       [entry('outer', 'refused', 'forbidden'), entry('inner', 'refused', 'rate_limit_exceeded')],
       refuse('forbidden'),
       'outer',
     ],
     [
-      'the inner one, when the outer one passed it on',
+      'the inner step, if the outer one did not catch the refusal',
       [entry('outer', 'passed'), entry('inner', 'refused', 'forbidden')],
       refuse('forbidden'),
       'inner',
@@ -68,12 +68,12 @@ describe('the decider', () => {
       reworded(mistake('a'), { message: 'Another sentence.', param: null }),
       'a',
     ],
-    ['a step that never came back', [entry('slow', 'late', 'plugin_error')], mistake('slow'), 'slow'],
+    ['a step that never returned', [entry('slow', 'late', 'plugin_error')], mistake('slow'), 'slow'],
   ])('%s', (_name, trail, refusal, who) => {
     expect(decidedBy(trail, refusal, 'send')).toBe(who)
   })
 
-  test('before any step it is the gateway', () => {
+  test('before the first step, the gateway', () => {
     expect(decidedBy([], refuse('request_too_large'), 'gateway')).toBe('gateway')
   })
 })

@@ -1,4 +1,4 @@
-/** Reads of kept answers: each part once, and only parts that the request names. */
+/** Reads of kept responses: each part once, and only parts that the request names. */
 
 import { expect, test } from 'vitest'
 import { atOnce, isRefusal } from '#contract'
@@ -12,7 +12,7 @@ import { fund, testStore } from '../../store/helpers.ts'
 const WORDS = 'so many words '.repeat(100)
 const MOST = { responseBytes: 2 ** 30, accountBytes: 2 ** 32 }
 
-/** A store that counts reads of kept answers. */
+/** A store that counts reads of kept responses. */
 async function counting() {
   const store = await testStore()
   const account = await fund(store, 1n)
@@ -37,7 +37,7 @@ function answersOf({ store, account }: Counting, mostBytes = 2 ** 30) {
   return { room, kept: new AnswerHistory({ store, account, mostBytes, bodyBytes: 0, room: room as never }) }
 }
 
-/** A request of a conversation, and the answer that it adds. */
+/** Sends a request of a conversation and keeps its answer. Returns the id of the response. */
 async function ask(all: Counting, exchange: string, body: object) {
   const { kept } = answersOf(all)
   const request = responsesInbound.decodeRequest({ model: 'm', ...body }, { exchange, createdAt: 1, kept })
@@ -80,7 +80,7 @@ test.each([
     expect(all.seen.reads).toBe(turns * parts)
     // The overhead of an item is smaller than its text.
     expect(all.seen.bytes).toBeLessThan(2 * parts * turns * WORDS.length)
-    // The answer is stored now.
+    // The parts are in memory now: decoding reads nothing.
     const { body: asked } = responsesInbound.decodeRequest(
       { model: 'm', ...body },
       { exchange: 'req_A', createdAt: 1, kept },
@@ -90,7 +90,7 @@ test.each([
   }
 })
 
-test('a read is counted once, and once more for an item that is named again', async () => {
+test('a read uses memory once, and again for each further use of the item', async () => {
   const all = await counting()
   const { input } = await byReferences(all, 1)
   const { kept, room } = answersOf(all)
@@ -111,7 +111,7 @@ test('a read is counted once, and once more for an item that is named again', as
   expect(room.held).toBe(0)
 })
 
-test('more than the body limit is refused, and reading ahead leaves the refusal to the reader', async () => {
+test('more bytes than the body limit are refused', async () => {
   const all = await counting()
   const body = await byPrevious(all, 3)
   const { kept } = answersOf(all, 3 * WORDS.length)

@@ -22,6 +22,6 @@ test('bytes beyond the estimate are counted once, and returned at the end', () =
   memory.countAnswer(first, 0)
   expect(memory.growAnswer(second, 400 * KIB)).toBe(true)
   memory.countAnswer(second, 0)
-  // A single answer always has room.
+  // The only answer always has memory.
   expect(memory.growAnswer(third, 2000 * KIB)).toBe(true)
 })

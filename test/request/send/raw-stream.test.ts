@@ -30,7 +30,7 @@ function setUp() {
   const stream = new EventStream(
     { client, head: HEAD },
     {
-      failureOf: said => ({ code: 'upstream_error', detail: said.toString() }),
+      failureOf: data => ({ code: 'upstream_error', detail: data.toString() }),
       largestBytes: 4_000_000,
       holds: bytes => bytes <= 2_000_000,
       identity: null,
@@ -49,7 +49,7 @@ describe('events', () => {
   test.each<[string, readonly string[], readonly string[]]>([
     ['the usage and later events are withheld', [DELTA, DELTA, USAGE, DONE], [DELTA, DELTA, `end:${USAGE}${DONE}`]],
     ['usage alone', [USAGE], [`whole:${USAGE}`]],
-    ['usage said again and again', [DELTA, USAGE, USAGE, DONE], [DELTA, USAGE, `end:${USAGE}${DONE}`]],
+    ['repeated usage', [DELTA, USAGE, USAGE, DONE], [DELTA, USAGE, `end:${USAGE}${DONE}`]],
     ['[DONE] without usage: the event before it is withheld too', [DELTA, LAST, DONE], [DELTA, `end:${LAST}${DONE}`]],
     ['no end marker: the last event', [DELTA, DELTA, LAST], [DELTA, DELTA, `end:${LAST}`]],
     ['one event alone', [LAST], [`whole:${LAST}`]],
@@ -94,7 +94,7 @@ describe('events', () => {
   })
 
   test.each(['\n', '\r\n', '\r'])(
-    'a comment overtakes without breaking an event, with lines that end in %j',
+    'a comment is sent before a withheld event and never within one, with lines that end in %j',
     lineEnd => {
       const [last, ping] = [LAST, PING].map(each => each.replaceAll('\n', lineEnd)) as [string, string]
       for (let size = 1; size < 12; size++) {
@@ -113,7 +113,7 @@ describe('events', () => {
   test.each([
     ['larger than an answer may be', 4_000_001, 'upstream_too_large', 'limits.answer'],
     ['without room', 2_000_001, 'overloaded', 'limits.bodies_in_flight'],
-  ])('one %s is given up', (_name, size, code, limit) => {
+  ])('an event %s is refused', (_name, size, code, limit) => {
     const { stream } = setUp()
     stream.take(Buffer.alloc(2_000_000, 'x'))
     expect(() => stream.take(Buffer.alloc(size - 2_000_000, 'x'))).toThrow(
@@ -123,7 +123,7 @@ describe('events', () => {
     )
   })
 
-  test('a usage that many events follow was not the last one', () => {
+  test('a usage before many events is not the last one', () => {
     const { pieces, stream } = setUp()
     stream.take(Buffer.from(USAGE))
     for (let index = 0; index < 10; index++) stream.take(Buffer.from(`data: ${'x'.repeat(10_000)}\n\n`))
@@ -131,10 +131,10 @@ describe('events', () => {
   })
 
   test.each(['{"type":"error","message":"no"}', '{"error":{"message":"no"}}', '{"error":"no"}', '{"error":["no"]}'])(
-    '%s is a failure, and neither it nor what may have been the end leaves',
-    said => {
+    '%s is a failure, and neither it nor the withheld events are sent',
+    data => {
       const { pieces, stream } = setUp()
-      expect(() => stream.take(Buffer.from(`${DELTA}${LAST}data: ${said}\n\n`))).toThrow(RawFailure)
+      expect(() => stream.take(Buffer.from(`${DELTA}${LAST}data: ${data}\n\n`))).toThrow(RawFailure)
       expect(pieces).toEqual([DELTA])
     },
   )
@@ -161,13 +161,13 @@ test.each<[string | undefined, number | null, ReturnType<typeof deliveryOf>]>([
   ['text/plain', null, 'bytes'],
   [undefined, 0, null],
   [undefined, null, 'bytes'],
-])('an answer of type %s and length %s leaves as %s', (type, length, how) => {
+])('an answer of type %s and length %s is sent as %s', (type, length, how) => {
   expect(deliveryOf({ status: 200, headers: type === undefined ? {} : { 'content-type': type }, length })).toBe(how)
 })
 
 test.each<[string, unknown, object | null]>([
   ['embeddings', { prompt_tokens: 5, total_tokens: 5 }, { input: 5 }],
-  ['a sum only', { total_tokens: 5 }, { input: 5 }],
+  ['a total only', { total_tokens: 5 }, { input: 5 }],
   ['pictures', { input_tokens: 5, output_tokens: 6, total_tokens: 11 }, { input: 5, output: 6 }],
   [
     'with details',
@@ -179,9 +179,9 @@ test.each<[string, unknown, object | null]>([
     },
     { input: 5, cached_input: 2, output: 6, reasoning: 3 },
   ],
-  ['a sum beside an answer', { output_tokens: 6, total_tokens: 11 }, null],
+  ['a total beside an output', { output_tokens: 6, total_tokens: 11 }, null],
   ['seconds', { type: 'duration', seconds: 3 }, { second: 3_000 }],
-  ['sound beside tokens', { prompt_tokens: 5, prompt_audio_seconds: 2 }, { input: 5, second: 2_000 }],
+  ['audio beside tokens', { prompt_tokens: 5, prompt_audio_seconds: 2 }, { input: 5, second: 2_000 }],
   ['text', { prompt_tokens: '5' }, null],
   ['nothing', null, null],
   ['a list', [5], null],
@@ -194,14 +194,14 @@ test.each<[string, unknown, object | null]>([
 
 test.each<[string, unknown, object | null]>([
   ['a transcription with its length', { text: 'a', duration: 2.5 }, { second: 2_500 }],
-  ['pages that were read', { pages: [{}], usage_info: { pages_processed: 4 } }, { page: 4 }],
+  ['processed pages', { pages: [{}], usage_info: { pages_processed: 4 } }, { page: 4 }],
   ['images', { data: [{ b64_json: 'x' }, { url: 'https://a' }, {}] }, { image: 2 }],
   ['vectors', { data: [{ embedding: [1] }] }, null],
 ])('an answer with %s', (_title, answer, expected) => {
   expect(usageIn(answer)).toEqual(expected && { ...expected, source: 'reported' })
 })
 
-describe('the usage that is charged for', () => {
+describe('the charged usage', () => {
   const priced = (rates: object) => plainPrice({ input: 0n, output: 0n, request: 1n, ...rates })
   const price = priced({})
   const reported = usageIn({ usage: { input_tokens: 5, output_tokens: 6 } })
@@ -243,8 +243,8 @@ describe('the usage that is charged for', () => {
       null,
       { input: 3, output: 11, source: 'estimated' },
     ],
-  ])('%s', (_title, given, said, expected) => {
-    expect(usageOfRaw(given as typeof price | null, said, sizes)).toEqual(expected)
+  ])('%s', (_title, given, usage, expected) => {
+    expect(usageOfRaw(given as typeof price | null, usage, sizes)).toEqual(expected)
   })
 
   test.each([
