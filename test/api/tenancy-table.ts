@@ -166,12 +166,12 @@ const NONE: Resources = {
 
 /** Creates Alice and Bob, each with a used key, an operator, links and tokens. */
 export async function createWorld(): Promise<World> {
-  const door = createServer((_, response) => {
+  const listener = createServer((_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n')
   })
-  door.listen(0, '127.0.0.1')
-  await once(door, 'listening')
-  const { port } = door.address() as AddressInfo
+  listener.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  const { port } = listener.address() as AddressInfo
   const playground = { host: '127.0.0.1', port, path: '/v1/chat/completions', hostHeader: `127.0.0.1:${port}` }
   const rig = await startRig({ parts: { playground: () => playground } })
   const { people } = rig.store
@@ -209,8 +209,8 @@ export async function createWorld(): Promise<World> {
     tokenId: (await people.tokens()).find(({ name }) => name === 'one more')!.id,
     async [Symbol.asyncDispose]() {
       await rig[Symbol.asyncDispose]()
-      door.closeAllConnections()
-      await new Promise(resolve => door.close(resolve))
+      listener.closeAllConnections()
+      await new Promise(resolve => listener.close(resolve))
     },
   }
 }

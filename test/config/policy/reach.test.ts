@@ -294,19 +294,19 @@ test('steps after one that ends every request are unreachable', async () => {
 })
 
 describe('truthOf', () => {
-  const door: RoutePath = { method: 'POST', path: '/v1/messages' }
+  const routePath: RoutePath = { method: 'POST', path: '/v1/messages' }
   const braces: RoutePath = { method: 'GET', path: '/v1/files/{id}' }
   test.each<[string, RoutePath | null, boolean | null]>([
-    ['request.method == "POST"', door, true],
+    ['request.method == "POST"', routePath, true],
     ['request.method == "POST"', braces, false],
     ['request.method == "POST"', null, null],
-    ['request.method in ["GET", "PUT"]', door, false],
+    ['request.method in ["GET", "PUT"]', routePath, false],
     ['request.path.contains("files")', braces, null],
-    ['request.path.endsWith("/messages") && chat.stream', door, null],
-    ['!(request.path == "/v1/messages")', door, false],
-    ['request.method == "POST" ? chat.stream : true', door, null],
-    ['request.method == "GET" ? chat.stream : true', door, true],
-    ['chat.stream || !chat.stream', door, true],
+    ['request.path.endsWith("/messages") && chat.stream', routePath, null],
+    ['!(request.path == "/v1/messages")', routePath, false],
+    ['request.method == "POST" ? chat.stream : true', routePath, null],
+    ['request.method == "GET" ? chat.stream : true', routePath, true],
+    ['chat.stream || !chat.stream', routePath, true],
     ['chat.stream && !chat.stream', null, false],
     ['chat.stream || key.name == "a" && !chat.stream', null, null],
     ['account.plan == "free" && account.plan != "free"', null, false],
@@ -330,8 +330,8 @@ describe('truthOf', () => {
     ['"free" == account.plan && account.plan in ["pro"]', null, false],
     ['account.plan == key.name && account.plan == "a"', null, null],
     ['this is not CEL', null, null],
-    ['b"a" == b"a"', door, null],
-    ['b"a" != b"a"', door, null],
+    ['b"a" == b"a"', routePath, null],
+    ['b"a" != b"a"', routePath, null],
   ])('%s', (when, at, expected) => expect(truthOf(when, at)).toBe(expected))
 
   test.each<[string, boolean | null]>([
@@ -391,15 +391,15 @@ test('a condition that `truthOf` calls always or never true is so for every requ
   let opinions = 0
   const plan = fc.constantFrom('a', 'b')
   const words = fc.record({ method: fc.constantFrom('GET', 'POST'), path: fc.constantFrom('/v1/messages', '/v1/x') })
-  const facts = fc.record({ plan, name: plan, stream: fc.boolean(), cap: fc.constantFrom(1, 9), door: words })
+  const facts = fc.record({ plan, name: plan, stream: fc.boolean(), cap: fc.constantFrom(1, 9), routePath: words })
   fc.assert(
-    fc.property(condition, facts, (when, { plan, name, stream, cap, door }) => {
+    fc.property(condition, facts, (when, { plan, name, stream, cap, routePath }) => {
       const given = new Set(['key', 'account', 'chat'] as const)
       const compiled = compileWhen(when, { given, missing: () => ({ message: '' }) })
       if (!('when' in compiled)) throw new Error(compiled.error.message)
       const exchange = { address: '', account: { plan }, key: { name }, chat: { stream, cap } }
-      const value = compiled.when.evaluate(whenFacts({ ...door, get: () => '', exchange } as never))
-      for (const known of [null, door]) {
+      const value = compiled.when.evaluate(whenFacts({ ...routePath, get: () => '', exchange } as never))
+      for (const known of [null, routePath]) {
         const opinion = truthOf(when, known)
         if (opinion === null) continue
         opinions++

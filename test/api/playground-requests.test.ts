@@ -15,8 +15,8 @@ const EVENT = 'data: {"choices":[]}\n\n'
 
 describe('the inner request', () => {
   test('is the checked body as a stream, with the account key and nothing else that the browser sent', async () => {
-    const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(optionsFor(door))
+    const listener = await startListener(answer => answer.end(EVENT))
+    await using rig = await startRig(optionsFor(listener))
     const alice = await rig.member('alice@example.com')
     await alice.call('POST', '/api/playground', {
       body: { ...BODY, max_completion_tokens: 5, temperature: 0.5, reasoning_effort: 'low' },
@@ -27,7 +27,7 @@ describe('the inner request', () => {
         traceparent: '00-1',
       },
     })
-    const { headers, body, url, method } = door.asked[0]!
+    const { headers, body, url, method } = listener.asked[0]!
     expect([method, url]).toEqual(['POST', '/v1/chat/completions'])
     const { authorization, ...rest } = headers
     expect(rest).toEqual({
@@ -52,11 +52,11 @@ describe('the inner request', () => {
   })
 
   test('omits the fields that were omitted', async () => {
-    const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(optionsFor(door))
+    const listener = await startListener(answer => answer.end(EVENT))
+    await using rig = await startRig(optionsFor(listener))
     const alice = await rig.member('alice@example.com')
     await alice.post('/api/playground', BODY)
-    expect(Object.keys(JSON.parse(door.asked[0]!.body)).sort()).toEqual([
+    expect(Object.keys(JSON.parse(listener.asked[0]!.body)).sort()).toEqual([
       'messages',
       'model',
       'stream',
@@ -83,18 +83,18 @@ describe('the inner request', () => {
     [{ ...BODY, key: 'tg_live_x' }, 'key'],
     [{ ...BODY, model: 'm\r\nx-evil: 1' }, 'model'],
   ])('%j is refused without an inner request, naming %s', async (body, param) => {
-    const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(optionsFor(door))
+    const listener = await startListener(answer => answer.end(EVENT))
+    await using rig = await startRig(optionsFor(listener))
     const alice = await rig.member('alice@example.com')
     const answer = await alice.post<ErrorEnvelope>('/api/playground', body)
     expect([answer.status, answer.body.error.param]).toEqual([400, param])
-    expect(door.asked).toHaveLength(0)
+    expect(listener.asked).toHaveLength(0)
     expect(rig.store.reads.listKeys(alice.accountId)).toEqual([])
   })
 
   test('is not made without a session, from another page, or with a key', async () => {
-    const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(optionsFor(door))
+    const listener = await startListener(answer => answer.end(EVENT))
+    await using rig = await startRig(optionsFor(listener))
     const alice = await rig.member('alice@example.com')
     const { token } = await rig.store.createKey({ account: alice.accountId, name: 'k' })
     const stranger = rig.browser()
@@ -104,32 +104,32 @@ describe('the inner request', () => {
     const other = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' }
     expect((await alice.call('POST', '/api/playground', { body: BODY, headers: other })).status).toBe(403)
     expect((await rig.machine(await rig.token()).post('/api/playground', BODY)).status).toBe(404)
-    expect(door.asked).toHaveLength(0)
+    expect(listener.asked).toHaveLength(0)
   })
 })
 
 describe('the key', () => {
   test('is one per account, however many requests come at once', async () => {
-    const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(optionsFor(door))
+    const listener = await startListener(answer => answer.end(EVENT))
+    await using rig = await startRig(optionsFor(listener))
     const [alice, bob] = [await rig.member('alice@example.com'), await rig.member('bob@example.com')]
     const also = await rig.member('also@example.com', alice.accountId)
     await Promise.all([alice, alice, also, alice, bob, also, bob].map(who => who.post('/api/playground', BODY)))
     await alice.post('/api/playground', BODY)
-    expect(new Set(door.asked.map(({ headers }) => headers.authorization)).size).toBe(2)
+    expect(new Set(listener.asked.map(({ headers }) => headers.authorization)).size).toBe(2)
     for (const who of [alice, bob]) {
       const { body, text } = await who.get<PageView<KeyView>>('/api/keys')
       expect(body.items).toMatchObject([{ name: 'playground', purpose: 'playground', state: 'live' }])
       expect(body.items[0]!.secrets).toHaveLength(1)
-      for (const { headers } of door.asked) expect(text).not.toContain(headers.authorization!.split(' ')[1])
+      for (const { headers } of listener.asked) expect(text).not.toContain(headers.authorization!.split(' ')[1])
     }
     const logged = JSON.stringify(rig.log)
-    for (const { headers } of door.asked) expect(logged).not.toContain(headers.authorization!.split(' ')[1])
+    for (const { headers } of listener.asked) expect(logged).not.toContain(headers.authorization!.split(' ')[1])
   })
 
   test('is not created twice by concurrent requests', async () => {
-    const door = await startListener(answer => answer.end(EVENT))
-    const place = optionsFor(door).parts!.playground!()
+    const listener = await startListener(answer => answer.end(EVENT))
+    const place = optionsFor(listener).parts!.playground!()
     let arrived = 0
     const playground = () => {
       arrived++
@@ -147,7 +147,7 @@ describe('the key', () => {
     Object.assign(rig.store, { createKey: slowly })
     await Promise.all(Array.from({ length: 5 }, () => alice.post('/api/playground', BODY)))
     expect(rig.store.reads.listKeys(alice.accountId)).toHaveLength(1)
-    expect(new Set(door.asked.map(({ headers }) => headers.authorization)).size).toBe(1)
+    expect(new Set(listener.asked.map(({ headers }) => headers.authorization)).size).toBe(1)
   })
 
   test.each([
@@ -162,13 +162,13 @@ describe('the key', () => {
       2,
     ],
   ])('that was %s is replaced', async (_how, spoil, keys) => {
-    const door = await startListener(answer => answer.end(EVENT))
-    await using rig = await startRig(optionsFor(door))
+    const listener = await startListener(answer => answer.end(EVENT))
+    await using rig = await startRig(optionsFor(listener))
     const alice = await rig.member('alice@example.com')
     await alice.post('/api/playground', BODY)
     await spoil(rig, rig.store.reads.listKeys(alice.accountId)[0]!.id)
     for (let again = 0; again < 2; again++) expect((await alice.post('/api/playground', BODY)).status).toBe(200)
-    const tokens = door.asked.map(({ headers }) => headers.authorization!.slice('Bearer '.length))
+    const tokens = listener.asked.map(({ headers }) => headers.authorization!.slice('Bearer '.length))
     expect(tokens[1]).not.toBe(tokens[0])
     expect(tokens[2]).toBe(tokens[1])
     expect(rig.store.keys.find(tokens[0]!, rig.clock.now()).found).not.toBe('live')
@@ -179,18 +179,18 @@ describe('the key', () => {
 
 describe('the answer', () => {
   test('has its receipt id, and only the headers that the page needs', async () => {
-    const door = await startListener(answer => {
+    const listener = await startListener(answer => {
       answer.writeHead(200, {
         'content-type': 'text/event-stream; charset=utf-8',
         'x-request-id': 'req_inner',
         'x-tollgate-max-output-tokens': '64',
         'set-cookie': 'tollgate=stolen',
         'access-control-allow-origin': '*',
-        server: 'door',
+        server: 'listener',
       })
       answer.end(`: ping\n\n${EVENT}data: [DONE]\n\n`)
     })
-    await using rig = await startRig(optionsFor(door))
+    await using rig = await startRig(optionsFor(listener))
     const alice = await rig.member('alice@example.com')
     const { status, headers, text } = await alice.post('/api/playground', BODY)
     expect([status, text]).toEqual([200, `: ping\n\n${EVENT}data: [DONE]\n\n`])
@@ -208,7 +208,7 @@ describe('the answer', () => {
     const refusal = {
       error: { message: 'Too many.', type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' },
     }
-    const door = await startListener(answer => {
+    const listener = await startListener(answer => {
       answer.writeHead(429, {
         'content-type': 'application/json',
         'x-request-id': 'req_inner',
@@ -218,7 +218,7 @@ describe('the answer', () => {
       })
       answer.end(JSON.stringify(refusal))
     })
-    await using rig = await startRig(optionsFor(door))
+    await using rig = await startRig(optionsFor(listener))
     const alice = await rig.member('alice@example.com')
     const { status, headers, body } = await alice.post('/api/playground', BODY)
     expect([status, body]).toEqual([429, refusal])
@@ -232,11 +232,11 @@ describe('the answer', () => {
 
   test('is sent piece by piece as it arrives', async () => {
     const { promise: inner, resolve } = Promise.withResolvers<ServerResponse>()
-    const door = await startListener(answer => {
+    const listener = await startListener(answer => {
       answer.write(EVENT)
       resolve(answer)
     })
-    await using rig = await startRig(optionsFor(door))
+    await using rig = await startRig(optionsFor(listener))
     const answer = await stream(rig, await rig.member('alice@example.com'))
     expect(String((await once(answer, 'data'))[0])).toBe(EVENT)
     ;(await inner).write('data: second\n\n')
@@ -246,8 +246,8 @@ describe('the answer', () => {
   })
 
   test('that breaks off does not look complete', async () => {
-    const door = await startListener(answer => answer.write(EVENT, () => answer.socket!.resetAndDestroy()))
-    await using rig = await startRig(optionsFor(door))
+    const listener = await startListener(answer => answer.write(EVENT, () => answer.socket!.resetAndDestroy()))
+    await using rig = await startRig(optionsFor(listener))
     const answer = await stream(rig, await rig.member('alice@example.com'))
     await expect(text(answer)).rejects.toThrow('aborted')
     expect(answer.complete).toBe(false)
@@ -257,11 +257,11 @@ describe('the answer', () => {
     const total = 96 * 1024 * 1024
     const piece = Buffer.alloc(64 * 1024, 'x')
     let sent = 0
-    const door = await startListener(async answer => {
+    const listener = await startListener(async answer => {
       for (; sent < total; sent += piece.length) if (!answer.write(piece)) await once(answer, 'drain')
       answer.end()
     })
-    await using rig = await startRig(optionsFor(door))
+    await using rig = await startRig(optionsFor(listener))
     const answer = await stream(rig, await rig.member('alice@example.com'))
     // Waits until no byte was sent for 3,000 turns of the event loop.
     for (let still = 0, before = -1; still < 3000; still++) {
@@ -280,11 +280,11 @@ describe('the answer', () => {
 describe('disconnecting', () => {
   test.each(['before the answer begins', 'in the middle of it'])('%s ends the inner request at once', async when => {
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<ServerResponse>()
-    const door = await startListener(answer => {
+    const listener = await startListener(answer => {
       if (when !== 'before the answer begins') answer.write(EVENT)
       arrive(answer)
     })
-    await using rig = await startRig(optionsFor(door))
+    await using rig = await startRig(optionsFor(listener))
     const alice = await rig.member('alice@example.com')
     const asked = ask(rig, alice)
     asked.on('error', () => {})
@@ -315,10 +315,10 @@ describe('the inner listener', () => {
     [true, 'overloaded'],
     [false, 'shutting_down'],
   ])('that does not answer, of a gateway whose readiness is %s, is %s', async (ready, code) => {
-    const door = await startListener(answer => answer.socket!.destroy())
+    const listener = await startListener(answer => answer.socket!.destroy())
     await using rig = await startRig({
       parts: {
-        ...optionsFor(door).parts,
+        ...optionsFor(listener).parts,
         readiness: () => (ready ? { ready } : { ready, reason: 'the gateway is shutting down' }),
       },
     })
@@ -357,8 +357,8 @@ async function startListener(behave: (answer: ServerResponse) => unknown): Promi
 }
 
 function optionsFor({ port }: FakeListener): RigOptions {
-  const door = { host: '127.0.0.1', port, path: '/v1/chat/completions', hostHeader: 'gate.example.com' }
-  return { parts: { playground: () => door } }
+  const playground = { host: '127.0.0.1', port, path: '/v1/chat/completions', hostHeader: 'gate.example.com' }
+  return { parts: { playground: () => playground } }
 }
 
 function ask(rig: Rig, { cookie }: SignedIn) {
