@@ -58,7 +58,7 @@ function start(of: Partial<ServiceAccount> = {}) {
 describe('without a token', () => {
   test.each([
     ['refused', 400, '{"error":"invalid_grant","error_description":"Invalid JWT"}', 'status 400, invalid_grant'],
-    ['a page', 502, '<html>', 'status 502'],
+    ['an HTML page', 502, '<html>', 'status 502'],
     ['an error that is not a string', 400, '{"error":{"a":1}}', 'status 400'],
     ['an answer without a token', 200, '{"expires_in":3600}', 'the answer has no valid access_token'],
     [

@@ -423,7 +423,7 @@ describe('the upstream request', () => {
 
 describe('bytes', () => {
   it.each([
-    ['nothing', Buffer.alloc(0)],
+    ['an empty body', Buffer.alloc(0)],
     ['every byte', Buffer.from(Array.from({ length: 256 }, (_, index) => index))],
     ['a megabyte', Buffer.from(Array.from({ length: 1024 * 1024 }, (_, index) => (index * 2654435761) >>> 13))],
     ['text', Buffer.from('{"input":"naïve €uro 😀\\u0000"}\r\n')],
@@ -527,7 +527,7 @@ describe('an answer that is forwarded while it arrives', () => {
   it.each([
     ['an error', errorAnswer(429), 'upstream_rate_limited'],
     ['a redirect', errorAnswer(302), 'upstream_error'],
-    ['a page', answer('<html>', { 'content-type': 'text/html' }), 'upstream_invalid'],
+    ['an HTML page', answer('<html>', { 'content-type': 'text/html' }), 'upstream_invalid'],
   ])('%s is not forwarded', async (_title, script, code) => {
     const provider = await start(script)
     const begin = () => {

@@ -87,10 +87,10 @@ describe('the detail of a failure', () => {
       'upstream_invalid',
       'not a JSON object',
     ],
-    ['a page', [Buffer.from('<html><body>Bad gateway')], 'upstream_invalid', 'checksum'],
+    ['an HTML page', [Buffer.from('<html><body>Bad gateway')], 'upstream_invalid', 'checksum'],
     ['arguments without a call', [start, input(0, '{}')], 'upstream_invalid', 'never began'],
-    ['a broken call', [start, stop('malformed_tool_use'), metadata], 'upstream_error', 'malformed_tool_use'],
-    ['an end without a reason', [start, stop(null), metadata], 'upstream_invalid', 'no stopReason'],
+    ['a malformed call', [start, stop('malformed_tool_use'), metadata], 'upstream_error', 'malformed_tool_use'],
+    ['an end without a stop reason', [start, stop(null), metadata], 'upstream_invalid', 'no stopReason'],
     [
       'a chunk of InvokeModel that is not JSON',
       [invokeStart, unread('chunk'), chunk({ type: 'message_stop' })],
@@ -107,12 +107,12 @@ describe('the detail of a failure', () => {
 
   const answer = (stopReason: unknown) => JSON.stringify({ output: { message: { content: [] } }, stopReason })
   test.each<[name: string, body: string, detail: string]>([
-    ['nothing', '', 'empty'],
-    ['a page', '<html>', 'not valid JSON'],
+    ['an empty body', '', 'empty'],
+    ['an HTML page', '<html>', 'not valid JSON'],
     ['null', 'null', 'no message'],
-    ['no reason', answer(null), 'no stopReason'],
-    ['a broken call', answer('malformed_tool_use'), 'malformed_tool_use'],
-    ['a broken text', answer('malformed_model_output'), 'malformed_model_output'],
+    ['no stop reason', answer(null), 'no stopReason'],
+    ['a malformed call', answer('malformed_tool_use'), 'malformed_tool_use'],
+    ['a malformed text', answer('malformed_model_output'), 'malformed_model_output'],
   ])('in an answer: %s', (_name, body, detail) => {
     expect(converse.decodeAnswer(Buffer.from(body), view())).toMatchObject({
       failure: { detail: expect.stringContaining(detail) },
@@ -128,8 +128,8 @@ describe('the detail of a failure', () => {
       '{"__type":"com.amazon.coral.service#ThrottlingException","Message":"Slow"}',
       'ThrottlingException, code -: Slow',
     ],
-    ['a page', '<html>', '-, code -: '],
-    ['nothing', '', '-, code -: '],
+    ['an HTML page', '<html>', '-, code -: '],
+    ['an empty body', '', '-, code -: '],
     ['wrong types', '{"message":{},"__type":7}', '-, code -: '],
     ['a secret', '{"message":"key SECRET"}', '-, code -: key [secret]'],
   ])('of an error: %s', (_name, body, detail) => {
@@ -143,7 +143,7 @@ describe('the detail of a failure', () => {
 })
 
 describe('frames', () => {
-  test('frames before a damaged one are kept, frames after it are not read', () => {
+  test('frames before a damaged one are kept, and frames after it are not read', () => {
     const damaged = Buffer.from(text(0, 'b'))
     damaged[damaged.length - 1]! ^= 1
     const items = decode([Buffer.concat([start, text(0, 'a'), damaged, text(0, 'c')]), text(0, 'd'), stop(), metadata])

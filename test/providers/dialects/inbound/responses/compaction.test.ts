@@ -82,7 +82,7 @@ describe('the answer', () => {
   })
 })
 
-test('a replay, which has no boxes, asks for a summary and accepts one', () => {
+test('a replay, which has no boxes, requests a summary and accepts one', () => {
   const { boxes: _, ...view } = VIEW
   const item = { type: 'compaction', encrypted_content: whole({ content: SUMMARY }).output[0]!.encrypted_content }
   const user = { role: 'user', content: 'Go on.' }
