@@ -247,7 +247,7 @@ export class Life {
         world.note(`log: ${message}`)
         world.count(`log ${message}`)
         // A disk can cause only these errors.
-        if (!/it is spooled|it waits in memory|spool cannot be reserved/.test(message))
+        if (!/it is in the spool|it waits in memory|spool cannot be reserved/.test(message))
           world.fail(`${message}: ${JSON.stringify(fields)}`)
       },
     }

@@ -56,7 +56,7 @@ const ENDINGS = [
   'code upstream_invalid',
   'code upstream_unreachable',
   'log failed to write a settle; it is in the spool',
-  'log a settle could neither be written nor spooled; it waits in memory',
+  'log failed to write a settle and to spool it; it waits in memory',
   'log delayed settles were written',
   'disk begin',
   'disk full',
