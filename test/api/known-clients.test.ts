@@ -283,7 +283,7 @@ function signIn(browser: Browser, { email = ALICE, password = PASSWORD, from = H
   return browser.call('POST', '/api/session', { body: { email, password }, headers: { 'x-forwarded-for': from } })
 }
 
-/** Ten wrong passwords from ten addresses. */
+/** Sends ten wrong passwords from ten addresses, and expects that the next one is refused. */
 async function lockOut(rig: Rig): Promise<void> {
   const codes: string[] = []
   for (let index = 0; index < 11; index++) {

@@ -75,7 +75,7 @@ test('an unknown id is not found', () => {
   expect(recent.find('req_1')).toMatchObject({ id: 'req_1', decidedBy: 'burst' })
 })
 
-test('keeping an exchange takes a microsecond, and no more memory than reported', () => {
+test('keeping an exchange is fast, and takes no more memory than reported', () => {
   const recent = createRecent()
   const total = counts(30_000, 300_000)
   // The measurement does not include the creation of the exchanges.

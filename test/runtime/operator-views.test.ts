@@ -1,4 +1,4 @@
-/** The operators' views of a running gateway, through their own listener: exchanges, providers, configuration, readiness. */
+/** The operators' views of a running gateway, on the admin listener, and the dashboard listener. */
 import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -149,8 +149,8 @@ describe('the configuration', () => {
   })
 })
 
-describe('the listener for people', () => {
-  test('accepts only the names of its own address', async () => {
+describe('the dashboard listener', () => {
+  test('accepts 127.0.0.1 and localhost, and shows the base URL of clients', async () => {
     const { dashboardUrl } = gateway.running
     const { port } = new URL(dashboardUrl!)
     const about = (host: string) => fetch(`http://${host}:${port}/api/about`).then(answer => answer.status)

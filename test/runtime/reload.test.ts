@@ -325,7 +325,7 @@ describe('a change', () => {
     expect(await gateway.running.reload()).toBe('unchanged')
   })
 
-  test('of another provider keeps the connections of an unchanged provider; a changed one gets new connections', async () => {
+  test('of a model keeps the connections of a provider; a change of the provider opens new ones', async () => {
     const gateway = await start()
     await (await gateway.chat()).text()
     const { connections } = provider
@@ -344,7 +344,7 @@ describe('a change', () => {
     expect(provider.requests.at(-1)!.headers['x-team']).toBe('blue')
   })
 
-  test('of a file that ${file:} names is noticed, also if the value stays in another place', async () => {
+  test('of a file that ${file:} names is noticed, even if other files have the old and the new value', async () => {
     const gateway = await start()
     const put = (name: string, text: string) => writeFileSync(beside(gateway, name), text)
     for (const [name, text] of Object.entries({
@@ -362,7 +362,7 @@ describe('a change', () => {
       }
     })
     expect(await gateway.running.reload()).toBe('changed')
-    // Shorter than a secret; and a key that another provider already has.
+    // `drain` is too short for a secret; the new key of `three` is also the key of `two`.
     for (const [name, text] of [
       ['drain', '1m'],
       ['three', 'sk-bbbbbbbb'],
@@ -402,11 +402,11 @@ describe('a change', () => {
       steps: [{ use: 'marked', with: { mark: 1 } }, ...FIVE_STEPS],
       model: { price: { ...PRICE, output: '$1' } },
     })
-    let going = true
+    let isRunning = true
     let asked = 0
     const wrong: string[] = []
     const client = async () => {
-      for (let index = 0; going; index++) {
+      for (let index = 0; isRunning; index++) {
         const answer = await gateway.chat(index % 2 === 0 ? { stream: true } : {})
         const text = await answer.text()
         asked++
@@ -428,7 +428,7 @@ describe('a change', () => {
       })
       results.push(await gateway.running.reload())
     }
-    going = false
+    isRunning = false
     await Promise.all(clients)
     expect(wrong).toEqual([])
     expect(results.filter(result => result !== 'changed')).toEqual([])

@@ -191,7 +191,7 @@ withGateway(2, { standard: STEPS }, gatewayOf => {
       expect(result).toMatchObject({ status: 'fulfilled' })
     }
     await gateway.waitForLog(line => line['msg'] === 'settled the open holds of a serving thread that ended')
-    // The next thread has another number, and gets its part of the connections.
+    // The replacement has another number, and gets a part of the connections.
     await until(async () => expect(laneOfAnswer(await ask(gateway, key))).toBeGreaterThan(2))
     await until(async () => {
       const { stdout } = await tollgate(['account', 'show', accountId, '--json'], { config: gateway.config })

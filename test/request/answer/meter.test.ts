@@ -29,16 +29,16 @@ describe('the usage that a provider reports', () => {
   const source = 'reported'
 
   test.each<[name: string, wire: unknown]>([
-    ['nothing', null],
+    ['null', null],
     ['undefined', undefined],
     ['a text', 'many'],
     ['an empty object', {}],
     ['a list', [1, 2, 3]],
     ['texts instead of numbers', { prompt_tokens: 'many', completion_tokens: '34' }],
-    ['null', { prompt_tokens: null, completion_tokens: null }],
+    ['counts of null', { prompt_tokens: null, completion_tokens: null }],
     ['the prompt only', { prompt_tokens: 12 }],
     ['the completion only', { completion_tokens: 12 }],
-    ['objects', { prompt_tokens: {}, completion_tokens: [] }],
+    ['counts that are objects', { prompt_tokens: {}, completion_tokens: [] }],
   ])('%s is not usage', (_name, wire) => {
     expect(normalise(wire as WireUsage | null, source)).toBeNull()
   })

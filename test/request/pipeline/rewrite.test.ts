@@ -32,15 +32,15 @@ beforeAll(async () => {
 })
 afterAll(() => bench.close())
 
-describe('is refused, and nothing is sent or charged,', () => {
+describe('a rewrite is refused, and nothing is sent or charged,', () => {
   test.each<[string, ChatChanges, string]>([
     ['the model', { model: 'other' }, 'rewrites "model"'],
     ['the form', { stream: true }, 'rewrites "stream"'],
     ['the number of choices', { n: 3 }, 'rewrites "n"'],
     ['the cap', { max_tokens: 1_000_000 }, 'rewrites "max_tokens"'],
-    ['its newer name', { max_completion_tokens: 5 }, 'rewrites "max_completion_tokens"'],
+    ['the newer name of the cap', { max_completion_tokens: 5 }, 'rewrites "max_completion_tokens"'],
     ['whether usage is sent', { stream_options: null }, 'rewrites "stream_options"'],
-  ])('for %s', async (_name, changes, sentence) => {
+  ])('of %s', async (_name, changes, sentence) => {
     behaviour = rewriting(changes)
     const calls = bench.upstream.calls.length
     const answer = await bench.chat()

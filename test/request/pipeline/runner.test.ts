@@ -466,7 +466,7 @@ describe('shadow and skip', () => {
     expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'tested', verdict: 'passed' })
   })
 
-  test('in shadow, the steps inside one that returns without next() run once, even if they fail', async () => {
+  test('if a step in shadow returns without next(), the inner steps run once, even if they fail', async () => {
     const shadow = await start({ steps: policy({ use: 'tested', mode: 'shadow' }, 'inside') })
     behaviour = async () => {}
     const asked = provider.requests.length
@@ -490,9 +490,9 @@ describe('shadow and skip', () => {
   })
 })
 
-describe('answering early', () => {
+describe('an answer of a step', () => {
   test.each(MODES)(
-    'in the requested form, through the edits of the outer steps, free of charge (stream $stream)',
+    'has the requested form and the edits of outer steps, and is free of charge (stream $stream)',
     async mode => {
       const early = await start({ steps: [{ use: 'shout' }, ...policy({ use: 'tested' }, 'inside')] })
       behaviour = ctx => ctx.exchange.answer(ownAnswer('from the cache'))
