@@ -2,7 +2,7 @@
  * The three commands of package.json: `npm test`, `npm run test:system`, `npm run test:full -- PART`. Type check and linter run
  * beside the tests; their output follows at the end. Processes that are still running after the tests fail the run.
  */
-import { type Command, type Ended, runTogether } from './helpers/beside.ts'
+import { type Command, type RunOutcome, runTogether } from './helpers/beside.ts'
 import { endLeftovers } from './helpers/leftovers.ts'
 import { installPackages } from './helpers/packages.ts'
 import { isPart, type Layer, PARTS } from './helpers/parts.ts'
@@ -50,7 +50,9 @@ async function run(layer: Layer, args: readonly string[]): Promise<number> {
     return 2
   }
   if (part === 'plants')
-    return ended(await runTogether([], { name: 'plants', line: [BIN('node'), 'test/plants/run.ts', ...args.slice(1)] }))
+    return exitCodeOf(
+      await runTogether([], { name: 'plants', line: [BIN('node'), 'test/plants/run.ts', ...args.slice(1)] }),
+    )
   const wrong = wrongFiles(args.slice(part ? 1 : 0), layer, part)
   for (const sentence of wrong) console.error(sentence)
   if (wrong.length > 0) return 2
@@ -68,12 +70,12 @@ async function run(layer: Layer, args: readonly string[]): Promise<number> {
   if (part) process.env['TOLLGATE_PART'] = part
   const result = await runTogether(checks, vitest)
   const left = await endLeftovers(result)
-  const code = ended(result)
+  const code = exitCodeOf(result)
   for (const line of left) console.error(`✗ still running after the tests, and ended now: ${line}`)
   return code === 0 && left.length > 0 ? 1 : code
 }
 
-function ended({ code, checks }: Ended): number {
+function exitCodeOf({ code, checks }: RunOutcome): number {
   for (const check of checks) {
     process.stdout.write(`${check.code === 0 ? '✓' : '✗'} ${check.name}\n${check.code === 0 ? '' : check.output}`)
   }

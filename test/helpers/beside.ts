@@ -15,7 +15,7 @@ export interface CheckResult {
   readonly output: string
 }
 
-export interface Ended {
+export interface RunOutcome {
   /** Exit code of the main command; 128 and the signal's number after a signal. */
   readonly code: number
   /** Of the main command. */
@@ -30,7 +30,7 @@ export interface Ended {
 const REPEAT_MS = 250
 
 /** Runs all of them from the top of the repository; SIGINT and SIGTERM end all of them. */
-export async function runTogether(beside: readonly Command[], main: Command): Promise<Ended> {
+export async function runTogether(beside: readonly Command[], main: Command): Promise<RunOutcome> {
   const signals = new Signals()
   const checks = beside.map(async command => ({ name: command.name, ...(await start(command, 'pipe', signals).ended) }))
   const { pid, isGroup, ended } = start(main, 'inherit', signals)

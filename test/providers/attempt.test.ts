@@ -24,7 +24,7 @@ import {
   whole,
 } from '../helpers/fake-provider.ts'
 import { expectWithin } from '../helpers/promised.ts'
-import { handWatchman, until } from '../request/answer/wire.ts'
+import { manualDeadlines, until } from '../request/answer/wire.ts'
 
 const counts = countsOf('floods')
 
@@ -60,7 +60,7 @@ function start(
   transport: Transport,
   options: Partial<AttemptOptions> & { body?: object; accept?: () => boolean } = {},
 ) {
-  const deadlineClock = handWatchman()
+  const deadlineClock = manualDeadlines()
   const heard: CallbackRecord = { text: '', ends: 0, failures: [], heads: [] }
   const { promise: over, resolve } = Promise.withResolvers<CallbackRecord>()
   const streamed = options.stream ?? true

@@ -12,7 +12,7 @@ import { ServingThreads } from '../../src/runtime/threads.ts'
 import { createLocalState } from '../../src/state/state.ts'
 import type { Connector } from '../../src/store/engine/database.ts'
 import { type LogLine, temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
-import { type HandWatchman, handWatchman } from '../request/answer/wire.ts'
+import { type ManualDeadlines, manualDeadlines } from '../request/answer/wire.ts'
 import { SECRET, type TestStore, testStore } from '../store/helpers.ts'
 
 export const ADDRESS = { host: '127.0.0.1', port: 0 }
@@ -24,7 +24,7 @@ export interface TestThreads {
   readonly store: TestStore
   readonly log: readonly LogLine[]
   /** The clock of the restart pauses. */
-  readonly clock: HandWatchman
+  readonly clock: ManualDeadlines
   /** Reads other steps of the policy. */
   read(steps: readonly object[]): Promise<Texts>
   /** Makes these texts the serving ones. @param sent the texts that threads get, if they differ */
@@ -86,7 +86,7 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
   const store = await testStore({ writes: 'thread', clock, path, ...(connector ? { connector } : {}) })
   const { load, textsOf } = createLoader(configFile, {}, builtinRegistry())
   let running: Texts = textsOf(await load())
-  const pauses = handWatchman()
+  const pauses = manualDeadlines()
   const log: LogLine[] = []
   const write = (lines: string) => {
     for (const line of lines.split('\n')) if (line !== '') log.push(JSON.parse(line) as LogLine)

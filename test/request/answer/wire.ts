@@ -33,13 +33,13 @@ export async function openWire(version = 'HTTP/1.1'): Promise<Wire> {
 }
 
 /** A deadline clock whose time is advanced by hand; each advance is one round. */
-export interface HandWatchman extends DeadlineClock {
+export interface ManualDeadlines extends DeadlineClock {
   advance(ms: number): void
   /** The number of watched deadlines. */
   readonly watched: number
 }
 
-export function handWatchman(): HandWatchman {
+export function manualDeadlines(): ManualDeadlines {
   const checks = new Set<Check>()
   let now = 5_000
   return {
@@ -61,7 +61,7 @@ export function handWatchman(): HandWatchman {
 
 /** A client with the usual deadlines of a gateway, on the test's time. */
 export function clientOn(response: ServerResponse, options: Partial<ClientOptions & ClientOwner> = {}) {
-  const deadlineClock = handWatchman()
+  const deadlineClock = manualDeadlines()
   const left: number[] = []
   const { promise: flushed, resolve: onFlushed } = Promise.withResolvers<void>()
   const owner = { onLeave: () => left.push(deadlineClock.now()), onWhole() {}, onFlushed, ...options }
