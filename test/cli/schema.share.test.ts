@@ -222,7 +222,7 @@ describe('refuses files of the wrong shape', () => {
     'PROVIDERS: a header name with a blank',
     'PROVIDERS: Azure without a version',
     'PROVIDERS: Foundry without a version',
-    'CATALOG: a price by hand without sizes',
+    'CATALOG: a price without sizes',
     'ROUTES: a raw route without provider',
     'ROUTES: a raw route without price',
   ]
