@@ -1,6 +1,7 @@
 /**
- * Handles ONE request from top to bottom. Read this file first: it opens the exchange, reads the body, runs the steps, sends, ends and
- * records. It connects `http`, `pipeline` and `send`. Of the folders in `request`, only `send` imports the others.
+ * Handles ONE request from top to bottom. Read this file first: it opens the exchange, runs the steps, sends the request, ends the answer
+ * and records it. The body is read before the first step that needs it. It connects `http`, `pipeline` and `send`. Of the folders in
+ * `request`, only `send` imports the others.
  */
 import type { Context } from 'koa'
 import { decidedBy, isRefusal, ownTurn, type Refusal, refuse, slices, type WorkOwner } from '#contract'
@@ -197,7 +198,7 @@ export class Gateway {
   }
 
   /**
-   * Assigns the exchange's work to its account or network. The first steps have accepted the client, so it counts as known from now on.
+   * Assigns the exchange's work to its account or network. The steps before the body have accepted the client, so it counts as known.
    */
   #own(exchange: LiveExchange, { owners }: WorkQueue): WorkOwner {
     const { account, ctx, generation } = exchange
@@ -239,7 +240,7 @@ export class Gateway {
     )
   }
 
-  /** Returns a promise only if something is read before the steps run. */
+  /** Returns a promise only if a long body is parsed, or kept answers are loaded, before the next step. */
   #admit(exchange: LiveExchange, body: ReadBody): Promise<void> | undefined {
     const { config } = exchange.live
     exchange.body = body
@@ -377,7 +378,7 @@ async function readAhead(exchange: LiveExchange, isLong: boolean): Promise<void>
   if (exchange.live.config.keepResponsesMs !== null) await readKeptAhead(exchange)
 }
 
-/** Parses a long body in turns of the event loop, before a step asks for it. Other work runs in between. */
+/** Parses a long body before a step asks for it. Other work runs between the scan, the decoding and the parse. */
 async function parseAhead(exchange: LiveExchange): Promise<void> {
   try {
     const body = await slices.run(parseInSlices(exchange.bytes, exchange.spans), exchange.signal)

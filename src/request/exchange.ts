@@ -51,7 +51,7 @@ const SENT: TrailEntry = Object.freeze({ step: 'send', verdict: 'passed' })
 const UNREAD: Buffer = Buffer.alloc(0)
 
 /**
- * The phase of an exchange. `opening`: before its steps. `receiving`: its body arrives. `deciding`: its steps run. `sending`: the
+ * The phase of an exchange. `opening`: before its steps. `deciding`: its steps run. `receiving`: its body arrives, between two steps. `sending`: the
  * upstream call runs, or a step's own answer is sent. `settling`: the steps return. `closing`: the end of the answer is sent. `flushing`:
  * the client reads the rest. `over`.
  */

@@ -1,7 +1,7 @@
 /** The outcome of an exchange: the only place that derives it from replies, refusals and errors. */
 import { isRefusal, type MeteredUsage, type Outcome, type Refusal } from '#contract'
 
-/** A sent answer, without the part that is withheld until the steps have returned. */
+/** The result of sending. The end, or a whole answer, is withheld until the steps have returned. */
 export interface Reply {
   readonly outcome: Outcome
   /** The usage of the answer; null: nothing, or unknown. */
@@ -14,7 +14,7 @@ export interface Reply {
   fail(refusal: Refusal): void
 }
 
-/** Why an exchange was stopped. */
+/** Why an exchange was stopped. `client_left`: its client disconnected or stalled. `cut`: the gateway shuts down. */
 export type Stop = 'client_left' | 'cut'
 
 /** An error: a refusal is a decision, anything else a bug. */

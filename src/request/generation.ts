@@ -1,6 +1,6 @@
 /**
- * The runtime objects of one configuration: catalog, plans with their steps, connections to the providers. An exchange keeps the
- * generation in which it began.
+ * The runtime objects of one configuration: models, account plans, routes with their steps, and connections to providers. An exchange
+ * keeps the generation in which it began.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type {

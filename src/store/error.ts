@@ -1,6 +1,9 @@
-/** The error of the store, with a code. */
+/** The error of the store. */
 
-/** A mistake of the caller, such as an unknown account or a reference that was used for another amount. The message is for people. */
+/**
+ * A mistake of the caller, such as an unknown account, or a store that cannot be opened, migrated, copied or closed. It has a code only
+ * if callers distinguish the case. The message is for people.
+ */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   readonly code: StoreErrorCode | undefined

@@ -15,7 +15,7 @@ export interface CommitFigures {
   /** From BEGIN to the end of COMMIT, of groups that were committed. */
   readonly seconds: Distribution
   readonly operations: Distribution
-  /** Operations that the database refused at every attempt. */
+  /** Operations that the writer gave up because the database failed. Refused operations are not counted. */
   readonly refused: number
 }
 
@@ -30,7 +30,7 @@ export interface WriterFigures {
   readonly mailboxFull: number
 }
 
-/** Numbers of late settles. */
+/** Numbers of settles that wait to be written, and of those that corrected a recovered charge. */
 export interface UnwrittenSettles {
   /** Settles in the spool that are not in the ledger yet. */
   readonly spooled: number

@@ -121,7 +121,7 @@ export interface RecoveryReport {
   /** Settles from the spool of a dead process. */
   readonly replayed: number
   readonly charged: NanoUsd
-  /** Spooled lines that could not be settled (torn, or above their hold). They are kept in `<store>.spool.rejected`. */
+  /** Spooled lines that could not be settled (torn, or above their hold). They are kept beside their spool, in `<spool>.rejected`. */
   readonly rejected: number
 }
 
@@ -129,7 +129,7 @@ export interface RecoveryReport {
 export const MAX_LIVE_KEYS = 100
 /** Maximum number of keys that are made for an account within 24 hours, dead ones included. */
 export const MAX_KEYS_A_DAY = 1000
-/** Maximum length of the list of an account's keys: live ones first, then new ones. */
+/** Maximum length of the list of an account's keys. Beyond it, dead keys are left out first, then the oldest live ones. */
 export const MAX_KEYS_LISTED = 200
 /** Minimum time between two rotations of a key. Without it, the second of two simultaneous rotations would end the secret in use. */
 export const BETWEEN_ROTATIONS_MS = 60_000

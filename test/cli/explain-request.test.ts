@@ -190,7 +190,9 @@ describe('a custom step', () => {
     const { story } = await explainRequest(CHAT, '--header', 'x-linger: yes')
     expect(story.verdict).toMatchObject({ status: 200 })
     expect(stepOf(story, 'late')).toMatchObject({ verdict: 'late' })
-    expect(story.mistakes).toEqual(['the step "late" did not return within 1000 ms after the exchange was over'])
+    expect(story.mistakes).toEqual([
+      'the step "late" did not return within 1000 ms after the answer ended or the client disconnected',
+    ])
   })
 })
 

@@ -22,7 +22,7 @@ import { unseal } from '../../src/store/files/backup-file.ts'
 import { takeLock } from '../../src/store/files/lock.ts'
 import { type BackupRequest, makeBackup } from '../../src/store/files/make-backup.ts'
 import { type RestoreRequest, restoreBackup } from '../../src/store/files/restore-backup.ts'
-import { createSpool } from '../../src/store/money/spool.ts'
+import { createSpool, spoolPath } from '../../src/store/money/spool.ts'
 import { testWith } from '../helpers/missing.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import {
@@ -459,9 +459,11 @@ test('--replace keeps the old store, complete under its new name', async () => {
   const file = await backedUp(store)
   const { id } = await store.createAccount({ name: 'later' })
   createSpool(store.spool).append(aSettle({ exchange: 'req_4' }))
+  createSpool(spoolPath(store.path, 1)).reject('a torn line')
   await store.close()
   const { kept } = await restore(file, store.path, { replace: true })
   expect(kept).toMatch(/tollgate\.db\.replaced-20\d\d-/)
+  expect(readFileSync(`${kept}.spool.1.rejected`, 'utf8')).toBe('a torn line\n')
   const names = readdirSync(join(store.path, '..')).filter(name => !name.includes('.replaced-'))
   expect(names).toEqual(['tollgate.db', 'tollgate.db.lock'])
   const [one, other] = [await testStore({ path: store.path }), await testStore({ path: kept! })]

@@ -164,7 +164,7 @@ const ROWS: readonly BadPlugin[] = [
   [
     'an inner error that is swallowed',
     () => async (_ctx, next) => next().catch(() => {}),
-    'the step "mine" caught what next() rejected with and kept it',
+    'the step "mine" caught the error of the answer and did not rethrow it',
   ],
   [
     'neither next() nor an answer',

@@ -8,7 +8,7 @@ import type { DeadlineClock } from '../../common/clock.ts'
 
 export interface ClientOptions {
   readonly deadlineClock: DeadlineClock
-  /** A client that reads nothing for this long is cut off. */
+  /** A client that does not read `PIECE_BYTES`, or all waiting bytes, within this time is cut off. */
   readonly stallMs: number
   /** Silence before the first comment, and between comments. The first comment commits status 200. */
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
@@ -27,7 +27,7 @@ export interface ClientOwner {
   onFlushed(): void
 }
 
-/** A client that does not read this much within the stall time counts as stalled. */
+/** The part of a large answer that a client must read within the stall time. */
 const PIECE_BYTES = 256 * 1024
 
 /** A body below this is sent with its head as one string, in one write. Node allocates no buffer for a string of up to 16 KiB. */

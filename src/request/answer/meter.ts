@@ -1,6 +1,6 @@
 /**
- * Counts an answer while it passes, without keeping its text. The provider's usage always has priority; the count is for answers that end
- * without it.
+ * Counts an answer while it passes, without keeping its text. The provider's usage has priority if it covers the whole answer. Otherwise
+ * the count replaces its output tokens.
  */
 import type {
   Chat,
@@ -93,9 +93,9 @@ export class Meter implements Progress {
   }
 
   /**
-   * The usage of the answer. The provider's usage counts, even if it is all zeros. But a usage from the middle of an answer covers only
-   * the part before it, and delivered tokens are never free. In these cases the count replaces the completion tokens, and the estimate
-   * replaces missing prompt tokens.
+   * The usage of the answer. The provider's usage counts, but a usage from the middle of an answer covers only the part before it, and
+   * delivered tokens are never free. In these cases the count replaces the output tokens, and the estimate replaces missing input tokens.
+   * A usage of zeros counts only if no content arrived and the request was not abandoned.
    * @param whole whether the answer ended properly, so that no further usage could have come
    */
   spent(whole: boolean): MeteredUsage | null {

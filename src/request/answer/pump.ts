@@ -1,6 +1,6 @@
 /**
- * The pumps: they turn the bytes of one attempt into the client's answer. A pump reports once that its answer is over. Then everything
- * before the charge was sent, or the answer failed, or the client disconnected and nothing more is awaited from the provider.
+ * The pumps: they turn the bytes of one attempt into the client's answer. A pump reports once that its answer is over: all but the
+ * withheld end was sent, or the answer failed. After a disconnect, it is over when nothing more is awaited from the provider.
  */
 import type { Chunk, OnDisconnect, StreamDecoder, UpstreamFailure } from '#contract'
 import { type AnswerRoom, roomFailure, UNCOUNTED_BYTES } from '../../common/bytes.ts'

@@ -1,9 +1,10 @@
 /** Memory shares: bytes that many owners keep at once, each within a share of its own. */
 
-/** A counter of bytes. */
+/** A memory quota. */
 export interface Room {
   /** Counts bytes that are about to be kept. False: the share is used up, and nothing was counted. */
   take(bytes: number): boolean
+  /** Gives counted bytes back. */
   give(bytes: number): void
 }
 

@@ -1,4 +1,4 @@
-/** The grace period: the time that steps have to return after their exchange is over. */
+/** The grace period: the time that a step has to return after the answer has ended or the client has disconnected. */
 
 import { Chain, type ChainNode } from '../../common/chain.ts'
 

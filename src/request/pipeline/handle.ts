@@ -28,8 +28,8 @@ import {
 import type { Exchange } from '../exchange.ts'
 
 /**
- * Bound to its step: every call counts as that step's action, whenever it is made. It has the members of the contract and nothing else of
- * the gateway.
+ * Bound to its step: each call counts as that step's action. Methods that decide throw after its `next()`. It has the members of the
+ * contract and nothing else of the gateway.
  */
 export class StepHandle implements ExchangeOfSteps {
   readonly #exchange: Exchange

@@ -9,13 +9,13 @@ const MISTAKES = {
   threw_in_answer: 'threw in a watch or an edit',
   threw_after_error: 'threw after an inner error',
   skipped_on_error: 'threw and was skipped (onError: skip)',
-  kept_error: 'caught what next() rejected with and kept it',
+  kept_error: 'caught the error of the answer and did not rethrow it',
   not_awaited: 'returned while its next() was pending',
   no_decision: 'returned without next(), an answer or a refusal',
   when_threw: 'threw in its `when`',
   next_after_end: 'called next() after it was over',
   next_after_answer: 'called next() after it had answered',
-  late: 'did not return in time after the exchange was over',
+  late: 'did not return in time after the answer ended or the client disconnected',
 } as const
 
 export type StepMistake = keyof typeof MISTAKES
@@ -52,7 +52,9 @@ export function reportOf(
 
 /** Returns a mistake in words, for the log: `threw`. */
 export function mistakeWords({ mistake, waitedMs }: Pick<StepReport, 'mistake' | 'waitedMs'>): string {
-  return waitedMs === undefined ? MISTAKES[mistake] : `did not return within ${waitedMs} ms after the exchange was over`
+  return waitedMs === undefined
+    ? MISTAKES[mistake]
+    : `did not return within ${waitedMs} ms after the answer ended or the client disconnected`
 }
 
 /** Returns a step's mistake as a sentence without a full stop. */

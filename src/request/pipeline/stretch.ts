@@ -35,7 +35,7 @@ export class Stretch implements Outer {
   #isReceived = false
   /** Steps whose after-parts are due, outermost first. */
   #decided: DecidedStep[] | null = null
-  /** Whether the after-parts run. */
+  /** Whether the inner part has ended, so that the after-parts run. */
   isOver = false
   /** The error of the inner part. */
   #failure: { readonly error: unknown } | null = null

@@ -170,7 +170,7 @@ export class ChatAttempt implements AttemptOptions, PumpParts, Sink {
     this.pump.fail(failure)
   }
 
-  /** Counts the part of the answer that is kept. @returns false if there is not enough room */
+  /** Reserves memory for kept bytes of the answer. @returns false if there is not enough room */
   holds(bytes: number): boolean {
     return this.#exchange.host.memory.growAnswer(this.#exchange, bytes)
   }

@@ -7,7 +7,7 @@ export function decisionHeader(decider: string, code: string): string {
 
 const TOKEN = /^[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*$/
 
-/** Names of policies are tokens. The name of an npm package (`@koa/cors`), which a step without an `id` has, is quoted. */
+/** Ids of steps are tokens. The name of an npm package (`@koa/cors`), which a step without an `id` has, is quoted. */
 function item(text: string): string {
   if (TOKEN.test(text)) return text
   return `"${text.replace(/[^ -~]/g, '?').replace(/["\\]/g, '\\$&')}"`

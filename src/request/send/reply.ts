@@ -7,7 +7,7 @@ import type { LiveExchange } from './live-exchange.ts'
 
 export const JSON_HEADERS = { 'content-type': 'application/json' }
 
-/** A whole answer: nothing of it was sent. */
+/** A whole answer. Nothing was sent yet. */
 export class WholeReply implements Reply {
   readonly outcome: Outcome
   readonly usage: MeteredUsage | null
@@ -53,7 +53,7 @@ export interface End {
   readonly refusal: Refusal | null
 }
 
-/** A streamed answer whose end is withheld, or one that ended badly after a part of it was sent. */
+/** A stream whose end is withheld, or any answer that failed or was stopped, even before its first byte. */
 export class StreamReply implements Reply {
   readonly outcome: Outcome
   readonly usage: MeteredUsage | null
@@ -86,7 +86,7 @@ function lastUsage({ inbound, chat }: LiveExchange, usage: MeteredUsage | null):
   return wireUsageOf(usage)
 }
 
-/** The reply of a stopped exchange. A client that disconnected gets no error; one that is cut off does. */
+/** The reply of a stopped exchange. A client that disconnected or stalled gets no error. At a shutdown, the client gets one. */
 export function stoppedReply(exchange: LiveExchange, usage: MeteredUsage | null = null): Reply {
   const outcome = exchange.stopped ?? 'cut'
   const refusal = outcome === 'cut' ? refuse('shutting_down', { retryAfterMs: 1000 }) : null

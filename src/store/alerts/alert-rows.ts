@@ -126,5 +126,5 @@ export function toAlert(row: Row): Alert {
  * far.
  */
 export const LATE_MS = 15 * 60_000
-/** Longest time between updates of a receiver's `upto`. All its alerts dated up to `upto` already have delivery rows. */
+/** Longest time between updates of a receiver's `upto`. Alerts dated up to `upto` have delivery rows, unless they were committed late. */
 export const UPTO_EVERY_MS = 5 * 60_000

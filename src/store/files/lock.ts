@@ -1,6 +1,6 @@
 /**
- * The lock of a store: one owner at a time. It is a lock of the operating system on a second SQLite file, held by a transaction that
- * never ends. It ends with the process, also after kill -9, so stale locks need no cleanup.
+ * The lock of a store: one owner at a time. An open transaction on a second SQLite file holds a lock of the operating system. It is
+ * released when the process ends, also after kill -9, so stale locks need no cleanup.
  */
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'

@@ -1,6 +1,6 @@
 /** The files of a store in SQLite, which all begin with the database's name. */
 import { existsSync } from 'node:fs'
-import { createSpool, spoolsOf } from '../money/spool.ts'
+import { createSpool, rejectedSpools, spoolsOf } from '../money/spool.ts'
 import { hasBytes } from './files.ts'
 
 /** The existing files of the store at a path, the database first, and whether it has content. */
@@ -8,5 +8,5 @@ export function findStoreFiles(path: string): { readonly files: readonly string[
   const spools = spoolsOf(path)
   const own = ['', '-wal', '-shm', '.commits'].map(end => `${path}${end}`)
   const isStore = own.some(hasBytes) || spools.some(spool => createSpool(spool).read().length > 0)
-  return { files: [...own, ...spools, `${spools[0]}.rejected`].filter(file => existsSync(file)), isStore }
+  return { files: [...[...own, ...spools].filter(file => existsSync(file)), ...rejectedSpools(path)], isStore }
 }

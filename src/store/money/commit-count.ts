@@ -2,9 +2,9 @@
  * The number of commits of the ledger, kept in two places: in the database within each transaction, and after each commit in the file
  * `<store>.commits`. A ledger that lost its last commits is sound in itself; only the second place shows the loss.
  *
- * The file is not synced. After kill -9 it is exact, because the kernel has it. After a power cut it may be behind; it is never
- * ahead, because it is written when the commit is on disk. Its first line has the count and the time of the last commit (milliseconds).
- * Each further line names commits that a start found missing; deleting the file forgets them.
+ * The file is not synced. After kill -9 it is exact, or one behind if the kill came between COMMIT and its write. After a power cut it may
+ * be behind. It is never ahead, because it is written when the commit is on disk. Its first line has the count and the time of the last
+ * commit (milliseconds). Each further line names commits that a start found missing; deleting the file forgets them.
  */
 
 import { appendFileSync, closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'

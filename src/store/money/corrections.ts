@@ -58,7 +58,7 @@ export function createCorrection(
     const settledAt = Number(recovered.at)
     const fields: Value[] = [...late]
     fields[SETTLE_INDEX.amount] = booked
-    // The rest that neither the account nor a budget can pay.
+    // The rest, for which the account, the key's cap or a budget has no room.
     fields[SETTLE_INDEX.overrun] = overrun + difference - booked
     const now = clock.now()
     put.run(hold.account, hold.key, hold.model, now, settledAt, ...fields)

@@ -60,7 +60,7 @@ export interface KnownTables extends Table {
   handOver(): void
 }
 
-/** The tables whose rows the writer keeps in memory. In PostgreSQL they are read again in each transaction. */
+/** The tables whose rows the writer keeps in memory. In PostgreSQL none are kept: `write_group` reads and writes them. */
 export function createKnownTables(database: Database, tables: readonly Table[]): KnownTables {
   const isShared = database.dialect.engine === 'postgres'
   // `data_version` changes when another connection has committed.

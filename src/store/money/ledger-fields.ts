@@ -115,7 +115,7 @@ function priceText(price: Price): string {
   return text
 }
 
-/** `[unit, nanos]`, with four more values if one of them is not the default; null is the default. */
+/** `[unit, nanos]`, with `per`, `above` and `tier` unless all are defaults, and the source if there is one. Null is the default. */
 type RuleRecord = readonly [
   unit: Unit,
   nanos: string,

@@ -106,7 +106,7 @@ export interface Reports {
   entries(accountId: string, filter: EntryFilter): Page<Entry>
   /** Newest first; only exchanges that have ended. */
   receipts(accountId: string, filter: ReceiptFilter): Page<Receipt>
-  /** The number of entries and free exchanges in a span of time, at most `most`. */
+  /** The number of credits and settles in a span of time, free ones included; in PostgreSQL also corrections, at most `most`. */
   countEvents(accountId: string, range: { readonly from: number; readonly to: number; readonly most: number }): number
   /**
    * Sorted by time, key and model. Reads sums, never the ledger. Throws `ReadLimitError` if there are more rows than `limit`, or too many to

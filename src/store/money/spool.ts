@@ -54,11 +54,17 @@ export const spoolPath = (store: string, lane: number): string => `${store}.spoo
 export const spoolsOf = (store: string): string[] => [spoolPath(store, 0), ...spoolsOfThreads(store)]
 
 /** The existing spools of other threads than the main one; none without the store's folder. */
-export function spoolsOfThreads(store: string): string[] {
+export const spoolsOfThreads = (store: string): string[] => filesBeside(store, /^\.spool\.\d+$/)
+
+/** The existing files with rejected lines of the store's spools. */
+export const rejectedSpools = (store: string): string[] => filesBeside(store, /^\.spool(\.\d+)?\.rejected$/)
+
+/** The existing files whose names are the store's with such an end. */
+function filesBeside(store: string, end: RegExp): string[] {
   if (!existsSync(dirname(store))) return []
-  const name = `${basename(store)}.spool.`
+  const name = basename(store)
   return readdirSync(dirname(store))
-    .filter(file => file.startsWith(name) && /^\d+$/.test(file.slice(name.length)))
+    .filter(file => file.startsWith(name) && end.test(file.slice(name.length)))
     .map(file => join(dirname(store), file))
 }
 

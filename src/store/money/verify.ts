@@ -7,7 +7,7 @@
  * - I4: an exchange ends at most once, and only a settle that recovery wrote is corrected
  * - I5: a charge, with its correction, is at most its hold, and not below 0
  * - I6: every nano-dollar granted is charged to an exchange or still posted to an account
- * - I7: nothing is charged, or counted, without a hold (the gateway ensures that the hold is committed before the dispatch)
+ * - I7: each charge and each checkpoint has a hold (the gateway ensures that the hold is committed before the dispatch)
  * - I8: recovery reaches every open hold (none is older than `open_from`)
  * - I10: refused and released requests cost nothing
  * - I11: usage by hour and by day adds up to the settles, for each account and for all together

@@ -1,4 +1,4 @@
-/** Checks that a creator is still an operator, in the transaction that creates something which only operators may create. */
+/** Checks that a person or token still belongs to an operator, in the transaction of an operation for operators. */
 import type { Clock } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { forbidden } from '../mistakes.ts'

@@ -5,7 +5,7 @@ import { MAX_KEYS_LISTED } from '../store.ts'
 import { KEY_COLUMNS, toKey } from './keys.ts'
 
 export interface KeyLister {
-  /** Oldest first. Of one account at most `MAX_KEYS_LISTED`: live keys before dead ones, new ones before old ones. */
+  /** Oldest first; for one account at most `MAX_KEYS_LISTED`. */
   list(account?: string): readonly KeySummary[]
   summary(id: string): KeySummary | undefined
   names(ids: readonly string[]): ReadonlyMap<string, string>

@@ -186,11 +186,11 @@ function prepare(database: Database) {
   }
 }
 
-/** A secret as the database has it; expiry is checked for each request. */
+/** A secret with its key and account; expiry is checked for each request. */
 export interface SecretRecord {
-  readonly isRevoked: boolean
-  readonly expiresAt: number | null
-  /** Where the key was rotated: when this secret stops working. */
+  readonly isKeyRevoked: boolean
+  readonly keyExpiresAt: number | null
+  /** When this secret stops working; null: when the key does. */
   readonly secretEndsAt: number | null
   readonly live: KeyLookup
 }
@@ -221,8 +221,8 @@ export function createSecretFinder(database: Database, secret: KeyObject): (toke
       createdAt: row['account_created_at'] as number,
     })
     return {
-      isRevoked: row['revoked_at'] !== null,
-      expiresAt: row['expires_at'] as number | null,
+      isKeyRevoked: row['revoked_at'] !== null,
+      keyExpiresAt: row['expires_at'] as number | null,
       // A second rotation ends it before its grace period does.
       secretEndsAt: (row['secret_revoked_at'] ?? row['secret_expires_at']) as number | null,
       live: Object.freeze({ found: 'live', key, account }),
@@ -243,8 +243,8 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostCache
   let cachedVersion = Atomics.load(version, 0)
 
   function lookupOf(entry: SecretRecord, nowMs: number): KeyLookup {
-    if (entry.isRevoked) return { found: 'revoked' }
-    if (isPast(entry.expiresAt, nowMs)) return { found: 'expired' }
+    if (entry.isKeyRevoked) return { found: 'revoked' }
+    if (isPast(entry.keyExpiresAt, nowMs)) return { found: 'expired' }
     if (isPast(entry.secretEndsAt, nowMs)) return { found: 'rotated' }
     return entry.live
   }

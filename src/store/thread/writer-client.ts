@@ -25,7 +25,7 @@ export interface PortSource {
 export interface ThreadOwner {
   /** Called when the database is open. */
   opened(): void
-  /** Called when the thread has ended and is not being restarted. */
+  /** Called at each end of the thread, also when it is restarted. */
   closed(error: Error): void
   /** Ends the thread after everything before. */
   end(nowMs: number): void

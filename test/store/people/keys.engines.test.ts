@@ -22,7 +22,7 @@ test('a key that another thread revokes during a lookup is not cached as live', 
   const key = { id: 'key_1' } as Key
   const read = () => {
     const live: KeyLookup = { found: 'live', key, account: {} as Account }
-    const found = { isRevoked, expiresAt: null, secretEndsAt: null, live }
+    const found = { isKeyRevoked: isRevoked, keyExpiresAt: null, secretEndsAt: null, live }
     // Another thread revokes the key as soon as the database has been read.
     if (!isRevoked) Atomics.add(version, 0, 1)
     isRevoked = true

@@ -9,7 +9,7 @@ import { POSTGRES } from './postgres-dialect.ts'
 export interface PostgresOptions {
   readonly readOnly?: boolean
   readonly statementMs?: number | null
-  /** The replica that writes; null or left out: none. */
+  /** The replica that writes; null: none. If left out, a statement of a lost connection is never sent again, as migrations need. */
   readonly replica?: number | null
 }
 
