@@ -62,7 +62,7 @@ export function readLedger(path: string): Ledger {
   }
 }
 
-/** The settles in the spool, of which the first of an exchange counts. A torn line is ignored. */
+/** The settles in the spool. The first one of each exchange counts. A torn line is ignored. */
 function readSpool(path: string): ReadonlyMap<string, SettleRequest> {
   const settles = createSpool(`${path}.spool`)
     .read()

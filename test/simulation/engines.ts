@@ -22,7 +22,7 @@ export interface Place {
 }
 
 export interface Engine {
-  /** The URL of the template, of which each seed gets a copy. */
+  /** The URL of the template. Each seed gets a copy of it. */
   readonly template: string
   readonly open: typeof openDatabase
   /** A copy of the template; the former copy is removed. */

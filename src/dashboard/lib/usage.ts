@@ -169,7 +169,7 @@ export const RANGES = {
 
 export type RangeName = keyof typeof RANGES
 
-/** The API's parameters of a range: whole spans, of which the current one is the last. */
+/** The API's parameters of a range: whole spans that end with the current one. */
 export function rangeOf(
   name: RangeName,
   now: number,
